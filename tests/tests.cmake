@@ -181,6 +181,14 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     endif()
 endif()
 
+# The Python package: its types, its tests and its wheel.
+if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_test(NAME python COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/python/python_test.py ${CMAKE_BINARY_DIR})
+    set_tests_properties(python PROPERTIES LABELS script TIMEOUT 900 PROCESSORS 2
+        SKIP_RETURN_CODE 77)
+endif()
+
 # Stores on file systems that fail and on disks that lose power: a small share of what ./tools/run
 # faultfs and ./tools/run powercut do.
 if(TARGET lockstep-faultfs AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)

@@ -153,7 +153,7 @@ void add_length_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->excludes(count);
     app.add_option("--warmup", raw.warmup,
                    "Seconds before the measured interval (default: 3; with --think F: 60 * F, two "
-                   "turns of a terminal; with --transactions: 0)")
+                   "turns of a terminal, and at least 3; with --transactions: 0)")
         ->check(CLI::Range(0.0, 1e6));
 }
 

@@ -19,6 +19,8 @@ struct Executor::Trace {
 
 namespace {
 
+constexpr Nanos kLogFullPause = 10 * kMillisecond, kLogFullPatience = 5 * kSecond;
+
 [[gnu::noinline]] Result<bool> run_new_order(Database& db, Txn& txn, const NewOrderInput& in,
                                              Time now, uint32_t& id) {
     NewOrderOutput out;
@@ -132,9 +134,14 @@ Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
     if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
     stats_.count_abort(type, cause, now());
     if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
-    // A checkpoint must free log space first.
-    if (cause == AbortCause::log_full) sleep_for(10 * kMillisecond);
-    else yield();
+    if (cause != AbortCause::log_full) {
+        yield();
+        return true;
+    }
+    // A checkpoint must free log space first. If that takes so long, the log cannot grow, as on a
+    // full disk.
+    if (attempt * kLogFullPause >= kLogFullPatience) return false;
+    sleep_for(kLogFullPause);
     return true;
 }
 

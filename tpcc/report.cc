@@ -171,10 +171,11 @@ void print_run(const Results& r) {
     say("{:.0f} transactions a second, {:.0f} NOPM, measured for {:.2f} s\n", run.tx_per_s(),
         run.new_orders_per_minute(), seconds(run.measured));
     if (r.settings.run.rate.per_second > 0) print_offered(r);
-    say("{} warehouses, {} terminals each, {} worker{}, {}, {} commits, pool {}, {}\n\n",
-        r.scale.warehouses, r.settings.run.terminals, r.settings.workers,
-        r.settings.workers == 1 ? "" : "s", r.settings.isolation_name, r.settings.durability_name,
-        format_size(r.options.pool_bytes), r.after.io_backend);
+    say("{}, {} each, {}, {}, {} commits, pool {}, {}\n\n",
+        count_text(r.scale.warehouses, "warehouse"),
+        count_text(r.settings.run.terminals, "terminal"), count_text(r.settings.workers, "worker"),
+        r.settings.isolation_name, r.settings.durability_name, format_size(r.options.pool_bytes),
+        r.after.io_backend);
     say("{:<12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "response, us", "count", "p50", "p90",
         "p99", "p99.9", "max", "repeated");
     for (size_t t = 0; t < kTxnTypes; ++t) {

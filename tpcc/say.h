@@ -7,7 +7,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <string>
+#include <string_view>
 
 namespace lockstep::tpcc {
 
@@ -15,6 +18,11 @@ template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
     (void)std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+// "1 warehouse", "2 warehouses".
+inline std::string count_text(uint64_t n, std::string_view noun) {
+    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 }  // namespace lockstep::tpcc

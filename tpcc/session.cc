@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 #include "tpcc/ack.h"
 #include "tpcc/csv_report.h"
@@ -136,13 +137,15 @@ Result<Database> Session::find_database(Results& results) {
                     "another one with --path, and load again");
     Database db = TRY(std::move(found));
     if (settings.warehouses && *settings.warehouses != db.scale.warehouses) {
-        fmt::print(stderr,
-                   "lockstep-tpcc: {}: the database has {} warehouses, and --warehouses asks for "
-                   "{}; leave --warehouses out, or choose another directory with --path\n",
-                   path, db.scale.warehouses, *settings.warehouses);
-        return fail(ErrorCode::bad_option, "--warehouses");
+        Unexpected refused = fail(ErrorCode::bad_option, "--warehouses");
+        set_error_detail(
+            refused.error(),
+            fmt::format("the database has {}, and --warehouses asks for {}; leave "
+                        "--warehouses out, or choose another directory with --path",
+                        count_text(db.scale.warehouses, "warehouse"), *settings.warehouses));
+        return refused;
     }
-    say("reopened {}: {} warehouses\n", path, db.scale.warehouses);
+    say("reopened {}: {}\n", path, count_text(db.scale.warehouses, "warehouse"));
     return db;
 }
 
@@ -159,8 +162,9 @@ Result<Database> Session::load_database(Results& results) {
         return load(store, load_settings, progress);
     }());
     results.load_nanos = MonotonicClock().now() - start;
-    say("loaded {} warehouses, {} rows, in {:.2f} s\n", load_settings.scale.warehouses,
-        progress.rows.load(), seconds(results.load_nanos));
+    say("loaded {}, {} rows, in {:.2f} s\n",
+        count_text(load_settings.scale.warehouses, "warehouse"), progress.rows.load(),
+        seconds(results.load_nanos));
     return db;
 }
 

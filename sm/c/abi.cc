@@ -138,10 +138,15 @@ static_assert(offsetof(lockstep_options, log_bytes) == 80);
 static_assert(offsetof(lockstep_options, lock_timeout) == 120);
 static_assert(offsetof(lockstep_options, logger) == 160);
 static_assert(offsetof(lockstep_options, steps) == 176);
+static_assert(offsetof(lockstep_options, archive) == 184);
+static_assert(offsetof(lockstep_options, archive_failure) == 224);
 static_assert(offsetof(lockstep_stats, commits) == 8);
 static_assert(offsetof(lockstep_stats, switches) == 304);
 static_assert(offsetof(lockstep_stats, memory_stacks) == 368);
+static_assert(offsetof(lockstep_stats, archive_backlog_bytes) == 440);
 static_assert(offsetof(lockstep_backup_info, lsn) == 8);
 static_assert(offsetof(lockstep_backup_info, nanos) == 88);
+static_assert(offsetof(lockstep_backup_info, history) == 104);
+static_assert(offsetof(lockstep_restore_options, history) == 32);
 
 }  // namespace lockstep::c

@@ -22,7 +22,9 @@ lockstep_backup_info to_c(const BackupInfo& info) {
             .pages_zeroed = info.pages_zeroed,
             .bytes = info.bytes,
             .log_bytes = info.log_bytes,
-            .nanos = info.time};
+            .nanos = info.time,
+            .ended_at = info.ended_at,
+            .history = info.history};
 }
 BackupInfo info_of(const lockstep_backup_info& info) {
     return {.lsn = Lsn{info.lsn},
@@ -34,7 +36,9 @@ BackupInfo info_of(const lockstep_backup_info& info) {
             .pages_zeroed = info.pages_zeroed,
             .bytes = info.bytes,
             .log_bytes = info.log_bytes,
-            .time = info.nanos};
+            .time = info.nanos,
+            .ended_at = info.ended_at,
+            .history = info.history};
 }
 Result<void> tell(lockstep_backup_info* out, const BackupInfo& info) {
     if (out == nullptr) return {};
@@ -53,6 +57,12 @@ constexpr lockstep_backup_options kDefaults = {.size = sizeof(lockstep_backup_op
                                                .since = nullptr,
                                                .progress = nullptr,
                                                .progress_arg = nullptr};
+
+constexpr lockstep_restore_options kRestoreDefaults = {.size = sizeof(lockstep_restore_options),
+                                                       .archive = nullptr,
+                                                       .until = kLsnNone.value,
+                                                       .until_time = 0,
+                                                       .history = kHistoryOfBackup};
 
 // Options of the C++ interface, with the earlier backup that they point to.
 struct Wanted {
@@ -83,6 +93,10 @@ using lockstep::Result;
 
 void lockstep_backup_options_init(lockstep_backup_options* options, size_t size) {
     c::initialise(options, size, c::kDefaults);
+}
+
+void lockstep_restore_options_init(lockstep_restore_options* options, size_t size) {
+    c::initialise(options, size, c::kRestoreDefaults);
 }
 
 int lockstep_backup(lockstep_store* store, const char* directory,
@@ -136,16 +150,23 @@ int lockstep_verify_backup(const char* directory, lockstep_line each, void* arg,
 }
 
 int lockstep_restore_backup(const char* const* backups, size_t count, const char* to,
-                            lockstep_backup_info* info, lockstep_error* error) {
+                            const lockstep_restore_options* options, lockstep_backup_info* info,
+                            lockstep_error* error) {
     const auto call = [&]() -> Result<void> {
         LOCKSTEP_NOT_NULL(backups);
         LOCKSTEP_NOT_NULL(to);
+        const auto o =
+            TRY(c::sized(options, c::kRestoreDefaults, "size of lockstep_restore_options"));
         std::vector<std::string> names;
         for (const char* const name : std::span(backups, count)) {
             LOCKSTEP_NOT_NULL(name);
             names.emplace_back(name);
         }
-        return c::tell(info, TRY(lockstep::restore_backup(names, to)));
+        const lockstep::RestoreOptions point = {.archive = o.archive != nullptr ? o.archive : "",
+                                                .until = lockstep::Lsn{o.until},
+                                                .until_time = o.until_time,
+                                                .history = o.history};
+        return c::tell(info, TRY(lockstep::restore_backup(names, to, point)));
     };
     return c::report(call(), error);
 }

@@ -54,7 +54,13 @@ lockstep_options c_struct(const Options& o) {
             .slice_warning = o.slice_warning,
             .logger = nullptr,
             .logger_arg = nullptr,
-            .steps = nullptr};
+            .steps = nullptr,
+            .archive = o.archive.empty() ? nullptr : o.archive.c_str(),
+            .archive_sink = nullptr,
+            .archive_sink_arg = nullptr,
+            .archive_interval = o.archive_interval,
+            .archive_backlog_bytes = o.archive_backlog_bytes,
+            .archive_failure = static_cast<int>(o.archive_failure)};
 }
 
 lockstep_txn_options c_struct(const TxnOptions& o) {
@@ -96,6 +102,13 @@ Result<Options> options_of(const lockstep_options* given) {
         logger = [take = o.logger, arg = o.logger_arg](int level, std::string_view text) {
             take(arg, level, text.data(), text.size());
         };
+    ArchiveSink archive_sink;
+    if (o.archive_sink != nullptr)
+        archive_sink = [take = o.archive_sink, arg = o.archive_sink_arg](
+                           std::string_view file, uint64_t offset, Slice bytes) -> Result<void> {
+            if (take(arg, std::string(file).c_str(), offset, to_c(bytes)) == 0) return {};
+            return fail(ErrorCode::cancelled, "result of the archive's sink");
+        };
     return Options{
         .create = o.create,
         .read_only = o.read_only,
@@ -126,6 +139,11 @@ Result<Options> options_of(const lockstep_options* given) {
         .slice_warning = o.slice_warning,
         .offload_threads = o.offload_threads,
         .control = o.control,
+        .archive = o.archive != nullptr ? o.archive : "",
+        .archive_sink = std::move(archive_sink),
+        .archive_interval = o.archive_interval,
+        .archive_backlog_bytes = o.archive_backlog_bytes,
+        .archive_failure = TRY(option<ArchiveFailure>(o.archive_failure, 2, "archive_failure")),
         .steps = TRY(steps_of(o.steps)),
         .logger = std::move(logger)};
 }

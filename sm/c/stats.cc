@@ -31,6 +31,10 @@ lockstep_stats c_struct(const StoreStats& s) {
     LOCKSTEP_COPY(threads_max), LOCKSTEP_COPY(worker_sleeps), LOCKSTEP_COPY(remote_wakes);
     LOCKSTEP_COPY(memory_pool), LOCKSTEP_COPY(memory_locks), LOCKSTEP_COPY(memory_log);
     LOCKSTEP_COPY(memory_stacks);
+    LOCKSTEP_COPY(backups), LOCKSTEP_COPY(backup_bytes), LOCKSTEP_COPY(backup_failures);
+    LOCKSTEP_COPY(backup_page_repairs), LOCKSTEP_COPY(archive_pieces);
+    LOCKSTEP_COPY(archive_bytes), LOCKSTEP_COPY(archive_failures), LOCKSTEP_COPY(archive_gaps);
+    LOCKSTEP_COPY(archive_backlog_bytes);
 #undef LOCKSTEP_COPY
     return out;
 }

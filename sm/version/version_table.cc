@@ -25,13 +25,24 @@ struct VersionTable::Version {
     uint8_t queue = 0;
     uint8_t bits = 0;
     bool live = false;
-    bool linked = false;  // in its bucket; under the bucket's lock
+    bool linked = false;   // in its bucket; under the bucket's lock
+    bool renewed = false;  // since it was queued; under the bucket's lock
+    bool of_heap = false;  // its memory
 
     char* text() { return reinterpret_cast<char*>(this + 1); }
     const char* text() const { return reinterpret_cast<const char*>(this + 1); }
     Slice key() const { return {text(), key_bytes}; }
     RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
-    size_t bytes() const { return sizeof(Version) + key_bytes + value_bytes; }
+    size_t bytes() const { return VersionPool::bytes_of(own_bytes(key_bytes, value_bytes)); }
+    static size_t own_bytes(size_t key_bytes, size_t value_bytes) {
+        return sizeof(Version) + key_bytes + value_bytes;
+    }
+    void set(const RecordState& state) {
+        DCHECK(state.bytes.size() == value_bytes);
+        bits = state.bits;
+        live = state.live;
+        if (value_bytes != 0) std::memcpy(text() + key_bytes, state.bytes.data(), value_bytes);
+    }
     bool is_of(const RecordName& name) const {
         return hash == name.hash && object == name.object && key() == name.key;
     }
@@ -80,6 +91,7 @@ struct alignas(kCacheLineBytes) VersionTable::Queue {
     SpinLock lock;
     Version* first = nullptr;  // under lock
     Version* last = nullptr;
+    std::atomic<uint64_t> made{0};  // by threads of the worker
 
     void push(Version& version) {
         DCHECK(lock.is_held() && (first == nullptr) == (last == nullptr));
@@ -103,7 +115,8 @@ constexpr size_t kRelieve = 256;  // versions that a writer frees at once beyond
 
 }  // namespace
 
-VersionTable::VersionTable(uint64_t limit, uint32_t workers) : limit_(limit), workers_(workers) {
+VersionTable::VersionTable(uint64_t limit, uint32_t workers)
+    : limit_(limit), workers_(workers), pool_(workers) {
     DCHECK(workers >= 1 && workers <= UINT8_MAX);
 }
 
@@ -116,6 +129,7 @@ Result<void> VersionTable::start() {
     DCHECK((buckets_ == nullptr) == (queues_ == nullptr));
     incomplete_.store(false, std::memory_order_release);
     period_.fetch_add(1);
+    if (!pool_.start(limit_)) return fail(ErrorCode::out_of_memory, "versions");
     if (buckets_) return {};
     const size_t n = std::clamp(std::bit_ceil(limit_ / kBytesPerBucket), kBucketsMin, kBucketsMax);
     std::unique_ptr<Bucket[]> buckets(new (std::nothrow) Bucket[n]);
@@ -144,6 +158,7 @@ void VersionTable::clear() {
     }
     erased_.clear();
     DCHECK(bytes() == 0);
+    pool_.release();
 }
 
 txn::Outcome* VersionTable::outcome_of(txn::Transaction& txn) {
@@ -175,28 +190,31 @@ VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName
                                           const RecordState& before) {
     // Of a ghost too: catching up may bring them back.
     const size_t value_bytes = before.bytes.size();
-    const size_t bytes = sizeof(Version) + name.key.size() + value_bytes;
+    const size_t bytes = Version::own_bytes(name.key.size(), value_bytes);
+    const uint32_t worker = threads::worker_index();
     DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX && value_bytes <= kPageBytes);
-    DCHECK(threads::current() != nullptr && threads::worker_index() < workers_);
-    void* const memory = ::operator new(bytes, std::nothrow);
-    if (memory == nullptr) [[unlikely]]
+    DCHECK(threads::current() != nullptr && worker < workers_);
+    const VersionPool::Taken taken = pool_.take(worker, bytes);
+    if (taken.block == nullptr) [[unlikely]]
         return nullptr;
-    auto* const version = new (memory) Version;
+    auto* const version = new (taken.block) Version;
+    version->of_heap = taken.of_heap;
     version->writer = &writer;
     version->hash = name.hash;
     version->object = name.object;
     version->key_bytes = static_cast<uint16_t>(name.key.size());
     version->value_bytes = static_cast<uint32_t>(value_bytes);
-    version->queue = static_cast<uint8_t>(threads::worker_index());
-    version->bits = before.bits;
-    version->live = before.live;
+    version->queue = static_cast<uint8_t>(worker);
     std::memcpy(version->text(), name.key.data(), name.key.size());
-    if (value_bytes != 0)
-        std::memcpy(version->text() + name.key.size(), before.bytes.data(), value_bytes);
+    version->set(before);
     writer.add_use();
-    bytes_.fetch_add(bytes, std::memory_order_relaxed);
-    made_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(version->bytes(), std::memory_order_relaxed);
     return version;
+}
+
+void VersionTable::count_made() {
+    std::atomic<uint64_t>& made = queues_[threads::worker_index()].made;
+    made.store(made.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void VersionTable::dispose(Version* version) {
@@ -204,8 +222,13 @@ void VersionTable::dispose(Version* version) {
     DCHECK(bytes_.load() >= version->bytes());
     bytes_.fetch_sub(version->bytes(), std::memory_order_relaxed);
     txn::Outcome::drop(version->writer);
+    const size_t bytes = Version::own_bytes(version->key_bytes, version->value_bytes);
+    const VersionPool::Taken memory{version, version->of_heap};
+    const uint32_t taker = version->queue;
     version->~Version();
-    ::operator delete(version);
+    // close() frees from outside.
+    const uint32_t here = threads::current() != nullptr ? threads::worker_index() : workers_;
+    pool_.give(taker, here, memory, bytes);
 }
 
 void VersionTable::enqueue(Version& version) {
@@ -221,52 +244,81 @@ void VersionTable::leave_queue(Version& version) {
     queue.remove(version);
 }
 
-// Under the bucket's lock, before a version is put in front of `newest`: takes `newest` out if no
-// snapshot sees the state that it replaced.
-VersionTable::Version* VersionTable::drop_middle(Version& newest) {
-    DCHECK(newest.linked);
-    if (newest.writer->active()) return nullptr;
-    Bucket& bucket = buckets_[(newest.hash >> 1) & mask_];
-    const RecordName name{newest.object, newest.key(), newest.hash};
-    DCHECK(bucket.lock.is_held());
-    const Version* const below = Bucket::next_of(newest, name);
-    const bool needed =
-        newest.writer->aborted()
-            ? false
-            : snapshots_.between(
-                  below != nullptr && !below->writer->aborted() ? below->writer : nullptr,
-                  *newest.writer);
-    if (needed && !MUTANT(version_dropped_early)) return nullptr;
-    bucket.unlink(newest);
-    return &newest;
+uint64_t VersionTable::made() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; queues_ && i < workers_; ++i)
+        sum += queues_[i].made.load(std::memory_order_relaxed);
+    return sum;
 }
 
+// Under the bucket's lock: does no snapshot see the state that `newest` replaced? A later change of
+// the record is about to leave another version.
+bool VersionTable::is_needless(const Version& newest) const {
+    DCHECK(newest.linked);
+    if (newest.writer->active()) return false;
+    if (newest.writer->aborted() || MUTANT(version_dropped_early)) return true;
+    const RecordName name{newest.object, newest.key(), newest.hash};
+    DCHECK(bucket_of(name).lock.is_held());
+    const Version* const below = Bucket::next_of(newest, name);
+    return !snapshots_.between(
+        below != nullptr && !below->writer->aborted() ? below->writer : nullptr, *newest.writer);
+}
+
+// The record's lock is held and its page is latched, so only sweeps touch its chain meanwhile.
 void VersionTable::note(txn::Transaction& txn, const RecordName& name, const RecordState& before) {
     txn::Outcome* const writer = txn.outcome;
     DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
-    DCHECK(txn.runs_here());
-    Version* const made = writer != nullptr ? make(*writer, name, before) : nullptr;
-    if (made == nullptr) [[unlikely]]
+    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
+    if (writer == nullptr) [[unlikely]]
         return give_up();
     Bucket& bucket = bucket_of(name);
     Version* dropped = nullptr;
-    bool known = false;
-    {
+    txn::Outcome* earlier = nullptr;
+    if (bucket.head.load(std::memory_order_acquire) != nullptr) {
         const SpinGuard guard(bucket.lock);
         if (Version* const newest = bucket.find(name)) {
-            known = newest->writer == writer && !MUTANT(version_of_each_change);
-            if (!known) dropped = drop_middle(*newest);
+            if (newest->writer == writer && !MUTANT(version_of_each_change)) return;
+            if (is_needless(*newest)) {
+                if (newest->value_bytes == before.bytes.size()) {
+                    earlier = renew(*newest, *writer, before);
+                } else {
+                    bucket.unlink(*newest);
+                    dropped = newest;
+                }
+            }
         }
-        if (!known) bucket.push(*made);
     }
-    if (known) return dispose(made);
-    enqueue(*made);
+    count_made();
+    if (earlier != nullptr) return txn::Outcome::drop(earlier);
+    Version* const made = make(*writer, name, before);
+    if (made != nullptr) [[likely]] {
+        {
+            const SpinGuard guard(bucket.lock);
+            bucket.push(*made);
+        }
+        enqueue(*made);
+    }
     if (dropped != nullptr) {
         leave_queue(*dropped);
         dispose(dropped);
     }
+    if (made == nullptr) [[unlikely]]
+        return give_up();
     if (bytes() > limit_) [[unlikely]]
         relieve();
+}
+
+// Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
+// reference to the writer before.
+txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
+                                  const RecordState& before) {
+    DCHECK(version.linked && !version.writer->active() && writer.active());
+    txn::Outcome* const earlier = version.writer;
+    writer.add_use();
+    version.writer = &writer;
+    version.renewed = !MUTANT(renewed_holds_up);
+    if (!MUTANT(renewed_in_part)) version.set(before);
+    return earlier;
 }
 
 void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
@@ -284,6 +336,7 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
     DCHECK(writer.active());  // its page is latched, so its rollback has not passed it
     Version* const made = make(writer, name, before);
     if (made == nullptr) return give_up();
+    count_made();
     Bucket& bucket = bucket_of(name);
     {
         const SpinGuard guard(bucket.lock);
@@ -332,7 +385,8 @@ bool VersionTable::has(const RecordName& name) const {
     return bucket.find(name) != nullptr;
 }
 
-// VT-3. Versions whose writer has not ended go to the end of the queue, so they hold up none.
+// VT-3. Versions whose writer has not ended, and those renewed since they were queued, go to the
+// end of the queue, so they hold up none.
 size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
     DCHECK(most != 0);
     size_t freed = 0;
@@ -341,17 +395,21 @@ size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
         const SpinGuard guard(queue.lock);
         for (size_t looked = 0; looked < most && queue.first != nullptr; ++looked) {
             Version& v = *queue.first;
-            if (v.writer->active()) {
+            bool later = false;
+            {
+                Bucket& bucket = buckets_[(v.hash >> 1) & mask_];
+                const SpinGuard inner(bucket.lock);
+                if (!v.linked) break;  // a writer has just dropped it, and waits for the queue
+                const bool needed = snapshots_.needs_before(*v.writer);
+                later = v.writer->active() || (needed && v.renewed);
+                v.renewed = false;
+                if (!later && needed && !MUTANT(version_freed_early)) break;
+                if (!later) bucket.unlink(v);
+            }
+            if (later) {
                 queue.remove(v);
                 queue.push(v);
                 continue;
-            }
-            if (snapshots_.needs_before(*v.writer) && !MUTANT(version_freed_early)) break;
-            Bucket& bucket = buckets_[(v.hash >> 1) & mask_];
-            {
-                const SpinGuard inner(bucket.lock);
-                if (!v.linked) break;  // a writer has just dropped it, and waits for the queue
-                bucket.unlink(v);
             }
             DCHECK(!v.linked && v.queue < workers_);
             queue.remove(v);

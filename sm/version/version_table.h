@@ -5,6 +5,8 @@
 //            A reader begins with the record as the page has it and walks the chain: as long as it
 //            does not see the writer, it takes the version instead. The first writer that it sees
 //            ends the walk.
+//            A record that changes again *renews* its newest version in place, if no snapshot lies
+//            between that version's writer and the writer before, and the sizes are equal.
 //            Each worker has a queue of the versions that its threads have made, which frees them
 //            when no snapshot needs them. A hot record drops a version in the middle of its chain
 //            at once, if no snapshot lies between its writer and the one before.
@@ -13,7 +15,7 @@
 //            VT-2 A chain's writers commit in the order of the chain. The versions of an aborted
 //                 writer are passed over, because its rollback has restored the record.
 //            VT-3 Whoever unlinks a version from its chain frees it. A version leaves the queue
-//                 under the queue's lock.
+//                 under the queue's lock. Its writer is read under the bucket's lock.
 //            VT-4 Writers never wait, and no change fails for lack of memory for versions: the
 //                 oldest snapshot becomes too old.
 // Blocking   Spin locks, held for one chain or for a bounded share of a queue. Nothing parks.
@@ -26,6 +28,7 @@
 #include "sm/version/erased_keys.h"
 #include "sm/version/record_state.h"
 #include "sm/version/snapshot_set.h"
+#include "sm/version/version_pool.h"
 #include "threads/base/hints.h"
 #include "threads/base/spin_lock.h"
 #include "txn/transaction.h"
@@ -81,7 +84,8 @@ public:
 
     uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed) + erased_.bytes(); }
     uint64_t limit() const { return limit_; }
-    uint64_t made() const { return made_.load(std::memory_order_relaxed); }
+    // Versions made or renewed.
+    uint64_t made() const;
     uint64_t expelled() const { return expelled_.load(std::memory_order_relaxed); }
     // Versions were given up although a later snapshot may need them: the period must end.
     bool incomplete() const { return incomplete_.load(std::memory_order_acquire); }
@@ -96,9 +100,11 @@ private:
 
     Bucket& bucket_of(const RecordName& name) const;
     Version* make(txn::Outcome& writer, const RecordName& name, const RecordState& before);
+    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);
+    void count_made();
     void enqueue(Version& version);
     void dispose(Version* version);  // linked nowhere
-    Version* drop_middle(Version& newest);
+    bool is_needless(const Version& newest) const;
     void leave_queue(Version& version);
     [[gnu::cold, gnu::noinline]] void relieve();
     [[gnu::cold, gnu::noinline]] void give_up();
@@ -109,9 +115,10 @@ private:
     uint64_t mask_ = 0;
     std::unique_ptr<Bucket[]> buckets_;
     std::unique_ptr<Queue[]> queues_;
+    VersionPool pool_;
     SnapshotSet snapshots_;
     ErasedKeys erased_;
-    std::atomic<uint64_t> bytes_{0}, made_{0}, expelled_{0};
+    std::atomic<uint64_t> bytes_{0}, expelled_{0};
     std::atomic<bool> incomplete_{false};
     std::atomic<uint32_t> period_{0};  // number of start()s
 };

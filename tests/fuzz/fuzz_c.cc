@@ -181,7 +181,7 @@ private:
                  lockstep_slice value) {
         lockstep_operation ops[3] = {};
         for (lockstep_operation& o : ops) {
-            o.kind = in_.byte() % 12;
+            o.kind = in_.byte() % 14;  // 0 and 13 are no kinds
             o.access = access();
             o.index = index;
             o.heap = pick(heaps_);

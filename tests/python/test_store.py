@@ -1,5 +1,6 @@
 """test_store - open, options, objects, maintenance, backups, observation, errors."""
 
+import datetime
 import gc
 import os
 import pathlib
@@ -206,6 +207,45 @@ def test_backups(store, index, tmp_path):
     assert faults
     with pytest.raises(lockstep.Error):
         lockstep.read_backup(tmp_path / "none")
+
+
+def test_restore_to_a_point_of_the_archive(tmp_path):
+    with lockstep.open(tmp_path / "db", archive=tmp_path / "archive", **SMALL) as store:
+        index = store.index("records", create=True)
+
+        def put(value):
+            with store.transaction() as txn:
+                txn.put(index, "k", value)
+
+        put("one")
+        full = store.backup(tmp_path / "full")
+        assert full.ended_at / 1e9 == pytest.approx(time.time(), abs=3600)
+        put("two")
+        time.sleep(0.3)
+        moment = datetime.datetime.now(datetime.UTC)
+        time.sleep(0.3)
+        put("three")
+        assert store.options()["archive"] == str(tmp_path / "archive")
+        assert store.stats()["archive_gaps"] == 0
+
+    def restored(name, **options):
+        lockstep.restore_backup([tmp_path / "full"], tmp_path / name, **options)
+        with lockstep.open(tmp_path / name, **SMALL) as store, store.snapshot() as txn:
+            return txn.get(store.index("records"), "k")
+
+    archive = tmp_path / "archive"
+    assert restored("a") == b"one"
+    assert restored("b", archive=archive) == b"three"
+    assert restored("c", archive=archive, until=moment) == b"two"
+    assert restored("d", archive=archive, until=full.lsn, history=full.history) == b"one"
+    with pytest.raises(lockstep.BadArchive):
+        restored("e", archive=archive, until=1 << 60)
+    with pytest.raises(ValueError, match="time zone"):
+        restored("f", archive=archive, until=datetime.datetime(2026, 1, 1))
+    with pytest.raises(TypeError, match="PathLike"):
+        lockstep.open(tmp_path / "g", archive=7)
+    with pytest.raises(TypeError, match="option archive is no text"):
+        lockstep.open(tmp_path / "g", archive=b"archive")
 
 
 def test_backup_to_a_function(store, index):

@@ -215,6 +215,17 @@ def test_real_operations(scratch):
     assert names_none.returncode == 0
 
 
+def test_whole_transactions(scratch):
+    """A Payment passes many operations' points, and its footprint stands beside that of `run`."""
+    out = scratch / "payment.json"
+    tool("--icache", sys.argv[2], "payment", "--geometry", "16K,8", "--json", out)
+    [a] = json.loads(out.read_text())["analyses"]
+    assert a["operation"] == "payment" and a["instructions"] > 5000, a
+    assert len(a["manual"]["points"]) >= 3 and a["manual"]["switches"] >= 4, a["manual"]
+    assert a["steps"] < a["plain"], a
+    assert 0.5 < a["footprint"] / a["footprint_run"] < 2, (a["footprint"], a["footprint_run"])
+
+
 def main():
     plain = [
         test_straight_line_of_three_caches,
@@ -225,7 +236,9 @@ def main():
     for test in plain:
         test()
         print(f"{test.__name__}: passed", flush=True)
-    for test in with_files + ([test_real_operations] if len(sys.argv) > 2 else []):
+    for test in with_files + (
+        [test_real_operations, test_whole_transactions] if len(sys.argv) > 2 else []
+    ):
         with tempfile.TemporaryDirectory() as scratch:
             test(pathlib.Path(scratch))
         print(f"{test.__name__}: passed", flush=True)

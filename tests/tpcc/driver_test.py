@@ -73,7 +73,7 @@ def read(path):
 # Another number of warehouses, a load that was cut off, files of others: what to do is said.
 def check_remedies(directory, db):
     run("--path", db, "-w", "2", status=2, says="leave --warehouses out")
-    run("--path", db, "-w", "2", status=2, says="has 1 warehouses")
+    run("--path", db, "-w", "2", status=2, says="has 1 warehouse, and")
     foreign = os.path.join(directory, "foreign")
     os.mkdir(foreign)
     with open(os.path.join(foreign, "letter.txt"), "w") as file:

@@ -9,6 +9,7 @@ import knees
 import trace
 from program import Program
 
+FOLLOWERS = range(1, 5)  # threads whose executions are looked at
 TRANSACTIONS = ("payment", "neworder", "mix4", "mix")
 
 
@@ -63,14 +64,14 @@ def call(icache, *words):
 
 
 def record(icache, operation, directory):
-    """Traces a team of three with all points on, or for a transaction ten terminals of one
-    warehouse. The second thread's stream is that of a follower, and the named points are visible
-    in it.
+    """Traces a team of three with all points on, or for a transaction a hundred terminals of ten
+    warehouses. The second thread's stream is that of a follower, and the named points are visible
+    in it; of a transaction, one of the first followers has it.
     """
     path = directory / f"{operation}.trace"
     size = ["--rounds", "3"]
     if operation in TRANSACTIONS:
-        size = ["--warehouses", "1", "--transactions", "100", "--warm-transactions", "500"]
+        size = ["--warehouses", "10", "--transactions", "200", "--warm-transactions", "500"]
     plan = f"{operation}:ctx:3"
     call(icache, "trace", plan, *size, "--points", "icache", "--out", str(path))
     return path
@@ -100,22 +101,27 @@ def load(path, program_path, operation="operation"):
     info = json.loads(info_path.read_text())
     what = info["parts"][0]["what"]
     program = Program(program_path or info["program"], ("lockstep_ctx_swap", info["swap"]))
-    found = trace.operations(
-        trace.part(words, 0),
-        1,
-        program.is_machinery,
-        info["skipped"],
-        info["swap"],
-        len(info["points"]),
-        what in TRANSACTIONS,
-    )
+    found = [
+        execution
+        for thread in (FOLLOWERS if what in TRANSACTIONS else FOLLOWERS[:1])
+        for execution in trace.operations(
+            trace.part(words, 0),
+            thread,
+            program.is_machinery,
+            info["skipped"],
+            info["swap"],
+            len(info["points"]),
+            what in TRANSACTIONS,
+        )
+    ]
     if not found:
         raise BadInput(f"{path} holds no operation of a second thread")
     # Transactions of one kind differ in length.
-    chosen = sorted(found, key=lambda o: o.instructions)[len(found) // 2]
+    if what in TRANSACTIONS:
+        found.sort(key=lambda o: o.instructions)
     return (
         what,
-        chosen if what in TRANSACTIONS else found[-1],
+        found[len(found) // 2] if what in TRANSACTIONS else found[-1],
         program,
         [p["name"] for p in info["points"]],
         {p["name"] for p in info["points"] if p["data"]},

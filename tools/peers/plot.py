@@ -76,7 +76,8 @@ def main() -> int:
     foreign = max(row["foreign_share"] for panel in panels for t in panel for row in t["rows"])
     if foreign > FOREIGN_MAX:
         figure.suptitle(
-            f"too noisy to tell: other processes took up to {100 * foreign:.0f}% of the CPUs",
+            f"other processes took up to {100 * foreign:.0f}% of the CPUs: differences below a"
+            " factor of 1.5 tell nothing",
             color="#b00020",
             fontsize=9,
         )

@@ -244,7 +244,9 @@ std::vector<Call> other_calls() {
         {"lockstep_verify_backup", none,
          [](auto& h) { return lockstep_verify_backup(h.text, nullptr, nullptr, &bytes, nullptr); }},
         {"lockstep_restore_backup", none,
-         [](auto& h) { return lockstep_restore_backup(&h.text, 1, h.text, nullptr, nullptr); }},
+         [](auto& h) {
+             return lockstep_restore_backup(&h.text, 1, h.text, nullptr, nullptr, nullptr);
+         }},
         {"lockstep_ctx_points", none,
          [](auto& h) { return lockstep_ctx_points(h.text, nullptr, nullptr); }},
         {"lockstep_offload", none,
@@ -274,6 +276,7 @@ const char* const kWithoutCode[] = {"lockstep_strerror",
                                     "lockstep_steps_options_init",
                                     "lockstep_txn_options_init",
                                     "lockstep_backup_options_init",
+                                    "lockstep_restore_options_init",
                                     "lockstep_secondary_options_init",
                                     "lockstep_request_init",
                                     "lockstep_request_done",
@@ -320,6 +323,7 @@ TEST_F(CCalls, WithNull) {
     lockstep_steps_options_init(nullptr, 8);
     lockstep_txn_options_init(nullptr, 8);
     lockstep_backup_options_init(nullptr, 8);
+    lockstep_restore_options_init(nullptr, 8);
     lockstep_secondary_options_init(nullptr, 8);
     lockstep_request_init(nullptr, 8);
     lockstep_keys_add(nullptr, key());

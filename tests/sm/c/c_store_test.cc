@@ -1,6 +1,6 @@
 // labels: unit
 // c_store_test.cc - the C interface of a store: options, keys, objects by name, maintenance,
-// backups, observation, fork().
+// observation, fork().
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,53 +178,6 @@ TEST_F(CStoreCalls, Observation) {
     EXPECT_EQ(lockstep_failure(store, nullptr, 5, &bytes, &error), LOCKSTEP_BAD_ARGUMENT);
     const auto seven = [](void*) { return 7; };
     EXPECT_EQ(lockstep_offload(seven, nullptr, &error), 7);
-}
-
-TEST_F(CStoreCalls, Backups) {
-    lockstep_index* const index = make_index("i");
-    const std::string full = root + "/full", more = root + "/more", to = root + "/to";
-    lockstep_backup_info info = {}, later = {};
-    info.size = later.size = sizeof info;
-    ASSERT_C(lockstep_backup(store, full.c_str(), nullptr, &info, &error));
-    EXPECT_TRUE(info.pages > 0 && info.pages_copied == info.pages);
-    lockstep_txn* txn = nullptr;
-    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
-    ASSERT_C(lockstep_put(txn, index, lockstep_text("k"), lockstep_text("v"), &error));
-    ASSERT_C(lockstep_commit(txn, nullptr, &error));
-    lockstep_backup_options options;
-    lockstep_backup_options_init(&options, sizeof options);
-    options.since = &info;
-    int calls = 0;
-    options.progress = [](void* arg, uint64_t, uint64_t, uint64_t) { ++*static_cast<int*>(arg); };
-    options.progress_arg = &calls;
-    ASSERT_C(lockstep_backup(store, more.c_str(), &options, &later, &error));
-    EXPECT_TRUE(calls > 0 && later.since == info.lsn);
-    ASSERT_C(lockstep_read_backup(more.c_str(), &info, &error));
-    EXPECT_EQ(info.lsn, later.lsn);
-    size_t faults = 1;
-    ASSERT_C(lockstep_verify_backup(full.c_str(), nullptr, nullptr, &faults, &error));
-    EXPECT_EQ(faults, 0u);
-    const char* const both[] = {full.c_str(), more.c_str()};
-    ASSERT_C(lockstep_restore_backup(both, 2, to.c_str(), nullptr, &error));
-    struct Sunk {
-        size_t bytes = 0, pieces = 0;
-        size_t most = 1 << 30;
-    } sunk, cut;
-    cut.most = 2;
-    const auto sink = [](void* arg, const char*, uint64_t, lockstep_slice bytes) {
-        auto& s = *static_cast<Sunk*>(arg);
-        s.bytes += bytes.size;
-        return ++s.pieces < s.most ? 0 : -9;
-    };
-    ASSERT_C(lockstep_backup_to(store, sink, &sunk, nullptr, nullptr, &error));
-    EXPECT_GT(sunk.bytes, 100000u);
-    EXPECT_EQ(lockstep_backup_to(store, sink, &cut, nullptr, nullptr, &error), -9);
-    ASSERT_C(lockstep_close(store, &error));
-    open("to");
-    ASSERT_C(lockstep_find_index(store, "i", const_cast<lockstep_index**>(&index), &error));
-    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
-    EXPECT_EQ(value_of(txn, index, "k"), "v");
-    ASSERT_C(lockstep_abort(txn, &error));
 }
 
 // A logger gets its argument, here of a callback that computes for too long.

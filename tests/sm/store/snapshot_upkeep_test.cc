@@ -222,6 +222,48 @@ TEST_F(SnapshotTest, AHotRecordKeepsFewVersions) {
     });
 }
 
+// With values of one size its second version is renewed in place.
+TEST_F(SnapshotTest, ARenewedVersionIsThatOfTheNewestChange) {
+    on_thread(*store_, [&] {
+        put("hot", "0000");
+        Txn first = begin(kSnapshot);
+        for (int i = 1001; i <= 1100; ++i) put("hot", std::to_string(i));
+        EXPECT_LT(versions().bytes(), 4 * 64u);
+        Txn second = begin(kSnapshot);
+        put("hot", "2000");
+        Txn writer = begin(kWriter);
+        put(writer, "hot", "3000");
+        EXPECT_EQ(get(second, "hot"), "1100");
+        ASSERT_OK(writer.abort());
+        EXPECT_EQ(get(second, "hot"), "1100");
+        EXPECT_EQ(get(first, "hot"), "0000");
+        put("hot", "4000");
+        Txn third = begin(kSnapshot);
+        put("hot", "5000");
+        EXPECT_EQ(get(third, "hot"), "4000");
+        EXPECT_EQ(get(second, "hot"), "1100");
+        EXPECT_EQ(get(first, "hot"), "0000");
+    });
+}
+
+// Versions leave in their order, but for those that were renewed since.
+TEST_F(SnapshotTest, ARenewedVersionHoldsUpNoOther) {
+    on_thread(*store_, [&] {
+        put("hot", "0000");
+        Txn first = begin(kSnapshot);
+        for (int i = 1; i <= 3; ++i) put("hot", std::to_string(1000 + i));
+        for (int i = 0; i < 200; ++i) put("k" + std::to_string(i), "value");
+        Txn second = begin(kSnapshot);
+        put("hot", "2000");
+        ASSERT_OK(first.commit());
+        const Nanos until = threads::now() + 5 * kSecond;
+        while (versions().bytes() > 20 * 64 && threads::now() < until)
+            threads::sleep_until(threads::now() + 5 * kMillisecond);
+        EXPECT_LE(versions().bytes(), 20 * 64u);
+        EXPECT_EQ(get(second, "hot"), "1003");
+    });
+}
+
 TEST_F(SnapshotTest, ThousandsAtOnce) {
     Options options = small_options();
     options.transactions_max = 12'000;

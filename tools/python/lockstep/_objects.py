@@ -61,6 +61,8 @@ class BackupInfo(NamedTuple):
     bytes: int
     log_bytes: int
     nanos: int
+    ended_at: int
+    history: int
 
 
 class _Object:

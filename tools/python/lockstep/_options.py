@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Literal, TypedDict, get_args
@@ -24,6 +25,7 @@ TeamPolicy = Literal["last_leaver", "largest", "oldest"]
 TeamGate = Literal["t_gated", "d_gated", "c_gated"]
 PacketPolicy = Literal["fifo", "priority"]
 LockPolicy = Literal["fifo", "short_first", "priority", "local_first"]
+ArchiveFailure = Literal["stop_writers", "go_on"]
 IoMethod = Literal["automatic", "io_uring", "pool"]
 #: Takes a line of the store's log: level (0 error, 1 warning, 2 information) and text.
 Logger = Callable[[int, str], object]
@@ -75,6 +77,10 @@ class Options(TypedDict, total=False):
     retries_max: int
     offload_threads: int
     slice_warning: float
+    archive: str | os.PathLike[str] | None
+    archive_interval: float
+    archive_backlog_bytes: int
+    archive_failure: ArchiveFailure
     logger: Logger | None
     steps: StepsOptions | StepsMode
 
@@ -99,8 +105,15 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "packet_policy": get_args(PacketPolicy),
     "lock_policy": get_args(LockPolicy),
     "io": get_args(IoMethod),
+    "archive_failure": get_args(ArchiveFailure),
 }
-_SECONDS = ("transaction_age_max", "lazy_flush_interval", "lock_timeout", "slice_warning")
+_SECONDS = (
+    "transaction_age_max",
+    "lazy_flush_interval",
+    "lock_timeout",
+    "slice_warning",
+    "archive_interval",
+)
 
 #: What `_core.begin()` takes behind the store.
 Begin = tuple[int, int, bool, int, int, int]
@@ -116,6 +129,8 @@ def number(name: str, value: Any) -> Any:
     """The value of an option as the engine takes it: choices and times become numbers."""
     if name in _SECONDS:
         return nanos(value)
+    if name == "archive" and value is not None:
+        return os.fspath(value)
     if name == "points" and isinstance(value, str):
         return _core.ctx_points(value)
     choices = _CHOICES.get(name)

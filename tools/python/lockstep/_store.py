@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import datetime
 import os
 import time
 import weakref
@@ -304,9 +305,38 @@ def verify_backup(directory: Path) -> list[str]:
     return _core.verify_backup(os.fspath(directory))
 
 
-def restore_backup(backups: Sequence[Path], to: Path) -> BackupInfo:
-    """Puts a full backup, and the incremental ones behind it, together in a directory."""
-    return BackupInfo(*_core.restore_backup([os.fspath(b) for b in backups], os.fspath(to)))
+def restore_backup(
+    backups: Sequence[Path],
+    to: Path,
+    *,
+    archive: Path | None = None,
+    until: int | datetime.datetime | None = None,
+    history: int | None = None,
+) -> BackupInfo:
+    """Puts a full backup, and the incremental ones behind it, together in a directory.
+
+    With the log archive of their store the result is the state at its end, at the LSN `until`, or
+    at that time: no transaction that committed later is in it. `history` says whose log is
+    followed; None is that of the last backup. Blocks; releases the GIL.
+    """
+    lsn, nanos = 0, 0
+    if isinstance(until, datetime.datetime):
+        if until.tzinfo is None:
+            raise ValueError("until has no time zone; pass datetime(..., tzinfo=datetime.UTC)")
+        since = until - datetime.datetime.fromtimestamp(0, datetime.UTC)
+        nanos = since // datetime.timedelta(microseconds=1) * 1000
+    elif until is not None:
+        lsn = until
+    return BackupInfo(
+        *_core.restore_backup(
+            [os.fspath(b) for b in backups],
+            os.fspath(to),
+            None if archive is None else os.fspath(archive),
+            lsn,
+            nanos,
+            history,
+        )
+    )
 
 
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()

@@ -15,14 +15,16 @@ namespace {
 
 nb::tuple as_tuple(const lockstep_backup_info& i) {
     return nb::make_tuple(i.lsn, i.redo_from, i.since, nb::make_tuple(i.store[0], i.store[1]),
-                          i.pages, i.pages_copied, i.pages_zeroed, i.bytes, i.log_bytes, i.nanos);
+                          i.pages, i.pages_copied, i.pages_zeroed, i.bytes, i.log_bytes, i.nanos,
+                          i.ended_at, i.history);
 }
 
 lockstep_backup_info info_from(const nb::tuple& t) {
     lockstep_backup_info i{};
     i.size = sizeof i;
-    uint64_t* const fields[] = {&i.lsn,          &i.redo_from,    &i.since, nullptr,      &i.pages,
-                                &i.pages_copied, &i.pages_zeroed, &i.bytes, &i.log_bytes, &i.nanos};
+    uint64_t* const fields[] = {&i.lsn,       &i.redo_from,    &i.since,        nullptr,
+                                &i.pages,     &i.pages_copied, &i.pages_zeroed, &i.bytes,
+                                &i.log_bytes, &i.nanos,        &i.ended_at,     &i.history};
     for (size_t n = 0; n < std::size(fields); ++n)
         if (fields[n] != nullptr) *fields[n] = nb::cast<uint64_t>(t[n]);
     const auto store = nb::cast<nb::tuple>(t[3]);
@@ -120,13 +122,22 @@ nb::list verify_backup(const std::string& directory) {
     return result;
 }
 
-nb::tuple restore_backup(const std::vector<std::string>& backups, const std::string& to) {
+nb::tuple restore_backup(const std::vector<std::string>& backups, const std::string& to,
+                         const std::optional<std::string>& archive, uint64_t until,
+                         uint64_t until_time, const std::optional<uint64_t>& history) {
+    lockstep_restore_options options;
+    lockstep_restore_options_init(&options, sizeof options);
+    if (archive) options.archive = archive->c_str();
+    options.until = until;
+    options.until_time = until_time;
+    if (history) options.history = *history;
     std::vector<const char*> names;
     for (const std::string& backup : backups) names.push_back(backup.c_str());
     lockstep_backup_info info{};
     info.size = sizeof info;
     call([&](lockstep_error* error) {
-        return lockstep_restore_backup(names.data(), names.size(), to.c_str(), &info, error);
+        return lockstep_restore_backup(names.data(), names.size(), to.c_str(), &options, &info,
+                                       error);
     });
     return as_tuple(info);
 }
@@ -138,7 +149,8 @@ void add_backup(nb::module_& module) {
                nb::arg().none(), nb::arg().none());
     module.def("read_backup", read_backup);
     module.def("verify_backup", verify_backup);
-    module.def("restore_backup", restore_backup);
+    module.def("restore_backup", restore_backup, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+               nb::arg(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

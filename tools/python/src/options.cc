@@ -14,7 +14,8 @@ namespace {
     X(packet_policy) X(lock_policy) X(lock_bypass_max) X(io) X(transaction_age_max) X(log_bytes) \
     X(log_segment_bytes) X(log_ring_bytes) X(lazy_flush_interval) X(checkpoint_log_bytes) \
     X(lock_timeout) X(lock_table_bytes_log2) X(escalate_at) X(version_bytes) X(retries_max) \
-    X(offload_threads) X(slice_warning)
+    X(offload_threads) X(slice_warning) X(archive) X(archive_interval) X(archive_backlog_bytes) \
+    X(archive_failure)
 #define LOCKSTEP_STEPS_FIELDS(X) \
     X(mode) X(team_max) X(policy) X(gate) X(rounds_max) X(points) X(window_records) \
     X(float_state) X(ignore_latches)
@@ -24,6 +25,14 @@ template <class T>
 void set_field(T& field, const char* name, nb::handle value) {
     if (!nb::try_cast(value, field))
         raise(PyExc_OverflowError, std::string("option ") + name + " is out of range");
+}
+
+// The text lives as long as the dictionary of the options.
+void set_field(const char*& field, const char* name, nb::handle value) {
+    field = value.is_none() ? nullptr : PyUnicode_AsUTF8(value.ptr());
+    if (field != nullptr || value.is_none()) return;
+    PyErr_Clear();
+    raise(PyExc_TypeError, std::string("option ") + name + " is no text");
 }
 
 [[noreturn]] void unknown(const char* name) {

@@ -20,7 +20,9 @@ namespace {
     X(checkpoints) X(pages_total) X(reads_ahead) X(read_waiters) X(needs_walked) X(needs_used) \
     X(snapshots_open) X(snapshot_oldest_nanos) X(snapshots_too_old) X(version_bytes) X(switches) \
     X(threads_live) X(threads_max) X(worker_sleeps) X(remote_wakes) X(memory_pool) \
-    X(memory_locks) X(memory_log) X(memory_stacks)
+    X(memory_locks) X(memory_log) X(memory_stacks) X(backups) X(backup_bytes) X(backup_failures) \
+    X(backup_page_repairs) X(archive_pieces) X(archive_bytes) X(archive_failures) \
+    X(archive_gaps) X(archive_backlog_bytes)
 // clang-format on
 
 #define LOCKSTEP_COUNT(field) +1

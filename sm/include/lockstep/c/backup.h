@@ -22,6 +22,8 @@ typedef struct lockstep_backup_info {
     uint64_t bytes;
     uint64_t log_bytes;
     uint64_t nanos;
+    uint64_t ended_at;  // nanoseconds since 1970, UTC
+    uint64_t history;
 } lockstep_backup_info;
 
 // How a backup is made.
@@ -57,10 +59,23 @@ int lockstep_read_backup(const char* directory, lockstep_backup_info* info, lock
 // Checks every page and log record of a backup. `each` and *faults as in lockstep_verify(). Blocks.
 int lockstep_verify_backup(const char* directory, lockstep_line each, void* arg, size_t* faults,
                            lockstep_error* error);
-// Puts `count` backups, a full one and the incremental ones behind it, together in directory `to`.
-// `info` may be NULL. Blocks.
+// To which point backups are restored: lockstep::RestoreOptions.
+typedef struct lockstep_restore_options {
+    size_t size;
+    const char* archive;  // directory of the log archive; NULL: the state of the last backup
+    uint64_t until;       // LSN; 0: the archive's end
+    uint64_t until_time;  // or nanoseconds since 1970, UTC; 0: not by time
+    uint64_t history;     // whose log is followed; UINT64_MAX: the backup's
+} lockstep_restore_options;
+// Fills the struct with the defaults and sets its size. Never waits.
+void lockstep_restore_options_init(lockstep_restore_options* options, size_t size);
+
+// Puts `count` backups, a full one and the incremental ones behind it, together in directory `to`,
+// and brings the result to a point of the log archive. `options` and `info` may be NULL. Errors:
+// those of lockstep::restore_backup(). Blocks.
 int lockstep_restore_backup(const char* const* backups, size_t count, const char* to,
-                            lockstep_backup_info* info, lockstep_error* error);
+                            const lockstep_restore_options* options, lockstep_backup_info* info,
+                            lockstep_error* error);
 
 #ifdef __cplusplus
 }

@@ -40,6 +40,13 @@ typedef struct lockstep_steps_options {
 // returns. It must not call the store. `text` is not NUL-terminated.
 typedef void (*lockstep_logger)(void* arg, int level, const char* text, size_t bytes);
 
+// Takes the files of the log archive: `bytes` belong into `file` at `offset`, in the order that
+// <lockstep/archive.h> states. A result that is not 0 is tried again after a second. It runs on a
+// user thread of the store and must not block; lockstep_offload() does what blocks. It may be
+// called until lockstep_close() returns.
+typedef int (*lockstep_archive_sink)(void* arg, const char* file, uint64_t offset,
+                                     lockstep_slice bytes);
+
 // How a store runs. Times are in nanoseconds.
 typedef struct lockstep_options {
     size_t size;
@@ -75,6 +82,14 @@ typedef struct lockstep_options {
     lockstep_logger logger;  // NULL: silent
     void* logger_arg;
     const lockstep_steps_options* steps;  // NULL: off; need live only until the call returns
+    // Directory of the log archive; NULL or empty: no archive. lockstep_open() copies it;
+    // lockstep_get_options() gives a text that lives until lockstep_close().
+    const char* archive;
+    lockstep_archive_sink archive_sink;  // instead of the directory; NULL: none
+    void* archive_sink_arg;
+    uint64_t archive_interval;
+    uint64_t archive_backlog_bytes;
+    int archive_failure;  // 0 stop writers, 1 go on
 } lockstep_options;
 
 // What a transaction may see; lockstep_txn_options::isolation.

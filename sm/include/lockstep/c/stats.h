@@ -24,6 +24,8 @@ typedef struct lockstep_stats {
     uint64_t snapshots_open, snapshot_oldest_nanos, snapshots_too_old, version_bytes;
     uint64_t switches, threads_live, threads_max, worker_sleeps, remote_wakes;
     uint64_t memory_pool, memory_locks, memory_log, memory_stacks;
+    uint64_t backups, backup_bytes, backup_failures, backup_page_repairs;
+    uint64_t archive_pieces, archive_bytes, archive_failures, archive_gaps, archive_backlog_bytes;
 } lockstep_stats;
 // Copies the counters. Set stats->size before. Never waits.
 int lockstep_get_stats(lockstep_store* store, lockstep_stats* stats, lockstep_error* error);

@@ -1,0 +1,127 @@
+// labels: unit tsan
+// version_pool_test.cc - memory of versions: reuse, bounds, blocks that other workers give back.
+#include "sm/version/version_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "threads/base/rng.h"
+#include "threads/base/sanitized.h"
+
+namespace lockstep::sm {
+namespace {
+
+struct Held {
+    VersionPool::Taken taken;
+    size_t bytes;
+    char mark;
+};
+
+Held take(VersionPool& pool, uint32_t worker, size_t bytes, char mark) {
+    const Held held{pool.take(worker, bytes), bytes, mark};
+    EXPECT_NE(held.taken.block, nullptr);
+    std::memset(held.taken.block, mark, bytes);
+    return held;
+}
+
+void give(VersionPool& pool, uint32_t worker, uint32_t here, const Held& held) {
+    const auto* const bytes = static_cast<const char*>(held.taken.block);
+    for (size_t i = 0; i < held.bytes; ++i) ASSERT_EQ(bytes[i], held.mark) << held.bytes;
+    pool.give(worker, here, held.taken, held.bytes);
+}
+
+TEST(VersionPool, ABlockComesAgain) {
+    if (kAddressSanitizer) GTEST_SKIP() << "all blocks are the heap's";
+    VersionPool pool(1);
+    ASSERT_TRUE(pool.start(1 << 20));
+    const Held first = take(pool, 0, 65, 'a');
+    void* const at = first.taken.block;
+    EXPECT_FALSE(first.taken.of_heap);
+    give(pool, 0, 0, first);
+    const Held other_class = take(pool, 0, 64, 'b');
+    EXPECT_NE(other_class.taken.block, at);
+    const Held again = take(pool, 0, 128, 'c');
+    EXPECT_EQ(again.taken.block, at);
+    give(pool, 0, 0, again);
+    give(pool, 0, 0, other_class);
+    pool.release();
+    ASSERT_TRUE(pool.start(1 << 20));
+    give(pool, 0, 0, take(pool, 0, 1, 'd'));
+}
+
+TEST(VersionPool, BlocksDoNotOverlap) {
+    VersionPool pool(1);
+    ASSERT_TRUE(pool.start(1 << 20));
+    Rng rng(1);
+    std::deque<Held> held;
+    for (int n = 0; n < 20'000; ++n) {
+        if (held.size() > 500 || (rng.below(2) == 0 && !held.empty())) {
+            const size_t i = rng.below(held.size());
+            give(pool, 0, 0, held[i]);
+            held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
+        } else {
+            held.push_back(take(pool, 0, 1 + rng.below(1200), static_cast<char>(n)));
+        }
+    }
+    for (const Held& each : held) give(pool, 0, 0, each);
+}
+
+// VP-2.
+TEST(VersionPool, BeyondTheLimitAndLargeBlocksAreOfTheHeap) {
+    VersionPool pool(1);
+    ASSERT_TRUE(pool.start(100'000));
+    std::deque<Held> held;
+    size_t of_chunks = 0;
+    for (int n = 0; n < 1000; ++n) {
+        held.push_back(take(pool, 0, 1024, 'x'));
+        of_chunks += held.back().taken.of_heap ? 0 : 1024;
+    }
+    EXPECT_LE(of_chunks, 100'000u + 64 * 1024);
+    EXPECT_TRUE(kAddressSanitizer || of_chunks > 100'000u) << of_chunks;
+    held.push_back(take(pool, 0, 1025, 'y'));
+    EXPECT_TRUE(held.back().taken.of_heap);
+    for (const Held& each : held) give(pool, 0, 0, each);
+}
+
+// Blocks of worker 0 are given back by worker 1 and from outside.
+TEST(VersionPool, OtherWorkersGiveBlocksBack) {
+    VersionPool pool(2);
+    ASSERT_TRUE(pool.start(1 << 20));
+    std::mutex mutex;
+    std::deque<Held> held;
+    bool ended = false;
+    std::thread giver([&] {
+        for (uint32_t n = 0;; ++n) {
+            Held next{};
+            {
+                const std::lock_guard guard(mutex);
+                if (held.empty() && ended) return;
+                if (held.empty()) continue;
+                next = held.front();
+                held.pop_front();
+            }
+            give(pool, 0, 1 + n % 2, next);
+        }
+    });
+    std::map<void*, int> seen;
+    for (int n = 0; n < 20'000; ++n) {
+        const Held next = take(pool, 0, 1 + static_cast<size_t>(n) % 300, static_cast<char>(n));
+        ++seen[next.taken.block];
+        const std::lock_guard guard(mutex);
+        held.push_back(next);
+    }
+    {
+        const std::lock_guard guard(mutex);
+        ended = true;
+    }
+    giver.join();
+    EXPECT_TRUE(kAddressSanitizer || seen.size() < 20'000u);  // some came again
+}
+
+}  // namespace
+}  // namespace lockstep::sm
