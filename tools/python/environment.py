@@ -81,10 +81,12 @@ def build_wheel(build: pathlib.Path, python: pathlib.Path) -> pathlib.Path:
     """The wheel, with the library of the build directory."""
     out = build / "python/wheel"
     shutil.rmtree(out, ignore_errors=True)
-    defines = [f"-Ccmake.define.LOCKSTEP_PREFIX={install_library(build)}"]
-    defines += [f"-Ccmake.define.{option[2:]}" for option in launcher()]
+    # The long name of -C, which Debian 12's pip does not know.
+    setting = "--config-settings="
+    defines = [f"{setting}cmake.define.LOCKSTEP_PREFIX={install_library(build)}"]
+    defines += [f"{setting}cmake.define.{option[2:]}" for option in launcher()]
     command = [python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out]
-    places = [f"-Cbuild-dir={build}/python/wheel-build", *defines, HERE]
+    places = [f"{setting}build-dir={build}/python/wheel-build", *defines, HERE]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     run(*command, *places, env={**os.environ, "PATH": path})
     (wheel,) = out.glob("lockstep-*.whl")
