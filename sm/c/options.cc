@@ -97,19 +97,7 @@ Result<StepsOptions> steps_of(const lockstep_steps_options* given) {
 
 Result<Options> options_of(const lockstep_options* given) {
     const auto o = TRY(sized(given, c_struct(Options{}), "size of lockstep_options"));
-    Logger logger;
-    if (o.logger != nullptr)
-        logger = [take = o.logger, arg = o.logger_arg](int level, std::string_view text) {
-            take(arg, level, text.data(), text.size());
-        };
-    ArchiveSink archive_sink;
-    if (o.archive_sink != nullptr)
-        archive_sink = [take = o.archive_sink, arg = o.archive_sink_arg](
-                           std::string_view file, uint64_t offset, Slice bytes) -> Result<void> {
-            if (take(arg, std::string(file).c_str(), offset, to_c(bytes)) == 0) return {};
-            return fail(ErrorCode::cancelled, "result of the archive's sink");
-        };
-    return Options{
+    Options made{
         .create = o.create,
         .read_only = o.read_only,
         .workers = o.workers,
@@ -139,13 +127,24 @@ Result<Options> options_of(const lockstep_options* given) {
         .slice_warning = o.slice_warning,
         .offload_threads = o.offload_threads,
         .control = o.control,
-        .archive = o.archive != nullptr ? o.archive : "",
-        .archive_sink = std::move(archive_sink),
         .archive_interval = o.archive_interval,
         .archive_backlog_bytes = o.archive_backlog_bytes,
         .archive_failure = TRY(option<ArchiveFailure>(o.archive_failure, 2, "archive_failure")),
-        .steps = TRY(steps_of(o.steps)),
-        .logger = std::move(logger)};
+        .steps = TRY(steps_of(o.steps))};
+    // Last, because an error above does not destroy the members that are made already.
+    if (o.archive != nullptr) made.archive = o.archive;
+    if (o.archive_sink != nullptr)
+        made.archive_sink = [take = o.archive_sink, arg = o.archive_sink_arg](
+                                std::string_view file, uint64_t offset,
+                                Slice bytes) -> Result<void> {
+            if (take(arg, std::string(file).c_str(), offset, to_c(bytes)) == 0) return {};
+            return fail(ErrorCode::cancelled, "result of the archive's sink");
+        };
+    if (o.logger != nullptr)
+        made.logger = [take = o.logger, arg = o.logger_arg](int level, std::string_view text) {
+            take(arg, level, text.data(), text.size());
+        };
+    return made;
 }
 
 Result<TxnOptions> txn_options_of(const lockstep_txn_options* given) {

@@ -24,8 +24,6 @@
       "a version that is renewed in place keeps the state of its earlier change") \
     X(renewed_holds_up, sm_snapshot_upkeep_test, \
       "a renewed version keeps its old place in the queue, so those behind it are not freed") \
-    X(version_block_in_wrong_list, sm_version_pool_test, \
-      "a version's memory is given back as that of a larger one") \
     X(expelled_unmarked, sm_snapshot_upkeep_test, \
       "the oldest snapshot loses its versions silently") \
     X(snapshot_unvalidated, sm_snapshot_model_test, \
