@@ -21,7 +21,6 @@
 
 #include <lockstep/types.h>
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sanitized.h"
 
 namespace lockstep::sm {
@@ -60,8 +59,7 @@ public:
             return ::operator delete(taken.block);
         auto* const block = static_cast<Block*>(taken.block);
         if (worker != here) return give_back(by_worker_[worker], block, bytes);
-        Block*& first = by_worker_[worker]
-                            .free[class_of(bytes) + (MUTANT(version_block_in_wrong_list) ? 1 : 0)];
+        Block*& first = by_worker_[worker].free[class_of(bytes)];
         block->next = std::exchange(first, block);
     }
 
