@@ -337,7 +337,7 @@ template <size_t kParts>
             drop_images({sizes, n});
             continue;
         }
-        const bool keeps = env.keeps_versions.load(std::memory_order_relaxed) && txn != nullptr;
+        const bool keeps = env.keeps_versions.load(std::memory_order_acquire) && txn != nullptr;
         if (keeps) [[unlikely]]
             (void)env.versions->begin_writer(*txn);
         fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);
