@@ -104,7 +104,8 @@ Lsn begin_checkpoint(RestartEnv& env) {
 Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     std::vector<txn::TransactionTable::Live> live = env.txns->live();
     std::erase_if(live, [](const auto& t) {
-        return t.state == txn::TxnState::committed || t.first == kLsnNone;
+        return t.state == txn::TxnState::committed || t.first == kLsnNone ||
+               (MUTANT(prepared_not_listed) && t.state == txn::TxnState::prepared);
     });
     oldest = env.txns->oldest_first_lsn();
     next = env.txns->next_id();
