@@ -12,7 +12,9 @@
 #include "sm/store/control_json.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
+#include "sm/store/gid_text.h"
 #include "sm/store/metrics.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/test_hooks.h"
 #include "sm/store/txn_watch.h"
 #include "threads/thread/between_calls.h"
@@ -22,7 +24,8 @@ namespace {
 
 constexpr const char* kSocketName = "control";
 constexpr size_t kHotLocksShown = 20, kQuotedBytesMax = 100;
-constexpr const char* kCommands = "stat, metrics, transactions, locks, end, checkpoint, backup";
+constexpr const char* kCommands =
+    "stat, metrics, transactions, locks, end, prepared, commit, rollback, checkpoint, backup";
 
 Json result_json(Json result) { return {{"result", std::move(result)}}; }
 
@@ -81,6 +84,19 @@ Json end_json(Engine& engine, TxnId id) {
     return result_json({{"transaction", id.value}});
 }
 
+Json prepared_json(Engine& engine) {
+    Json all = Json::array();
+    for (const PreparedInfo& of : engine.prepared->list()) all.push_back(json_of(of));
+    return result_json({{"prepared", all}});
+}
+
+Json end_prepared_json(Engine& engine, const std::string& gid, PreparedTxns::Decision decision) {
+    DCHECK(!gid.empty());
+    const auto ended = engine.prepared->end(gid, decision);
+    if (!ended) return json_of(ended.error());
+    return result_json({{"gid", gid_text(gid)}, {"ended", *ended}});
+}
+
 Json checkpoint_json(Engine& engine) {
     const Nanos before = threads::now();
     const auto done = engine.checkpointer->run(true);
@@ -125,6 +141,21 @@ Json bad_number(const Json& request, const char* field) {
     return refusal_json("bad_argument", shown_text(request),
                         std::string("field \"") + field + "\" is missing or no number from 0 on",
                         std::string("send {\"command\": ..., \"") + field + "\": NUMBER}");
+}
+
+// Empty: it is missing, or no text of a gid.
+std::optional<std::string> gid_in(const Json& request) {
+    const auto found = request.find("gid");
+    if (found == request.end() || !found->is_string()) return std::nullopt;
+    return gid_of_text(found->get<std::string>());
+}
+
+Json bad_gid(const Json& request, const std::string& command) {
+    return refusal_json("bad_argument", shown_text(request),
+                        "field \"gid\" is missing or no gid: 1 to " + std::to_string(kGidBytesMax) +
+                            " bytes, those that do not print as \\xNN",
+                        "send {\"command\": \"" + command +
+                            "\", \"gid\": TEXT}; the command \"prepared\" lists them");
 }
 
 // A path that may be missing; empty if it is something else. Relative paths mean another directory
@@ -218,6 +249,16 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
                 "send {\"command\": \"backup\", \"to\": \"/absolute/path\"}"));
         return on_user_thread(std::move(reply), [wanted = *wanted](Engine& engine) {
             return backup_json(engine, wanted);
+        });
+    }
+    if (command == "prepared") return on_user_thread(std::move(reply), prepared_json);
+    if (command == "commit" || command == "rollback") {
+        const auto gid = gid_in(request);
+        if (!gid) return answer(bad_gid(request, command));
+        const auto decision = command == "commit" ? PreparedTxns::Decision::commit
+                                                  : PreparedTxns::Decision::roll_back;
+        return on_user_thread(std::move(reply), [gid = *gid, decision](Engine& engine) {
+            return end_prepared_json(engine, gid, decision);
         });
     }
     if (command != "end")
