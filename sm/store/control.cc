@@ -140,7 +140,7 @@ std::optional<uint64_t> number_of(const Json& request, const char* field, uint64
 Json bad_number(const Json& request, const char* field) {
     return refusal_json("bad_argument", shown_text(request),
                         std::string("field \"") + field + "\" is missing or no number from 0 on",
-                        std::string("send {\"command\": ..., \"") + field + "\": NUMBER}");
+                        std::string(R"(send {"command": ..., ")") + field + R"(": NUMBER})");
 }
 
 // Empty: it is missing, or no text of a gid.
@@ -154,8 +154,8 @@ Json bad_gid(const Json& request, const std::string& command) {
     return refusal_json("bad_argument", shown_text(request),
                         "field \"gid\" is missing or no gid: 1 to " + std::to_string(kGidBytesMax) +
                             " bytes, those that do not print as \\xNN",
-                        "send {\"command\": \"" + command +
-                            "\", \"gid\": TEXT}; the command \"prepared\" lists them");
+                        R"(send {"command": ")" + command +
+                            R"(", "gid": TEXT}; the command "prepared" lists them)");
 }
 
 // A path that may be missing; empty if it is something else. Relative paths mean another directory
@@ -232,7 +232,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
             {{"text", metrics_text(store_stats_of(engine_), steps_stats_of(engine_))}}));
     if (command == "transactions" && !limit) return answer(bad_number(request, "limit"));
     if (command == "transactions")
-        return on_user_thread(std::move(reply), [limit = *limit](Engine& engine) {
+        return on_user_thread(std::move(reply), [limit = limit.value_or(0)](Engine& engine) {
             return transactions_json(engine, limit);
         });
     if (command == "locks")
@@ -245,8 +245,8 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
         if (!wanted)
             return answer(refusal_json(
                 "bad_argument", shown_text(request),
-                "\"to\" and \"since\" are absolute paths, \"bytes_per_second\" is a number",
-                "send {\"command\": \"backup\", \"to\": \"/absolute/path\"}"));
+                R"("to" and "since" are absolute paths, "bytes_per_second" is a number)",
+                R"(send {"command": "backup", "to": "/absolute/path"})"));
         return on_user_thread(std::move(reply), [wanted = *wanted](Engine& engine) {
             return backup_json(engine, wanted);
         });
