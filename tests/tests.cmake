@@ -58,6 +58,13 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
             ${CMAKE_SOURCE_DIR}/tests/tools/control_test.py $<TARGET_FILE:lockstep>
             $<TARGET_FILE:lockstep-tpcc> $<TARGET_FILE:control-program>)
         set_tests_properties(control PROPERTIES LABELS script TIMEOUT 300)
+        add_executable(prepared-program ${CMAKE_SOURCE_DIR}/tests/tools/prepared_program.cc)
+        target_link_libraries(prepared-program PRIVATE lockstep_flags lockstep_static)
+        list(APPEND LOCKSTEP_TEST_PROGRAMS prepared-program)
+        add_test(NAME cli_prepared COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/prepared_test.py $<TARGET_FILE:lockstep>
+            $<TARGET_FILE:prepared-program>)
+        set_tests_properties(cli_prepared PROPERTIES LABELS script TIMEOUT 300)
         add_test(NAME cli COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/cli_test.py
             $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep-tpcc>)
         set_tests_properties(cli PROPERTIES LABELS script TIMEOUT 300)

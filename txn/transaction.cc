@@ -25,7 +25,10 @@ TransactionTable::~TransactionTable() {
     const uint32_t used = impl_->chunks_used.load() * kTxnChunk;
     for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) {
         LockOwner& owner = impl_->at(slot).locks;
-        impl_->abandoned ? impl_->locks.forget_owner(owner) : impl_->locks.remove_owner(owner);
+        // One in doubt keeps its locks to the end, as after a crash.
+        impl_->abandoned || impl_->at(slot).state == TxnState::prepared
+            ? impl_->locks.forget_owner(owner)
+            : impl_->locks.remove_owner(owner);
         Outcome::drop(impl_->at(slot).outcome);  // of one that was abandoned
     }
 }

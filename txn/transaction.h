@@ -4,6 +4,8 @@
 //            active -> aborting (rollback by sm/) -> free (finish_abort);
 //            active -> aborting (another thread, see reaper) -> undone (finish_undone) -> free
 //            (finish_abort, by its own thread).
+//            Two-phase commit: active -> prepared (prepare) -> active (attach, on its worker).
+//            Restart: free -> prepared (adopt_prepared).
 // Invariants TX-1 A transaction that wrote has first_lsn <= every record of it. Checkpoints keep
 //                 the log from the least first_lsn.
 //            TX-2 Locks are released only after the commit record is in the log (early release) or
@@ -14,6 +16,9 @@
 //                 stored between reserve and publish of the record that makes it true. A checkpoint
 //                 takes its begin LSN and then calls Log::wait_until_published(). It thus sees
 //                 these notes for every record below that LSN. Analysis sees later records itself.
+//            TX-5 A prepared transaction has no thread, holds all its locks, and its newest record
+//                 is of the kind `prepare`, which is durable before prepare() returns. So each
+//                 restart finds it in doubt, until a commit or compensation record follows.
 // Blocking   begin() parks while all slots are taken; commit() of a durable transaction parks for
 //            the flush.
 #pragma once
@@ -32,7 +37,7 @@
 
 namespace lockstep::txn {
 
-enum class TxnState : uint8_t { free, active, committed, aborting, undone };
+enum class TxnState : uint8_t { free, active, committed, aborting, undone, prepared };
 
 // Size and alignment of a slot in each transaction for the layer above. Zeroed when the object is
 // made, and never touched here.
@@ -53,7 +58,7 @@ struct Transaction {
     // The engine's own: it has no handle, and nothing ends it from outside. False between uses.
     bool internal = false;
     ErrorCode abort_cause{};             // counts only with Heed::failed: the error that did it
-    threads::Thread* thread = nullptr;   // the user thread it belongs to
+    threads::Thread* thread = nullptr;   // the user thread it belongs to; null: prepared
     std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
     Lsn last_lsn{};
     UndoCredit undo;
@@ -129,6 +134,20 @@ public:
     void finish_abort(Transaction& txn, bool undone);
     // The same for a reaper: the object stays in state `undone` until finish_abort().
     void finish_undone(Transaction& txn, bool undone);
+
+    // --- two-phase commit: transaction_prepare.cc
+    // The first phase, for a transaction that wrote: logs the prepare record, takes the transaction
+    // from its thread, and waits until the record is durable. Error log_full: nothing happened.
+    // Error store_failed: the next restart finds out whether it is in doubt.
+    Result<void> prepare(Transaction& txn, Slice gid, Nanos time);
+    // Gives a prepared transaction to the calling user thread, which must run on its worker and
+    // end it at once. Error: store_closed.
+    Result<void> attach(Transaction& txn);
+    // Re-creates one that restart found in doubt, without its locks. `undo_bytes` are promised for
+    // its rollback again. Errors: log_full, those of begin().
+    Result<Transaction*> adopt_prepared(TxnId id, Lsn first, Lsn last, uint64_t undo_bytes);
+    // They count neither as active() nor for close().
+    uint32_t prepared() const;
 
     // The least first_lsn of all live transactions that wrote, or kLsnMax. Like live(), it calls
     // wait_until_published() first. A call after a checkpoint's begin record therefore misses no

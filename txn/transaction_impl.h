@@ -82,7 +82,7 @@ struct TransactionTable::Impl {
     void assert_state(const Transaction& txn) const {
         DCHECK(txn.slot < slots && &at(txn.slot) == &txn);
         DCHECK(txn.shard < workers);
-        DCHECK(txn.state <= TxnState::undone && txn.locks.slot == txn.slot);
+        DCHECK(txn.state <= TxnState::prepared && txn.locks.slot == txn.slot);
         DCHECK(txn.state == TxnState::free || txn.id.value != 0);
         DCHECK(txn.first_lsn.load(std::memory_order_relaxed) <= txn.last_lsn.value);
         DCHECK(txn.locks.txn == txn.id || txn.state == TxnState::free);
@@ -91,6 +91,7 @@ struct TransactionTable::Impl {
     // Appends a record without payload, and marks the transaction as ended between reserve and
     // publish. Returns the record's end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
+    void detach(Transaction& txn);
     int64_t count() const;
 
     Log& log;
@@ -106,6 +107,7 @@ struct TransactionTable::Impl {
     // Threads that wait for a slot or are about to.
     std::atomic<uint32_t> waiting{0};
     std::atomic<bool> closed{false};
+    std::atomic<uint32_t> prepared{0};
     // Tag = slot + 1 once handed over; under admission.
     threads::WaitQueue waiters;
     std::atomic<uint64_t> next_id{1};

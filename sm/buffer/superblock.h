@@ -26,7 +26,8 @@ namespace lockstep::sm {
 // 3: packed page images in the log.
 // 4: log kind btree_update_many, CRC-32C on long log records too (log_checksum.h), histories, and
 //    time records.
-inline constexpr uint32_t kFormatVersion = 4;
+// 5: prepare records (txn/prepare_record.h).
+inline constexpr uint32_t kFormatVersion = 5;
 // A store of this version is opened as well. Open for writing raises its version first.
 inline constexpr uint32_t kFormatVersionOldest = 2;
 

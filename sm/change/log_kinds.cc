@@ -62,6 +62,8 @@ const char* log_kind_name(uint16_t kind) {
         case txn::TxnLogKind::checkpoint_begin: return "checkpoint_begin";
         case txn::TxnLogKind::checkpoint_end: return "checkpoint_end";
         case txn::TxnLogKind::time: return "time";
+        case txn::TxnLogKind::prepare_locks: return "prepare_locks";
+        case txn::TxnLogKind::prepare: return "prepare";
     }
     switch (static_cast<LogKind>(kind)) {
 #define X(number, name, undo) \

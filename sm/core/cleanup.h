@@ -57,7 +57,7 @@ public:
     virtual void note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) = 0;
 };
 
-// Finds objects by number, for undo.
+// Finds objects by number, for undo and for locks of transactions in doubt.
 class ObjectDirectory {
 public:
     virtual ~ObjectDirectory() = default;
@@ -65,6 +65,8 @@ public:
     virtual Result<void> load() = 0;
     // The index, or the catalog's own tree; null if there is none of that number.
     virtual BTree* index_by_id(ObjectId id) = 0;
+    // The lock of the index, heap or catalog; null if there is none of that number.
+    virtual txn::ObjectLock* lock_by_id(ObjectId id) = 0;
 };
 
 }  // namespace lockstep::sm

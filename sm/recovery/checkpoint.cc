@@ -107,7 +107,8 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     std::vector<txn::TransactionTable::Live> live = env.txns->live();
     std::erase_if(live, [](const auto& t) {
         return t.state == txn::TxnState::committed || t.first == kLsnNone ||
-               (t.state == txn::TxnState::aborting && MUTANT(rolling_back_not_listed));
+               (t.state == txn::TxnState::aborting && MUTANT(rolling_back_not_listed)) ||
+               (t.state == txn::TxnState::prepared && MUTANT(prepared_not_listed));
     });
     oldest = env.txns->oldest_first_lsn();
     next = env.txns->next_id();

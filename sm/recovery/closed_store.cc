@@ -1,9 +1,11 @@
 // closed_store.cc - was a store closed? Asked before it is read without recovery.
 //
-// Argument   close() takes a checkpoint and then marks the superblock. The next open for writing
-//            does not take the mark away; the next checkpoint does. So the mark alone proves
-//            nothing. If no change was logged since the checkpoint, the volume holds everything
-//            (condition (1) of checkpoint.cc), and no transaction is live.
+// Argument   close() takes a checkpoint and then marks the superblock. The next open for
+//            writing does not take the mark away; the next checkpoint does. So the mark alone
+//            proves nothing. If no change was logged since the checkpoint, the volume holds
+//            everything (condition (1) of checkpoint.cc), and no transaction is live. One in doubt
+//            is live: its changes are on the volume, and without a restart nothing would keep
+//            readers away.
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/mutants.h"
 
@@ -21,7 +23,9 @@ Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
     log.changes = analysis.changes();
     log.end = reader.position();
     DCHECK(log.changes <= log.records);
-    log.closed = superblock.clean == 1 && log.records > 0 && analysis.losers().empty() &&
+    log.unended = analysis.unended().size();
+    log.closed = superblock.clean == 1 && log.records > 0 &&
+                 (log.unended == 0 || MUTANT(in_doubt_read_only)) &&
                  (log.changes == 0 || MUTANT(clean_mark_believed));
     return log;
 }

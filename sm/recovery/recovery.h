@@ -12,6 +12,7 @@
 // Source     C. Mohan et al., "ARIES", 1992; PostgreSQL's checkpoint rule (redo pointer = begin).
 #pragma once
 
+#include "sm/recovery/in_doubt.h"
 #include "sm/recovery/restart_env.h"
 
 namespace lockstep::sm {
@@ -20,14 +21,15 @@ struct RecoveryReport {
     bool clean = false;  // the store had been closed properly
     Lsn redo_from{}, log_end{};
     uint64_t records = 0, parts_redone = 0, pages_read = 0, losers = 0, undone = 0;
+    std::vector<InDoubt> in_doubt;
     // Redo runs while the log is read and analysed; redo_nanos is the time of what remained after
     // that.
     Nanos analysis_nanos = 0, redo_nanos = 0, undo_nanos = 0;
 };
 // Brings the volume up to the end of the log. Called on a user thread of worker 0 before anything
-// else runs; env.superblock is the one just read. Redo runs on all workers, pages divided by
-// number. env.objects is loaded between redo and undo. Sets the next TxnId. Ends with a checkpoint
-// unless the store was closed properly.
+// else runs; env.superblock is the one just read. Prepared transactions stay in doubt (in_doubt.h).
+// Redo runs on all workers, pages divided by number. env.objects is loaded between redo and undo.
+// Sets the next TxnId. Ends with a checkpoint unless the store was closed properly.
 Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin);
 
 // The log since the checkpoint that the superblock names. `closed`: it has no change, and the
@@ -38,6 +40,7 @@ struct LogSinceCheckpoint {
     uint64_t changes = 0;  // those that are not of a checkpoint
     Lsn end{};             // of the last valid record
     bool closed = false;
+    uint64_t unended = 0;  // transactions: in doubt, if there are no changes
 };
 Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
                                                 const txn::LogOptions& log_options,

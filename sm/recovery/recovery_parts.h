@@ -44,11 +44,8 @@ public:
     // Records in LSN order, the first one at checkpoint_begin. Errors: corrupt_log.
     Result<void> see(const txn::LogRecordView& record);
 
-    struct Loser {
-        TxnId id;
-        Lsn first, last;
-    };
-    std::vector<Loser> losers() const;  // newest last record first: the order of undo
+    // Those without an end, also those in doubt; newest last record first: the order of undo.
+    std::vector<Unended> unended() const;
     TxnId next_txn() const { return TxnId{next_txn_}; }
     Lsn image_lsn() const { return image_lsn_; }   // see Env::image_lsn
     uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
@@ -67,7 +64,7 @@ private:
     uint64_t next_txn_ = 1, changes_ = 0;
     // Between begin and the last end record of the checkpoint.
     bool collecting_ = false;
-    std::map<uint64_t, Loser> live_;
+    std::map<uint64_t, Unended> live_;
     std::vector<uint64_t> ended_;  // while collecting
 };
 

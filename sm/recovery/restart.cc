@@ -1,5 +1,5 @@
-// restart.cc - ARIES restart: one pass for analysis and redo, then rollback of the losers, then a
-// checkpoint.
+// restart.cc - ARIES restart: one pass for analysis and redo, then locks for the transactions in
+// doubt, rollback of the losers, and a checkpoint.
 //
 // Blocking   The reader blocks worker 0's kernel thread for each chunk of the log; nothing else
 //            runs in the store yet.
@@ -31,10 +31,10 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
 }
 
 // One after the other, newest first: the order depends on the log alone (RC-4).
-Result<void> undo_losers(RestartEnv& env, const std::vector<Analysis::Loser>& losers,
+Result<void> undo_losers(RestartEnv& env, const std::vector<Unended>& losers,
                          RecoveryReport& report) {
     DCHECK(env.txns->active() == 0);  // nothing else runs
-    for (const Analysis::Loser& loser : losers) {
+    for (const Unended& loser : losers) {
         if (MUTANT(loser_kept) && &loser == losers.data()) continue;
         txn::Transaction* txn = TRY(env.txns->adopt(loser.id, loser.first, loser.last));
         DCHECK(txn->id == loser.id && txn->last_lsn == loser.last);
@@ -79,7 +79,9 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     env.txns->set_next_id(std::max(analysis.next_txn(), TxnId{env.superblock.next_txn}));
     TRY(env.space->open());
     if (env.objects) TRY(env.objects->load());
-    TRY(undo_losers(env, analysis.losers(), report));
+    std::vector<Unended> losers = analysis.unended();
+    report.in_doubt = TRY(adopt_in_doubt(env, losers));
+    TRY(undo_losers(env, losers, report));
     report.undo_nanos = clock.now() - redone;
     report.clean = env.superblock.clean && analysis.changes() == 0;
     if (!report.clean && env.checkpointer) TRY(env.checkpointer->run(true));

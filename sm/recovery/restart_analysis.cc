@@ -43,7 +43,8 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
         ended(head.txn);
         return {};
     }
-    auto [it, fresh] = live_.try_emplace(head.txn, Loser{TxnId{head.txn}, record.lsn, record.lsn});
+    auto [it, fresh] =
+        live_.try_emplace(head.txn, Unended{TxnId{head.txn}, record.lsn, record.lsn});
     DCHECK(fresh || it->second.last < record.lsn);  // in the order of the log
     if (!fresh) it->second.last = record.lsn;
     return {};
@@ -64,7 +65,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
         CheckpointTxn t;
         std::memcpy(&t, record.payload() + sizeof end + i * sizeof t, sizeof t);
         if (std::binary_search(ended_.begin(), ended_.end(), t.id)) continue;
-        auto [it, fresh] = live_.try_emplace(t.id, Loser{TxnId{t.id}, Lsn{t.first}, Lsn{t.last}});
+        auto [it, fresh] = live_.try_emplace(t.id, Unended{TxnId{t.id}, Lsn{t.first}, Lsn{t.last}});
         DCHECK(t.id != 0 && t.id < end.next_txn);
         if (!fresh) {
             if (!MUTANT(first_of_live_forgotten))
@@ -80,12 +81,12 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
     return {};
 }
 
-std::vector<Analysis::Loser> Analysis::losers() const {
-    std::vector<Loser> result;
+std::vector<Unended> Analysis::unended() const {
+    std::vector<Unended> result;
     result.reserve(live_.size());
-    for (const auto& [id, loser] : live_) result.push_back(loser);
+    for (const auto& [id, unended] : live_) result.push_back(unended);
     std::sort(result.begin(), result.end(),
-              [](const Loser& a, const Loser& b) { return a.last > b.last; });
+              [](const Unended& a, const Unended& b) { return a.last > b.last; });
     return result;
 }
 

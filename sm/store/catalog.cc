@@ -312,6 +312,12 @@ BTree* Catalog::index_by_id(ObjectId id) {
     return it == impl_->objects.end() ? nullptr : it->second.tree.get();
 }
 
+txn::ObjectLock* Catalog::lock_by_id(ObjectId id) {
+    if (BTree* const tree = index_by_id(id)) return &tree->lock();
+    HeapFile* const heap = heap_by_id(id);
+    return heap != nullptr ? &heap->lock() : nullptr;
+}
+
 HeapFile* Catalog::heap_by_id(ObjectId id) {
     SpinGuard guard(impl_->lock);
     const auto it = impl_->objects.find(id.value);

@@ -71,6 +71,7 @@ public:
     // Does `txn` see the object under this name? It has made or dropped it itself.
     Result<bool> has(txn::Transaction& txn, std::string_view name, ObjectId id);
     BTree* index_by_id(ObjectId id) override;
+    txn::ObjectLock* lock_by_id(ObjectId id) override;
     HeapFile* heap_by_id(ObjectId id);
     std::vector<CatalogEntry> list() const;
     // Also of objects that are not committed yet. Empty: there is none of that number.
@@ -79,7 +80,8 @@ public:
     DropList& drop_list();
     Secondaries& secondaries();
 
-    // Frees what transactions or a crash left on the drop list. Called at open, after recovery.
+    // Frees what transactions or a crash left on the drop list, but for what transactions in doubt
+    // need. Called at open, after recovery.
     Result<void> free_dropped();
 
 private:
@@ -91,6 +93,7 @@ private:
     Result<void> drop_secondaries(txn::Transaction& txn, ObjectId id);
     void destroy(const CatalogEntry& entry);
     Result<void> free_entry(const DropEntry& entry);
+    bool must_stay(const DropEntry& entry) const;
 
     Engine& engine_;
     std::shared_ptr<Impl> impl_;

@@ -5,6 +5,7 @@
 #include "sm/space/sweep.h"
 #include "sm/store/catalog_impl.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/prepared_txns.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -80,8 +81,19 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
     return impl_->drops.remove_now(entry);
 }
 
+// The entry was written by a transaction in doubt, or the sweep that it asks for could take pages
+// that such a transaction would bring back. The next open looks again.
+bool Catalog::must_stay(const DropEntry& entry) const {
+    if (!engine_.prepared->any() || MUTANT(in_doubt_chain_freed)) return false;
+    txn::LockOwner nobody;
+    nobody.slot = UINT32_MAX;
+    return entry.kind == DropKind::load || impl_->tree.lock().strong.load() != 0 ||
+           !engine_.locks->grantable(nobody, DropList::lock_name(entry), txn::LockMode::X);
+}
+
 Result<void> Catalog::free_dropped() {
-    for (const DropEntry& entry : TRY(impl_->drops.entries())) TRY(free_entry(entry));
+    for (const DropEntry& entry : TRY(impl_->drops.entries()))
+        if (!must_stay(entry)) TRY(free_entry(entry));
     return {};
 }
 

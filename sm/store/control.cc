@@ -12,7 +12,9 @@
 #include "sm/store/control_json.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
+#include "sm/store/gid_text.h"
 #include "sm/store/metrics.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/test_hooks.h"
 #include "sm/store/txn_watch.h"
 #include "threads/thread/between_calls.h"
@@ -22,7 +24,8 @@ namespace {
 
 constexpr const char* kSocketName = "control";
 constexpr size_t kHotLocksShown = 20, kQuotedBytesMax = 100;
-constexpr const char* kCommands = "stat, metrics, transactions, locks, end, checkpoint, backup";
+constexpr const char* kCommands =
+    "stat, metrics, transactions, locks, end, prepared, commit, rollback, checkpoint, backup";
 
 Json result_json(Json result) { return {{"result", std::move(result)}}; }
 
@@ -81,6 +84,19 @@ Json end_json(Engine& engine, TxnId id) {
     return result_json({{"transaction", id.value}});
 }
 
+Json prepared_json(Engine& engine) {
+    Json all = Json::array();
+    for (const PreparedInfo& of : engine.prepared->list()) all.push_back(json_of(of));
+    return result_json({{"prepared", all}});
+}
+
+Json end_prepared_json(Engine& engine, const std::string& gid, PreparedTxns::Decision decision) {
+    DCHECK(!gid.empty());
+    const auto ended = engine.prepared->end(gid, decision);
+    if (!ended) return json_of(ended.error());
+    return result_json({{"gid", gid_text(gid)}, {"ended", *ended}});
+}
+
 Json checkpoint_json(Engine& engine) {
     const Nanos before = threads::now();
     const auto done = engine.checkpointer->run(true);
@@ -124,7 +140,22 @@ std::optional<uint64_t> number_of(const Json& request, const char* field, uint64
 Json bad_number(const Json& request, const char* field) {
     return refusal_json("bad_argument", shown_text(request),
                         std::string("field \"") + field + "\" is missing or no number from 0 on",
-                        std::string("send {\"command\": ..., \"") + field + "\": NUMBER}");
+                        std::string(R"(send {"command": ..., ")") + field + R"(": NUMBER})");
+}
+
+// Empty: it is missing, or no text of a gid.
+std::optional<std::string> gid_in(const Json& request) {
+    const auto found = request.find("gid");
+    if (found == request.end() || !found->is_string()) return std::nullopt;
+    return gid_of_text(found->get<std::string>());
+}
+
+Json bad_gid(const Json& request, const std::string& command) {
+    return refusal_json("bad_argument", shown_text(request),
+                        "field \"gid\" is missing or no gid: 1 to " + std::to_string(kGidBytesMax) +
+                            " bytes, those that do not print as \\xNN",
+                        R"(send {"command": ")" + command +
+                            R"(", "gid": TEXT}; the command "prepared" lists them)");
 }
 
 // A path that may be missing; empty if it is something else. Relative paths mean another directory
@@ -201,7 +232,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
             {{"text", metrics_text(store_stats_of(engine_), steps_stats_of(engine_))}}));
     if (command == "transactions" && !limit) return answer(bad_number(request, "limit"));
     if (command == "transactions")
-        return on_user_thread(std::move(reply), [limit = *limit](Engine& engine) {
+        return on_user_thread(std::move(reply), [limit = limit.value_or(0)](Engine& engine) {
             return transactions_json(engine, limit);
         });
     if (command == "locks")
@@ -214,10 +245,20 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
         if (!wanted)
             return answer(refusal_json(
                 "bad_argument", shown_text(request),
-                "\"to\" and \"since\" are absolute paths, \"bytes_per_second\" is a number",
-                "send {\"command\": \"backup\", \"to\": \"/absolute/path\"}"));
+                R"("to" and "since" are absolute paths, "bytes_per_second" is a number)",
+                R"(send {"command": "backup", "to": "/absolute/path"})"));
         return on_user_thread(std::move(reply), [wanted = *wanted](Engine& engine) {
             return backup_json(engine, wanted);
+        });
+    }
+    if (command == "prepared") return on_user_thread(std::move(reply), prepared_json);
+    if (command == "commit" || command == "rollback") {
+        const auto gid = gid_in(request);
+        if (!gid) return answer(bad_gid(request, command));
+        const auto decision = command == "commit" ? PreparedTxns::Decision::commit
+                                                  : PreparedTxns::Decision::roll_back;
+        return on_user_thread(std::move(reply), [gid = *gid, decision](Engine& engine) {
+            return end_prepared_json(engine, gid, decision);
         });
     }
     if (command != "end")

@@ -8,6 +8,9 @@
 //              {"command": "transactions", "limit": 10}    the oldest; without limit all
 //              {"command": "locks"}              waits for locks now, and hot locks
 //              {"command": "end", "transaction": 7}
+//              {"command": "prepared"}           the transactions in doubt
+//              {"command": "commit", "gid": "text"}       ends one; "rollback" likewise. The text
+//                  is that of gid_text.h. {"ended": false}: none is in doubt under that gid
 //              {"command": "checkpoint"}
 //              {"command": "backup", "to": "/absolute/path"}   Store::backup(); optional are
 //                  "since": "/an/earlier/backup", "bytes_per_second": 50000000

@@ -1,6 +1,7 @@
 // control_json.cc - field by field.
 #include "sm/store/control_json.h"
 
+#include "sm/store/gid_text.h"
 #include "threads/base/check.h"
 
 namespace lockstep::sm {
@@ -155,7 +156,16 @@ Json json_of(const TransactionInfo& t) {
             {"log_pinned_bytes", t.log_pinned_bytes},
             {"waits_for", t.waits_for},
             {"waited_nanos", t.waited},
-            {"waits_for_transactions", holders}};
+            {"waits_for_transactions", holders},
+            {"gid", gid_text(t.gid)}};
+}
+
+Json json_of(const PreparedInfo& t) {
+    DCHECK(t.id != kTxnNone && !t.gid.empty());
+    return {{"gid", gid_text(t.gid)},
+            {"transaction", t.id.value},
+            {"age_nanos", t.age},
+            {"locks", t.locks}};
 }
 
 Json json_of(const BackupInfo& b) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/backup.h>
+#include <lockstep/prepared.h>
 #include <lockstep/stats.h>
 #include <lockstep/transaction_info.h>
 #include "txn/lock/lock_manager.h"
@@ -15,6 +16,7 @@ using Json = nlohmann::ordered_json;
 Json json_of(const StoreStats& stats);
 Json json_of(const StepsStats& stats);
 Json json_of(const TransactionInfo& transaction);
+Json json_of(const PreparedInfo& transaction);
 Json json_of(const BackupInfo& backup);
 Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back);
 // {"error": ...} of an operation.

@@ -46,6 +46,10 @@ Result<void> DropList::remove_now(const DropEntry& entry) {
     return run_system_txn(env_, [&](txn::Transaction& txn) { return remove(txn, entry); });
 }
 
+txn::LockName DropList::lock_name(const DropEntry& entry) {
+    return txn::key_lock_name(kCatalogObject, key_of(entry));
+}
+
 Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
     if (key.empty() || key[0] != kMark) return false;
     EntryValue v;

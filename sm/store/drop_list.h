@@ -27,6 +27,8 @@ public:
     // Committed ones; the catalog must be quiet.
     Result<std::vector<DropEntry>> entries();
 
+    // Whoever adds or removes the entry locks this name until its end.
+    static txn::LockName lock_name(const DropEntry& entry);
     // Decodes a catalog pair as a drop-list entry; false if the pair is something else. Errors:
     // corrupt_page.
     static Result<bool> read(Slice key, Slice value, DropEntry& entry);

@@ -9,12 +9,14 @@
 #include "sm/backup/archiver.h"
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/page_rebuild.h"
+#include "sm/core/lock_error.h"
 #include "sm/core/lock_wait.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/needs_team.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
@@ -255,20 +257,26 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     TRY(build_archive());
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
-    locks = own(own_locks_,
-                std::make_unique<txn::LockManager>(txn::LockOptions{
-                    .buckets_log2 = options.lock_table_bytes_log2 - 6,
-                    .owners_max = options.transactions_max + 64,
-                    .timeout = options.lock_timeout,
-                    .escalate_at = options.escalate_at,
-                    .stage = options.lock_stage,
-                    .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
-                    .place_text = lock_place_text,
-                    .owners_have_threads = true,
-                    .store_state = [this]() -> Result<void> {
-                        if (!log->failed()) return {};
-                        return log->refused();
-                    }}));
+    locks =
+        own(own_locks_,
+            std::make_unique<txn::LockManager>(txn::LockOptions{
+                .buckets_log2 = options.lock_table_bytes_log2 - 6,
+                .owners_max = options.transactions_max + 64,
+                .timeout = options.lock_timeout,
+                .escalate_at = options.escalate_at,
+                .stage = options.lock_stage,
+                .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
+                .place_text = lock_place_text,
+                .in_doubt_text =
+                    [this](TxnId id) {
+                        const std::string gid = prepared->gid_of(id);
+                        return gid.empty() ? gid : "prepared as " + printable(gid, kGidBytesMax);
+                    },
+                .owners_have_threads = true,
+                .store_state = [this]() -> Result<void> {
+                    if (!log->failed()) return {};
+                    return log->refused();
+                }}));
     txns = own(own_txns_,
                std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
@@ -285,6 +293,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     ghost_notes = ghosts.get();
     watch = std::make_unique<TxnWatch>(*this);
     snapshots = std::make_unique<Snapshots>(*this);
+    prepared = std::make_unique<PreparedTxns>(*this);
     versions = &snapshots->table();
     tick = [this] { watch->warn(); };
     assert_state();
@@ -370,6 +379,11 @@ Result<void> Engine::recover() {
                    std::to_string(r.losers) + " transactions rolled back, " +
                    std::to_string((r.analysis_nanos + r.redo_nanos + r.undo_nanos) / kMillisecond) +
                    " ms");
+    prepared->adopt(r.in_doubt);
+    if (!r.in_doubt.empty())
+        report(1, std::to_string(r.in_doubt.size()) +
+                      " transactions are in doubt and keep their locks until they are committed or "
+                      "rolled back (Store::prepared())");
     // again: rollback may have taken objects away or brought them back.
     TRY(catalog->load());
     return catalog->free_dropped();

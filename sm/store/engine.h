@@ -28,6 +28,7 @@ class GhostCleaner;
 class TxnWatch;
 class NeedsTeam;  // final. NOLINT(cppcoreguidelines-virtual-class-destructor)
 class PageRebuild;
+class PreparedTxns;
 class Snapshots;
 struct WorkerNeeds;
 
@@ -80,6 +81,7 @@ public:
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<Snapshots> snapshots;
+    std::unique_ptr<PreparedTxns> prepared;
     std::unique_ptr<Archiver> archiver;       // with Options::archive or archive_sink
     std::unique_ptr<PageRebuild> rebuild;     // with Options::archive
     std::unique_ptr<Control> control;         // with Options::control

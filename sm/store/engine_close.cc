@@ -12,6 +12,7 @@
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/needs_team.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/test_hooks.h"
 #include "sm/store/txn_watch.h"
@@ -65,6 +66,8 @@ Result<void> Engine::close() {
             result = run_and_wait([this]() -> Result<void> {
                 rollback_orphans();
                 txns->close();
+                if (const uint32_t n = txns->prepared())
+                    report(2, std::to_string(n) + " transactions stay in doubt");
                 if (failed()) return log->refused();
                 if (options.read_only) return {};
                 TRY(checkpointer->run(true));
@@ -130,6 +133,7 @@ void Engine::release() {
     versions = nullptr;
     snapshots.reset();
     own_locks_.reset();
+    prepared.reset();
     rebuild.reset();
     archiver.reset();
     own_log_.reset();

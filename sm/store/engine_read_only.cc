@@ -8,6 +8,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "threads/base/error_detail.h"
 
 namespace lockstep::sm {
 
@@ -36,6 +37,14 @@ Result<void> Engine::require_closed(const std::string& directory) {
         *disk, {.directory = directory, .segment_bytes = superblock.log_segment_bytes},
         superblock));
     if (since.closed) return {};
+    if (since.changes == 0 && since.unended != 0) {
+        auto error =
+            fail(ErrorCode::not_closed, "transactions in doubt or without an end", since.unended);
+        set_error_detail(error.error(), std::to_string(since.unended) +
+                                            " transactions are in doubt or have no end: open the "
+                                            "store for writing, and commit or roll them back");
+        return error;
+    }
     return fail(ErrorCode::not_closed, "changes in the log since the last checkpoint",
                 since.changes);
 }

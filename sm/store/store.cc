@@ -13,6 +13,7 @@
 #include "sm/store/log_room.h"
 #include "sm/store/needs.h"
 #include "sm/store/operation.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/secondary.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
@@ -297,6 +298,23 @@ Result<void> Store::end_transaction(TxnId id) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->watch->end(id);
+}
+
+std::vector<PreparedInfo> Store::prepared() {
+    if (!engine_ || engine_->forked()) return {};
+    return engine_->prepared->list();
+}
+
+Result<bool> Store::commit_prepared(Slice gid) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
+    return engine_->prepared->end(gid, sm::PreparedTxns::Decision::commit);
+}
+
+Result<bool> Store::roll_back_prepared(Slice gid) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
+    return engine_->prepared->end(gid, sm::PreparedTxns::Decision::roll_back);
 }
 
 const Options& Store::options() const { return engine_->options; }

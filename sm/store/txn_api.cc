@@ -5,11 +5,13 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/core/txn_local.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/log_room.h"
 #include "sm/store/needs.h"
 #include "sm/store/operation.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
@@ -147,6 +149,30 @@ Result<void> Txn::abort_undone() {
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
     if (engine_->failed()) return engine_->log->refused();
     return {};
+}
+
+Result<Vote> Txn::prepare(Slice gid) {
+    txn::Transaction* t = TxnAccess::usable(*this);
+    if (!t) t = TxnAccess::after_wait(*this, false);
+    if (!t) return std::unexpected(TxnAccess::why_not(*this));
+    if (gid.empty() || gid.size() > kGidBytesMax)
+        return fail(ErrorCode::bad_argument, "length of a gid", gid.size(), kGidBytesMax);
+    if (t->first_lsn.load(std::memory_order_relaxed) == 0) {
+        // What it has read, others may commit on the strength of its vote.
+        if (!MUTANT(read_only_vote_early)) t->durability = Durability::durable;
+        TRY(commit());
+        return Vote::read_only;
+    }
+    if (sm::local_of(*t).deferred != nullptr)
+        return fail(ErrorCode::unsupported,
+                    "prepare of a transaction that changed the set of indexes and heaps",
+                    t->id.value);
+    sm::operation_boundary(sm::OpKind::commit, ObjectId{});
+    sm::forget_places(*engine_, *t);
+    const auto done = engine_->prepared->prepare(*t, gid);
+    if (done || t->state != txn::TxnState::active) txn_ = nullptr;
+    if (!done) return std::unexpected(done.error());
+    return Vote::prepared;
 }
 
 Result<void> Txn::abort() {

@@ -6,7 +6,9 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/core/lock_error.h"
 #include "sm/store/engine.h"
+#include "sm/store/prepared_txns.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
@@ -21,6 +23,7 @@ const char* transaction_state_name(TransactionState state) {
         case TransactionState::rolling_back: return "rolling_back";
         case TransactionState::committing: return "committing";
         case TransactionState::ended: return "ended";
+        case TransactionState::prepared: return "prepared";
     }
     return "unknown";
 }
@@ -86,6 +89,10 @@ TransactionInfo TxnWatch::describe(const Seen& seen) const {
     if (txn.state == txn::TxnState::undone) {
         DCHECK(info.locks == 0 && info.undo_bytes == 0 && txn.reaper != nullptr);
         info.state = TransactionState::ended;
+    } else if (txn.state == txn::TxnState::prepared) {
+        info.state = TransactionState::prepared;
+        info.gid = engine_.prepared->gid_of(txn.id);
+        return info;
     } else if (txn.state == txn::TxnState::aborting) {
         info.state = TransactionState::rolling_back;
     } else if (txn.state == txn::TxnState::committed) {
@@ -133,6 +140,9 @@ Result<void> TxnWatch::end(TxnId id) {
             continue;
         if (seen.internal)
             return fail(ErrorCode::bad_argument, "transaction of the store itself", id.value);
+        if (seen.state == txn::TxnState::prepared)
+            return fail(ErrorCode::bad_argument,
+                        "prepared transaction: commit or roll it back by its gid", id.value);
         threads::Completion marked;
         TRY(send_reaper(seen, {.why = txn::Heed::by_operator}, &marked));
         engine_.wait_for(marked);
@@ -296,11 +306,13 @@ void TxnWatch::warn() {
     if (seen.id == kTxnNone || pinned(seen) < log.capacity_bytes() / 2) return;
     if (warned_.exchange(seen.id.value) == seen.id.value) return;
     const Nanos now = threads::now();
-    engine_.report(1, text_of(seen.id) + " pins " + std::to_string(pinned(seen)) +
-                          " bytes of the log, of log_bytes " +
-                          std::to_string(log.capacity_bytes()) + "; it began " +
-                          std::to_string((now - std::min(now, seen.began)) / kMillisecond) +
-                          " ms ago");
+    const std::string gid = engine_.prepared->gid_of(seen.id);
+    engine_.report(
+        1, text_of(seen.id) +
+               (gid.empty() ? "" : ", prepared as " + printable(gid, kGidBytesMax) + ",") +
+               " pins " + std::to_string(pinned(seen)) + " bytes of the log, of log_bytes " +
+               std::to_string(log.capacity_bytes()) + "; it began " +
+               std::to_string((now - std::min(now, seen.began)) / kMillisecond) + " ms ago");
 }
 
 bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
@@ -314,7 +326,8 @@ void TxnWatch::relieve_log(const Seen& oldest, Nanos in_vain, Nanos unchanged) {
     DCHECK(unchanged <= in_vain);
     if (in_vain < kPatience || MUTANT(log_pin_tolerated)) return;
     warn();
-    if (oldest.id == kTxnNone || oldest.internal) return;
+    // Only its coordinator, or an operator in its place, may end one in doubt.
+    if (oldest.id == kTxnNone || oldest.internal || oldest.state == txn::TxnState::prepared) return;
     const uint64_t bytes = pinned(oldest);
     const bool slow = in_vain >= slow_max();
     if (!slow && unchanged < (bytes >= engine_.log->capacity_bytes() / 2 ? kPatience : kIdleMax))

@@ -23,6 +23,7 @@
 #include "txn/log/durable_end_file.h"
 #include "txn/log/log_files.h"
 #include "txn/log/log_record.h"
+#include "txn/prepare_record.h"
 
 namespace lockstep::sm {
 namespace {
@@ -118,6 +119,13 @@ std::string log_tables() {
                   FIELD(CheckpointEnd, reserved)}) +
            table("Time record, behind the record header", sizeof(txn::TimePayload), sizeof(Header),
                  {FIELD(txn::TimePayload, time)}) +
+           table("Prepare record, behind the record header", sizeof(txn::PreparePayload),
+                 sizeof(Header),
+                 {FIELD(txn::PreparePayload, time), FIELD(txn::PreparePayload, undo_bytes),
+                  FIELD(txn::PreparePayload, objects), FIELD(txn::PreparePayload, names),
+                  FIELD(txn::PreparePayload, gid_bytes), FIELD(txn::PreparePayload, reserved)}) +
+           table("Object in a prepare record", sizeof(txn::PreparedObject), 0,
+                 {FIELD(txn::PreparedObject, object), FIELD(txn::PreparedObject, mode)}) +
            table(
                "Transaction in the end of a checkpoint", sizeof(CheckpointTxn), 0,
                {FIELD(CheckpointTxn, id), FIELD(CheckpointTxn, first), FIELD(CheckpointTxn, last)});
@@ -235,7 +243,9 @@ std::string number_tables() {
                                      {"end", txn::TxnLogKind::end},
                                      {"checkpoint_begin", txn::TxnLogKind::checkpoint_begin},
                                      {"checkpoint_end", txn::TxnLogKind::checkpoint_end},
-                                     {"time", txn::TxnLogKind::time}}) +
+                                     {"time", txn::TxnLogKind::time},
+                                     {"prepare_locks", txn::TxnLogKind::prepare_locks},
+                                     {"prepare", txn::TxnLogKind::prepare}}) +
            numbers("Kinds of log records with pages", kinds) + numbers("Page actions", actions);
 }
 

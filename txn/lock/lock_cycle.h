@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ struct Blocker {
           time(at.entered != 0 && now > at.entered ? now - at.entered : 0) {
         DCHECK(mode != LockMode::none);
     }
-    std::string text() const;
+    // `in_doubt`: see LockOptions::in_doubt_text; may be empty.
+    std::string text(const std::function<std::string(TxnId)>& in_doubt) const;
 };
 // What a request waited for when its time was up.
 struct Blockers {

@@ -53,6 +53,7 @@
 #include "threads/sync/event.h"
 #include "threads/thread/thread.h"
 #include "txn/lock/lock_array.h"
+#include "txn/lock/lock_list.h"
 #include "txn/lock/lock_mode.h"
 #include "txn/lock/lock_owner.h"
 
@@ -79,6 +80,9 @@ struct LockOptions {
     std::function<std::string(ObjectId)> object_text = {};
     // A place in words, as `key "a"`; empty if its kind is unknown. Called like object_text.
     std::function<std::string(const LockPlace&)> place_text = {};
+    // A transaction that no thread can end, as `prepared as "gid"`; empty for all others. Called
+    // like object_text.
+    std::function<std::string(TxnId)> in_doubt_text = {};
     // LockOwner::thread is the only thread that can end the owner, from its first lock to its last.
     // A wait of that thread, for whatever owner, then blocks the owner too (LM-7).
     bool owners_have_threads = false;
@@ -161,6 +165,12 @@ public:
     void bar_object(ObjectLock& object);
     // Bars the object and waits for X on it.
     Result<void> lock_object_to_free(LockOwner& owner, ObjectLock& object);
+
+    // All that the owner holds. It must not wait; call it on its thread.
+    LockList list(const LockOwner& owner) const;
+    // Locks an object in all rights of `mode`, as list() gives them. Never parks; false if the
+    // request would have to wait, and a part of the rights may be held then.
+    Result<bool> try_lock_all(LockOwner& owner, ObjectLock& object, LockMode mode);
 
     // The call of the record operations: the intention on the record's object, then the record. One
     // bucket access when the intention is noted already, none when the object's lock covers the

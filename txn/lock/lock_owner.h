@@ -161,7 +161,8 @@ struct alignas(kCacheLineBytes) LockOwner {
     // Names granted after a wait, since the last release_all.
     uint64_t waits = 0;
     TxnId txn{};
-    // The thread to wake; written before `waiting` is set. See LockOptions::owners_have_threads.
+    // The thread to wake; written before `waiting` is set. Null: no thread can end the owner, which
+    // waits for nothing. See LockOptions::owners_have_threads.
     threads::Thread* thread = nullptr;
     Nanos timeout = kNever;  // longest wait of one request
     // Log bytes written. The deadlock victim has the least work + locks_held.

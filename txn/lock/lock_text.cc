@@ -42,10 +42,11 @@ std::string LockManager::Impl::place_text(ObjectId object, uint64_t name,
     return text + ", " + (known.empty() ? lock_name_text(LockName{name}) : known);
 }
 
-std::string Blocker::text() const {
+std::string Blocker::text(const std::function<std::string(TxnId)>& in_doubt) const {
     DCHECK(txn != kTxnNone && mode != LockMode::none && inner != txn);
-    std::string text =
-        (queued ? "behind " : "held by ") + txn_text(txn) + " (" + lock_mode_name(mode);
+    const std::string prepared = in_doubt ? in_doubt(txn) : "";
+    std::string text = (queued ? "behind " : "held by ") + txn_text(txn) +
+                       (prepared.empty() ? "" : ", " + prepared) + " (" + lock_mode_name(mode);
     // A bound: nobody notes when an uncontended lock is taken.
     if (time >= kMillisecond)
         text += std::string(queued ? ", waiting for " : ", for at least ") + time_text(time);
@@ -80,7 +81,7 @@ std::unexpected<Error> LockManager::Impl::wait_failed(const LockOwner& owner, Lo
         case WaitOutcome::timeout:
             text += " and waited " + time_text(blockers.waited);
             for (uint32_t i = 0; i < std::min(blockers.count, Blockers::kMax); ++i)
-                text += "; " + blockers.of[i].text();
+                text += "; " + blockers.of[i].text(options.in_doubt_text);
             if (blockers.count > Blockers::kMax)
                 text += "; and " + number(blockers.count - Blockers::kMax) + " more";
             return refused(ErrorCode::lock_timeout);
@@ -114,7 +115,8 @@ std::string LockManager::Impl::describe_cycle(uint32_t id) {
         const CycleLine& line = record.lines[i];
         if (i) text += "; ";
         text += txn_text(line.txn) + " waits for " + lock_mode_name(line.wanted) + " on " +
-                place_text(line.object, line.name, line.place) + " " + line.blocker.text();
+                place_text(line.object, line.name, line.place) + " " +
+                line.blocker.text(options.in_doubt_text);
     }
     if (record.length > lines) text += "; and " + number(record.length - lines) + " more";
     return text + "; victim " + txn_text(record.victim);

@@ -109,7 +109,7 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
         }
         wait.holders = blockers.count;
         for (uint32_t i = 0; i < std::min(blockers.count, Blockers::kMax); ++i) {
-            wait.held += "; " + blockers.of[i].text();
+            wait.held += "; " + blockers.of[i].text(impl_->options.in_doubt_text);
             wait.holder[i] = blockers.of[i].txn;
         }
         return wait;

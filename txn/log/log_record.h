@@ -9,7 +9,8 @@
 //                   26 u8  flags      LogFlags.
 //                   27 u8  parts      number of page parts (sm/ kinds).
 //                   28 u32 object     index or heap concerned, 0 = none;
-//                                     in a commit or end record: durable-LSN stamp (log_stamp.cc).
+//                                     in a commit, end or prepare record: durable-LSN stamp
+//                                     (log_stamp.cc).
 //
 // Concepts   The checksum covers bytes 8.. of the record and `bytes`. It is CRC-32C, and
 //            above kCrcBytesMax that of three CRCs (log_checksum.h). Its seed is the record's own
@@ -61,9 +62,11 @@ enum class TxnLogKind : uint16_t {
     checkpoint_begin = 5,
     checkpoint_end = 6,  // payload: CheckpointPayload
     time = 7,            // payload: TimePayload; only while the log is archived
+    prepare_locks = 8,   // locks of a transaction whose `prepare` follows (prepare_record.h)
+    prepare = 9,         // the transaction waits for the decision of a coordinator
 };
 inline constexpr uint16_t kSmLogKindFirst = 32;
-static_assert(static_cast<uint16_t>(TxnLogKind::time) < kSmLogKindFirst);
+static_assert(static_cast<uint16_t>(TxnLogKind::prepare) < kSmLogKindFirst);
 
 // All records below were reserved before this moment.
 struct TimePayload {

@@ -1,12 +1,12 @@
-// log_stamp.cc - durable-LSN stamps: commit and end records tell how far the log was durable when
-// they were appended.
+// log_stamp.cc - durable-LSN stamps: commit, end and prepare records tell how far the log was
+// durable when they were appended.
 //
 // Concepts   log.mark lags by kMarkInterval and a write, so damage in that range would look like a
 //            torn tail. But a torn tail lies in one flush (LI-3), and no record in that flush knows
 //            of anything durable beyond the flush's begin. Suppose a whole record stands *behind*
 //            the apparent end of the log and stamps a durable end beyond that end. Then the missing
 //            bytes were durable once and were lost later.
-//            Every commit and every rollback ends with such a record. It does not need its field
+//            Every commit, rollback and prepare ends with such a record. It does not need its field
 //            `object` otherwise. The field holds the distance back to the durable end, in units of
 //            8 bytes, plus 1. The value 0 means no stamp.
 //            Restart uses the highest of the mark and all stamps, because each is a lower bound of
@@ -41,9 +41,11 @@ uint32_t Log::durable_stamp(Lsn lsn) const {
 }
 
 Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn) {
-    const bool ends = header.kind == static_cast<uint16_t>(TxnLogKind::commit) ||
-                      header.kind == static_cast<uint16_t>(TxnLogKind::end);
-    const uint64_t distance = ends && header.object != 0 ? (header.object - 1) * kUnit : UINT64_MAX;
+    const bool stamps = header.kind == static_cast<uint16_t>(TxnLogKind::commit) ||
+                        header.kind == static_cast<uint16_t>(TxnLogKind::end) ||
+                        header.kind == static_cast<uint16_t>(TxnLogKind::prepare);
+    const uint64_t distance =
+        stamps && header.object != 0 ? (header.object - 1) * kUnit : UINT64_MAX;
     return distance <= lsn.value ? Lsn{lsn.value - distance} : kLsnNone;
 }
 

@@ -118,10 +118,11 @@ struct Options {
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
     // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
-    // `locks`, `end`, `checkpoint` and `backup`. They use the Unix socket `control` in the store's
-    // directory, mode 0600, which close() removes. A kernel thread of its own serves it; workers
-    // notice it only while they carry out a command. If the socket cannot be made, open() fails
-    // (bad_path, io_error). The requests are described in sm/store/control.h.
+    // `locks`, `end`, `prepared`, `commit`, `rollback`, `checkpoint` and `backup`. They use the
+    // Unix socket `control` in the store's directory, mode 0600, which close() removes. A kernel
+    // thread of its own serves it; workers notice it only while they carry out a command. If the
+    // socket cannot be made, open() fails (bad_path, io_error). The requests are described in
+    // sm/store/control.h.
     bool control = false;
     // Directory that receives all log before it is recycled (archive.h); made if missing. With
     // it, restore_backup() gives the state of any point, and a page that the log cannot rebuild any

@@ -27,6 +27,7 @@
 #include <lockstep/options.h>
 #include <lockstep/owned.h>
 #include <lockstep/packet.h>
+#include <lockstep/prepared.h>
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
@@ -208,12 +209,13 @@ public:
     // store has grown meanwhile. Takes two checkpoints; suspends a user thread, blocks any other.
     // One call at a time. Errors: those of checkpoint(), corrupt_page.
     Result<uint64_t> give_back_space();
-    // Checks every page and every structure; no transaction may be active. Each fault as a line of
-    // text; empty if the store is sound. Suspends or blocks; reads the whole volume. Each secondary
-    // index must have exactly the entries of its primary's records. Without a key function only the
-    // entries are checked: each must have a record. Options::logger is told so, at level 2.
-    // `threads` user threads share the work, at most one on each worker. Errors: bad_argument (no
-    // thread), and those of index.h.
+    // Checks every page and every structure; no transaction may be active. One may be in doubt; a
+    // secondary index of records that it has changed is then the error lock_timeout. Each fault as
+    // a line of text; empty if the store is sound. Suspends or blocks; reads the whole volume. Each
+    // secondary index must have exactly the entries of its primary's records. Without a key
+    // function only the entries are checked: each must have a record. Options::logger is told so,
+    // at level 2. `threads` user threads share the work, at most one on each worker. Errors:
+    // bad_argument (no thread), and those of index.h.
     Result<std::vector<std::string>> verify(uint32_t threads = 1);
 
     // What stopped the store: which operation failed on which file with which errno. Empty while
@@ -230,12 +232,28 @@ public:
     // after which it can only be rolled back. A wait for a lock ends with the same error. If its
     // thread waits outside the store's calls, or has ended, the transaction is rolled back at once,
     // and its locks and log space are free. Such waits are sleep_for(), yield(), join(), and those
-    // of sync.h, timer.h, fd.h and offload.h. Otherwise that happens when its thread calls
-    // or waits next: code that computes without a call cannot be interrupted. Suspends a user
-    // thread, blocks any other, until the mark is set. Errors: txn_ended if there is no such
-    // transaction or it commits already, bad_argument for one of the store's own, store_closed,
-    // forked, out_of_memory.
+    // of sync.h, timer.h, fd.h and offload.h. Otherwise that happens when its thread calls or waits
+    // next: code that computes without a call cannot be interrupted. Suspends a user thread, blocks
+    // any other, until the mark is set. Errors: txn_ended if there is no such transaction or it
+    // commits already, bad_argument for one of the store's own and for one in doubt
+    // (roll_back_prepared()), store_closed, forked, out_of_memory.
     Result<void> end_transaction(TxnId id);
+
+    // All transactions in doubt, the oldest first (prepared.h). Also those that were prepared
+    // before a restart: open() gives them their locks back. Empty if the store is closed. Never
+    // blocks.
+    std::vector<PreparedInfo> prepared();
+    // The second phase of two-phase commit: commits the transaction that is prepared as `gid`, of
+    // whatever thread. False: none is in doubt under that name. It was ended by an earlier call, or
+    // never prepared here; the caller knows which, because it commits only what has voted. So a
+    // coordinator may repeat the call until it returns. Durable when it returns. Suspends a user
+    // thread, blocks any other. Errors: store_closed (it stays in doubt), store_failed (the next
+    // open finds out), out_of_memory, forked.
+    Result<bool> commit_prepared(Slice gid);
+    // The same with a rollback. False also means that a prepare of this name did not become durable
+    // before a crash: presumed abort. A rollback need not be durable; after a crash the transaction
+    // may be in doubt once more. Errors: those of commit_prepared() and of Txn::abort().
+    Result<bool> roll_back_prepared(Slice gid);
 
     // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;

@@ -22,7 +22,9 @@ enum class TransactionState : uint8_t {
     // Its commit record is on the way to the disk, and its locks are released.
     committing,
     // It was ended from outside and rolled back; its Txn has not been ended yet.
-    ended
+    ended,
+    // In doubt: it waits for Store::commit_prepared() or roll_back_prepared() (prepared.h).
+    prepared
 };
 
 // Name as written in code ("lock_wait"). A static string.
@@ -52,6 +54,7 @@ struct TransactionInfo {
     std::string waits_for{};
     Nanos waited = 0;
     std::vector<TxnId> waits_for_transactions{};
+    std::string gid{};  // while state is prepared: its global name
 };
 
 }  // namespace lockstep

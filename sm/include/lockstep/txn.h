@@ -15,6 +15,7 @@
 
 #include <span>
 
+#include <lockstep/prepared.h>
 #include <lockstep/result.h>
 #include <lockstep/txn_options.h>
 
@@ -51,6 +52,18 @@ public:
     // Undoes every change and releases all locks. Errors: io_error, corrupt_*, store_failed; the
     // transaction has ended for the caller all the same, and the next open finishes the rollback.
     Result<void> abort();
+
+    // The first phase of two-phase commit (prepared.h): promises to commit or roll back as
+    // Store::commit_prepared() and roll_back_prepared() will say, also after a restart. Ends this
+    // handle. The transaction keeps all its locks, and belongs to no thread any more. One that has
+    // changed nothing ends at once instead, as by a durable commit(), with the vote read_only.
+    // `gid` is the name of the global transaction. Suspends until the log is synced, whatever
+    // TxnOptions::durability says. Errors that leave the transaction as it was: bad_argument
+    // (length of the gid), already_exists (another one is prepared under the gid), too_many (half
+    // of Options::transactions_max are prepared), unsupported (it has created, dropped or
+    // bulk-loaded an index or heap), log_full, archive_failed. After store_failed the next open
+    // finds out whether it is in doubt.
+    Result<Vote> prepare(Slice gid);
 
     // Marks the present state of the transaction. Never blocks.
     Result<Savepoint> savepoint();

@@ -50,7 +50,7 @@ protected:
     }
     std::vector<uint64_t> losers() const {
         std::vector<uint64_t> ids;
-        for (const Analysis::Loser& loser : analysis_.losers()) ids.push_back(loser.id.value);
+        for (const Unended& loser : analysis_.unended()) ids.push_back(loser.id.value);
         return ids;
     }
 
@@ -108,7 +108,7 @@ TEST_F(AnalysisTest, FirstAndLastRecordComeFromListAndLog) {
     const Lsn early = see(kChange, 5);
     see(TxnLogKind::checkpoint_end, 0, list({{5, 100, 200}, {6, 300, 400}}));
     const Lsn late = see(kChange, 6), lone = see(kChange, 120);
-    const std::vector<Analysis::Loser> found = analysis_.losers();
+    const std::vector<Unended> found = analysis_.unended();
     ASSERT_EQ(found.size(), 3u);
     EXPECT_EQ(losers(), (Ids{120, 6, 5}));  // newest last record first
     EXPECT_EQ(found[0].first, lone);

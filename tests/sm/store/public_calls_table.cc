@@ -88,6 +88,9 @@ std::vector<PublicCall> store_calls() {
         CALL("Store::failure()", never, filled(w.store.failure().has_value())),
         TXN_CALL("Store::transactions()", may, filled(is_listed(w, t))),
         TXN_CALL("Store::end_transaction(id)", may, told(w.store.end_transaction(t.txn.id()))),
+        CALL("Store::prepared()", never, done([&] { (void)w.store.prepared(); })),
+        CALL("Store::commit_prepared(gid)", may, told(w.store.commit_prepared("none"))),
+        CALL("Store::roll_back_prepared(gid)", may, told(w.store.roll_back_prepared("none"))),
         CALL("Store::stats()", never, filled(w.store.stats().commits > 0)),
         CALL("Store::steps_stats()", never, done([&] { (void)w.store.steps_stats(); })),
         CALL("Store::metrics()", never, filled(!w.store.metrics().empty())),
@@ -103,6 +106,7 @@ std::vector<PublicCall> txn_calls() {
             .last(2),
         TXN_CALL("Txn::commit()", may, told(t.txn.commit())).last(1),
         TXN_CALL("Txn::abort()", may, told(t.txn.abort())).last(1),
+        TXN_CALL("Txn::prepare(gid)", may, told(t.txn.prepare("gid"))).last(1),
         TXN_CALL("Txn::savepoint()", never, told(t.txn.savepoint())),
         TXN_CALL("Txn::rollback_to(savepoint)", may, told(t.txn.rollback_to(t.savepoint))),
         TXN_CALL("Txn::will_need(needs)", never, done([&] {

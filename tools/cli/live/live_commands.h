@@ -14,6 +14,10 @@ struct TopSettings {
     bool once = false, json = false;
 };
 
+// The transactions in doubt; and the end of one by its gid, as sm/store/gid_text.h writes it. If no
+// process has the store open, it is opened for that. two_phase.cc
+int list_prepared(const std::string& path, bool json);
+int end_prepared(const std::string& path, const std::string& text, bool commits, bool json);
 // Refreshes a screen until the key q, an interrupt, or the end of the store. live_terminal.cc
 int top(const std::string& path, const TopSettings& settings);
 int live_locks(const std::string& path, bool json);

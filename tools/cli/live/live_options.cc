@@ -14,6 +14,7 @@ struct Given {
     std::string path;
     bool json = false;
     uint64_t id = 0;
+    std::string gid;
     TopSettings top;
 };
 
@@ -41,6 +42,34 @@ void add_top(CLI::App& app, int& status) {
     sub->callback([given, &status] { status = top(given->path, given->top); });
 }
 
+constexpr const char* kTwoPhaseFooter =
+    "Asks the process that has the store open (Options::control; lockstep-tpcc: --control). If "
+    "none "
+    "has, opens and recovers the store.\n"
+    "Exit status: 0, or 1 if the command failed, or 2 if a process has the store open and does not "
+    "answer.";
+
+void add_two_phase(CLI::App& app, int& status) {
+    auto* prepared = app.add_subcommand(
+        "prepared", "Transactions in doubt, which wait for the decision of their coordinator");
+    auto given = common(*prepared, true);
+    prepared->footer(kTwoPhaseFooter);
+    prepared->callback([given, &status] { status = list_prepared(given->path, given->json); });
+    for (const bool commits : {true, false}) {
+        auto* sub = app.add_subcommand(
+            commits ? "commit" : "rollback",
+            std::string(commits ? "Commit" : "Roll back") +
+                " a transaction in doubt, in place of its coordinator. If the coordinator has "
+                "decided otherwise, the global transaction is no longer atomic");
+        given = common(*sub, true);
+        sub->add_option("gid", given->gid, "Its gid (`lockstep prepared`)")->required();
+        sub->footer(kTwoPhaseFooter);
+        sub->callback([given, commits, &status] {
+            status = end_prepared(given->path, given->gid, commits, given->json);
+        });
+    }
+}
+
 }  // namespace
 
 void add_live_commands(CLI::App& app, int& status) {
@@ -64,6 +93,8 @@ void add_live_commands(CLI::App& app, int& status) {
         ->required()
         ->check(CLI::PositiveNumber);
     end->callback([given, &status] { status = live_end(given->path, given->id, given->json); });
+
+    add_two_phase(app, status);
 
     auto* checkpoint =
         app.add_subcommand("checkpoint", "Write all dirty pages and recycle the log before them");

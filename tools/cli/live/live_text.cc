@@ -58,7 +58,10 @@ std::string transactions_text(const Json& transactions, size_t columns) {
         if (of["marked"].get<bool>()) state += "*";
         else if (of["internal"].get<bool>()) state += "+";
         std::string waits = text_of(of["waits_for"]);
-        if (!waits.empty()) waits = time_text(of["waited_nanos"].get<uint64_t>()) + " " + waits;
+        if (waits.empty() && state == "prepared")
+            waits = "the decision on gid " + text_of(of["gid"]);
+        else if (!waits.empty())
+            waits = time_text(of["waited_nanos"].get<uint64_t>()) + " " + waits;
         text +=
             cut(fmt::format("{:>10} {:>8} {:<12} {:>6} {:>8} {:>8}  {}", of["id"].get<uint64_t>(),
                             time_text(of["age_nanos"].get<uint64_t>()), state,

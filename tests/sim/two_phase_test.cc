@@ -1,0 +1,427 @@
+// labels: sim
+// two_phase_test.cc - two stores and a coordinator in one seeded schedule, and power cuts of any of
+// them at any moment, also during a restart.
+//
+// Concepts   A *node* is a simulated store on a disk of its own. The test steps one node after the
+//            other, as its seed says. Each global transaction adds 1 to the same counter in both
+//            participants, and leaves a record with its gid there. The coordinator is a third
+//            store: its decision to commit is a durable record. What it knows beside that is lost
+//            with it. A participant that finds a transaction in doubt asks: if the coordinator does
+//            not know the gid, the transaction is rolled back (presumed abort). Local transactions
+//            add to the same counters, so a lock that a restart loses becomes a lost update.
+// Oracle     At the end no transaction is in doubt. Each gid is in both participants or in none.
+//            Each transaction whose decision was acknowledged is in both. Each counter is the
+//            number of records that name it.
+//
+// LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds, times 4.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "sm/store/engine.h"
+#include "tests/seed_of_run.h"
+#include "tests/sim_store.h"
+#include "tests/sm/test_util.h"
+#include "threads/base/rng.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kParticipants = 2, kCoordinator = 2, kNodes = 3;
+constexpr int kCounters = 3;
+constexpr size_t kAtOnce = 5;
+constexpr Nanos kTick = 2 * kMicrosecond;
+
+struct Node {
+    std::unique_ptr<threads::SimDisk> disk;
+    std::optional<SimStore> sim;
+    uint64_t cuts = 0;
+    uint64_t down_for = 0;  // turns until it is opened again
+    bool up() const { return sim && sim->is_open(); }
+    Store& store() { return **sim; }
+};
+
+// What the coordinator knows of a transaction that has not ended, in memory.
+struct Global {
+    enum class State : uint8_t { working, deciding, committing };
+    State state = State::working;
+    std::array<bool, kParticipants> voted{}, asked{}, ended{};
+    bool refused = false;  // a participant cannot vote
+};
+
+class World {
+public:
+    explicit World(uint64_t seed) : rng_(seed) {
+        for (int n = 0; n < kNodes; ++n) {
+            nodes_[n].disk = std::make_unique<threads::SimDisk>(
+                threads::SimOptions{.seed = rng_.next(), .syncs_after_write = seed % 3 == 0});
+            open(n);
+            EXPECT_TRUE(nodes_[n].store().run([&](Txn& txn) -> Result<void> {
+                TRY(nodes_[n].store().create_index(txn, "i"));
+                return {};
+            }));
+        }
+    }
+
+    void run(uint64_t turns) {
+        for (uint64_t i = 0; i < turns && !failed(); ++i) {
+            turn();
+            if (live_.size() < kAtOnce && rng_.chance(0.01)) begin();
+            if (rng_.chance(0.002)) local(static_cast<int>(rng_.below(kParticipants)));
+            if (rng_.chance(0.0005)) checkpoint(static_cast<int>(rng_.below(kNodes)));
+            if (rng_.chance(0.0007)) crash(static_cast<int>(rng_.below(kNodes)));
+        }
+        settle();
+    }
+    // Everything that was told must survive a power cut of all.
+    void cut_all() {
+        for (int n = 0; n < kNodes; ++n) cut(n, threads::SimCrash::drop_unsynced);
+        for (int n = 0; n < kNodes; ++n) open(n);
+        settle();
+    }
+    void expect_atomic();
+    void close() {
+        for (Node& node : nodes_) {
+            const auto faults = node.store().verify();
+            ASSERT_OK(faults);
+            for (const auto& fault : *faults) ADD_FAILURE() << fault;
+            EXPECT_TRUE(node.sim->close());
+        }
+    }
+    uint64_t crashes() const { return crashes_; }
+    uint64_t found_in_doubt() const { return found_in_doubt_; }
+    size_t acknowledged() const { return acknowledged_.size(); }
+
+private:
+    using Ended = std::function<void(const Result<bool>&)>;
+    static bool failed() { return ::testing::Test::HasFailure(); }
+    void open(int n);
+    void cut(int n, threads::SimCrash mode);
+    void crash(int n);
+    void turn();
+    void settle();
+    void begin();
+    void local(int n);
+    void checkpoint(int n);
+    // Runs `work` on a user thread of the node. `ended` is called unless a crash comes first.
+    void call(int n, std::function<Result<bool>()> work, Ended ended);
+    void work_at(int n, const std::string& gid, int counter);
+    void go_on(const std::string& gid);
+    void forget(const std::string& gid);
+    void decide(const std::string& gid);
+    void recall();
+    void ask_about_doubts(int n);
+    Result<void> add(int n, Txn& txn, const std::string& gid, int counter);
+
+    Rng rng_;
+    std::array<Node, kNodes> nodes_;
+    std::map<std::string, Global> live_;  // the coordinator's memory
+    std::set<std::string> acknowledged_, begun_;
+    std::set<std::pair<int, std::string>> resolving_;
+    uint64_t crashes_ = 0, found_in_doubt_ = 0, number_ = 0;
+    bool knows_ = true;  // the coordinator has read its decisions
+};
+
+// Sometimes the power goes again before the restart has ended.
+void World::open(int n) {
+    Node& node = nodes_[n];
+    for (;;) {
+        std::unique_ptr<threads::SimDisk> image;
+        const uint64_t cut_at = rng_.chance(0.3) ? rng_.below(60) : UINT64_MAX;
+        uint64_t events = 0;
+        node.disk->observe([&](const threads::SimEvent&) {
+            if (events++ == cut_at)
+                image = node.disk->image(rng_.next(), threads::kSimCrashes[rng_.below(5)]);
+        });
+        node.sim.emplace(*node.disk, rng_.next(), 1 + static_cast<uint32_t>(rng_.below(2)));
+        node.sim->options().lock_timeout = 20 * kMillisecond;
+        node.sim->options().checkpoint_log_bytes = 1 << 20;
+        const auto opened = node.sim->open();
+        node.disk->observe({});
+        ASSERT_OK(opened);
+        // A store that is new has nothing that its test could look for.
+        if (!image || node.cuts == 0) break;
+        node.sim->abandon();
+        node.sim.reset();
+        node.disk = std::move(image);
+    }
+    ++node.cuts;
+    if (n != kCoordinator) found_in_doubt_ += node.store().prepared().size();
+    if (n == kCoordinator) knows_ = false;
+}
+
+void World::cut(int n, threads::SimCrash mode) {
+    Node& node = nodes_[n];
+    if (!node.up()) return;
+    auto image = node.disk->image(rng_.next(), mode);
+    node.sim->abandon();
+    node.sim.reset();
+    node.disk = std::move(image);
+    ++crashes_;
+    if (n == kCoordinator) {
+        live_.clear();
+        return;
+    }
+    std::erase_if(resolving_, [n](const auto& of) { return of.first == n; });
+    for (auto& [gid, global] : live_) {
+        global.asked[n] = false;
+        if (!global.voted[n]) global.refused = true;  // the connection is lost
+    }
+}
+
+void World::crash(int n) {
+    cut(n, threads::kSimCrashes[rng_.below(5)]);
+    nodes_[n].down_for = rng_.below(2000);
+}
+
+void World::turn() {
+    const int n = static_cast<int>(rng_.below(kNodes));
+    Node& node = nodes_[n];
+    if (!node.up()) {
+        if (node.down_for-- == 0) {
+            node.down_for = 0;
+            open(n);
+        }
+        return;
+    }
+    node.sim->step(kTick);
+    if (n != kCoordinator) {
+        if (rng_.chance(0.02)) ask_about_doubts(n);
+        return;
+    }
+    if (!knows_) recall();
+    std::set<std::string> gids;
+    for (const auto& [gid, global] : live_) gids.insert(gid);
+    for (const std::string& gid : gids) go_on(gid);
+}
+
+void World::call(int n, std::function<Result<bool>()> work, Ended ended) {
+    const auto started = nodes_[n].sim->engine().start_thread(-1, "call", [work, ended] {
+        const Result<bool> result = work();
+        ended(result);
+    });
+    ASSERT_OK(started);
+}
+
+Result<void> World::add(int n, Txn& txn, const std::string& gid, int counter) {
+    const Index index = TRY(nodes_[n].store().index("i"));
+    const std::string key = "counter" + std::to_string(counter);
+    std::string value;
+    const bool found = TRY(index.get(txn, key, value, Access::write));
+    yield();
+    TRY(index.put(txn, key, std::to_string((found ? std::stoull(value) : 0) + 1)));
+    return index.insert(txn, "record " + gid, std::to_string(counter));
+}
+
+void World::begin() {
+    if (!nodes_[kCoordinator].up() || !knows_) return;
+    const std::string gid = "g" + std::to_string(++number_);
+    const int counter = static_cast<int>(rng_.below(kCounters));
+    live_[gid] = {};
+    begun_.insert(gid);
+    for (int n = 0; n < kParticipants; ++n) {
+        if (nodes_[n].up()) work_at(n, gid, counter);
+        else live_[gid].refused = true;
+    }
+}
+
+void World::work_at(int n, const std::string& gid, int counter) {
+    const bool gives_up = rng_.chance(0.05);
+    call(
+        n,
+        [this, n, gid, counter, gives_up]() -> Result<bool> {
+            Txn txn = TRY(nodes_[n].store().begin({.durability = Durability::lazy}));
+            TRY(add(n, txn, gid, counter));
+            if (gives_up) return false;
+            const Vote vote = TRY(txn.prepare(gid));
+            EXPECT_EQ(vote, Vote::prepared);
+            return true;
+        },
+        [this, n, gid](const Result<bool>& voted) {
+            const auto at = live_.find(gid);
+            if (at == live_.end()) return;  // the coordinator has lost it, or given it up
+            if (voted && *voted) at->second.voted[n] = true;
+            else at->second.refused = true;
+        });
+}
+
+void World::local(int n) {
+    if (!nodes_[n].up()) return;
+    const std::string name = "local" + std::to_string(++number_);
+    const int counter = static_cast<int>(rng_.below(kCounters));
+    call(
+        n,
+        [this, n, name, counter]() -> Result<bool> {
+            TRY(nodes_[n].store().run([&](Txn& txn) { return add(n, txn, name, counter); }));
+            return true;
+        },
+        [](const Result<bool>&) {});
+}
+
+void World::checkpoint(int n) {
+    if (!nodes_[n].up()) return;
+    call(
+        n,
+        [this, n]() -> Result<bool> {
+            TRY(nodes_[n].store().checkpoint());
+            return true;
+        },
+        [](const Result<bool>& done) { EXPECT_TRUE(done) << done.error().text(); });
+}
+
+// The coordinator's next step. A rollback needs no record and no answer: whoever is in doubt asks.
+void World::go_on(const std::string& gid) {
+    Global& global = live_[gid];
+    switch (global.state) {
+        case Global::State::working:
+            if (global.refused) live_.erase(gid);
+            else if (global.voted[0] && global.voted[1]) decide(gid);
+            return;
+        case Global::State::deciding: return;
+        case Global::State::committing:
+            for (int n = 0; n < kParticipants; ++n) {
+                if (global.ended[n] || global.asked[n] || !nodes_[n].up()) continue;
+                global.asked[n] = true;
+                call(
+                    n, [this, n, gid] { return nodes_[n].store().commit_prepared(gid); },
+                    [this, n, gid](const Result<bool>& ended) {
+                        EXPECT_TRUE(ended) << ended.error().text();
+                        const auto at = live_.find(gid);
+                        if (at != live_.end()) at->second.ended[n] = true;
+                    });
+            }
+            if (global.ended[0] && global.ended[1]) forget(gid);
+            return;
+    }
+}
+
+void World::decide(const std::string& gid) {
+    live_[gid].state = Global::State::deciding;
+    call(
+        kCoordinator,
+        [this, gid]() -> Result<bool> {
+            TRY(nodes_[kCoordinator].store().run([&](Txn& txn) -> Result<void> {
+                return TRY(nodes_[kCoordinator].store().index("i")).put(txn, gid, "commit");
+            }));
+            return true;
+        },
+        [this, gid](const Result<bool>& done) {
+            ASSERT_OK(done);
+            live_[gid].state = Global::State::committing;
+            acknowledged_.insert(gid);
+        });
+}
+
+// All participants have committed durably.
+void World::forget(const std::string& gid) {
+    live_.erase(gid);
+    call(
+        kCoordinator,
+        [this, gid]() -> Result<bool> {
+            TRY(nodes_[kCoordinator].store().run(
+                [&](Txn& txn) -> Result<void> {
+                    TRY(TRY(nodes_[kCoordinator].store().index("i")).erase(txn, gid));
+                    return {};
+                },
+                {.durability = Durability::lazy}));
+            return true;
+        },
+        [](const Result<bool>& done) { EXPECT_TRUE(done) << done.error().text(); });
+}
+
+// After its restart the coordinator goes on with the commits that it has decided.
+void World::recall() {
+    Store& store = nodes_[kCoordinator].store();
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        Cursor cursor = TRY(store.index("i")).scan(txn);
+        while (TRY(cursor.next()))
+            live_[std::string(cursor.key())].state = Global::State::committing;
+        return {};
+    }));
+    knows_ = true;
+}
+
+void World::ask_about_doubts(int n) {
+    if (!nodes_[kCoordinator].up() || !knows_) return;
+    for (const PreparedInfo& of : nodes_[n].store().prepared()) {
+        if (live_.contains(of.gid) || !resolving_.emplace(n, of.gid).second) continue;
+        call(
+            n, [this, n, gid = of.gid] { return nodes_[n].store().roll_back_prepared(gid); },
+            [this, n, gid = of.gid](const Result<bool>& ended) {
+                EXPECT_TRUE(ended) << ended.error().text();
+                resolving_.erase({n, gid});
+            });
+    }
+}
+
+void World::settle() {
+    for (int n = 0; n < kNodes; ++n) nodes_[n].down_for = 0;
+    const auto done = [&] {
+        for (Node& node : nodes_)
+            if (!node.up() || !node.store().prepared().empty() ||
+                !node.store().transactions().empty())
+                return false;
+        return live_.empty() && knows_;
+    };
+    for (uint64_t turns = 0; !failed(); ++turns) {
+        for (int i = 0; i < 1000; ++i) turn();
+        if (done()) return;
+        ASSERT_LT(turns, 2000u) << "in doubt for ever";
+    }
+}
+
+void World::expect_atomic() {
+    std::array<std::set<std::string>, kParticipants> seen;
+    for (int n = 0; n < kParticipants; ++n) {
+        std::map<std::string, uint64_t> counters, records;
+        ASSERT_OK(nodes_[n].store().run([&](Txn& txn) -> Result<void> {
+            Cursor cursor = TRY(nodes_[n].store().index("i")).scan(txn);
+            while (TRY(cursor.next())) {
+                const std::string key(cursor.key()), value(cursor.value());
+                if (key.starts_with("counter")) counters[key] = std::stoull(value);
+                else ++records["counter" + value];
+                if (key.starts_with("record g")) seen[n].insert(key.substr(7));
+            }
+            return {};
+        }));
+        EXPECT_EQ(counters, records) << "a change is lost at node " << n;
+    }
+    EXPECT_EQ(seen[0], seen[1]);
+    for (const std::string& gid : acknowledged_)
+        EXPECT_TRUE(seen[0].contains(gid) && seen[1].contains(gid)) << gid << " is lost";
+    for (const std::string& gid : seen[0]) EXPECT_TRUE(begun_.contains(gid));
+}
+
+TEST(TwoPhase, EveryTransactionIsCommittedEverywhereOrNowhere) {
+    const uint64_t first = number_from("LOCKSTEP_SEED", 1),
+                   seeds = 4 * number_from("LOCKSTEP_CRASH_SEEDS", 12);
+    uint64_t crashes = 0, in_doubt = 0, committed = 0;
+    for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        World world(seed);
+        world.run(12000);
+        world.expect_atomic();
+        if (!HasFailure()) world.cut_all();
+        world.expect_atomic();
+        if (!HasFailure()) world.close();
+        crashes += world.crashes();
+        in_doubt += world.found_in_doubt();
+        committed += world.acknowledged();
+    }
+    std::printf("%llu seeds, %llu crashes, %llu found in doubt, %llu committed\n",
+                static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(crashes),
+                static_cast<unsigned long long>(in_doubt),
+                static_cast<unsigned long long>(committed));
+    if (HasFailure()) return;
+    EXPECT_GT(crashes, seeds);
+    EXPECT_GT(in_doubt, seeds / 4);
+    EXPECT_GT(committed, seeds);
+}
+
+}  // namespace
+}  // namespace lockstep

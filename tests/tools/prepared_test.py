@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""prepared_test.py - `lockstep prepared`, `commit` and `rollback`: transactions in doubt of a store
+that a process has open, and of a closed one.
+
+Usage: prepared_test.py LOCKSTEP PREPARED_PROGRAM
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+LOCKSTEP, PROGRAM = sys.argv[1:3]
+UNPRINTABLE = "b\x01\u00ff"
+SHOWN = "b\\x01\\xc3\\xbf"
+
+
+def run(*arguments, status=0, says=()):
+    done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True, timeout=100)
+    text = done.stdout + done.stderr
+    missing = [part for part in says if part not in text]
+    if done.returncode != status or missing:
+        sys.exit(
+            f"{arguments}: status {done.returncode}, expected {status}, lacks {missing}:\n{text}"
+        )
+    return done.stdout
+
+
+def listed(store):
+    return sorted(of["gid"] for of in json.loads(run("prepared", store, "--json"))["prepared"])
+
+
+class Program:
+    """A process that has the store open, with transactions in doubt."""
+
+    def __init__(self, store, *gids):
+        self.process = subprocess.Popen(
+            [PROGRAM, store, *gids], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        said = self.process.stdout.readline()
+        assert said == "prepared\n", said
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait(timeout=60)
+
+    def close(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=60) == 0, self.process.returncode
+
+
+def check_open_store(store):
+    with Program(store, "a", UNPRINTABLE, "c", "d") as program:
+        assert listed(store) == ["a", SHOWN, "c", "d"], listed(store)
+        run("prepared", store, says=["GID", "LOCKS", SHOWN, "4 transactions in doubt"])
+        run("transactions", store, says=["prepared", f"the decision on gid {SHOWN}"])
+        run("commit", store, SHOWN, says=[f"{SHOWN} is committed"])
+        run("commit", store, SHOWN, says=["is not in doubt"])
+        assert json.loads(run("rollback", store, "none", "--json"))["ended"] is False
+        run("rollback", store, "d", says=["d is rolled back"])
+        assert listed(store) == ["a", "c"], listed(store)
+        for bad in ("", "x" * 141, "\\", "\\x4", "\\y00"):
+            run("commit", store, bad, status=1, says=["a gid has 1 to 140 bytes"])
+        program.close()
+
+
+def check_closed_store(store):
+    run("prepared", store, says=["2 transactions in doubt"])
+    run("verify", store, says=[" 0 faults"])
+    run("commit", store, "a", says=["a is committed"])
+    run("rollback", store, "c", says=["c is rolled back"])
+    assert listed(store) == []
+    run("verify", store, says=[" 0 faults"])
+
+
+def check_killed_store(store):
+    with Program(store, "e", "f"):
+        pass  # killed
+    assert listed(store) == ["e", "f"], listed(store)
+    run("commit", store, "e", says=["e is committed"])
+    run("commit", store, "f", says=["f is committed"])
+
+
+scratch = tempfile.mkdtemp(prefix="lockstep-prepared-")
+try:
+    path = os.path.join(scratch, "store")
+    check_open_store(path)
+    check_closed_store(path)
+    check_killed_store(path)
+    print("3 passed, 0 failed")
+finally:
+    shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,91 @@
+// two_phase.cc - `lockstep prepared`, `commit` and `rollback`: the operator in place of a lost
+// coordinator, for an open store and for a closed one.
+#include <fmt/format.h>
+
+#include "sm/store/gid_text.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/json_text.h"
+#include "tools/cli/live/live_commands.h"
+#include "tools/cli/live/live_text.h"
+#include "tools/cli/opening.h"
+
+namespace lockstep::cli {
+namespace {
+
+Json json_of(const std::vector<PreparedInfo>& all) {
+    Json list = Json::array();
+    for (const PreparedInfo& of : all)
+        list.push_back({{"gid", sm::gid_text(of.gid)},
+                        {"transaction", of.id.value},
+                        {"age_nanos", of.age},
+                        {"locks", of.locks}});
+    return {{"prepared", list}};
+}
+
+int show(const Json& answer, bool json) {
+    if (json) {
+        fmt::print("{}\n", json_text(answer, 2));
+        return 0;
+    }
+    const Json& all = answer["prepared"];
+    if (!all.empty()) fmt::print("{:>10} {:>8} {:>6}  {}\n", "ID", "AGE", "LOCKS", "GID");
+    for (const Json& of : all)
+        fmt::print("{:>10} {:>8} {:>6}  {}\n", of["transaction"].get<uint64_t>(),
+                   time_text(of["age_nanos"].get<uint64_t>()), of["locks"].get<uint64_t>(),
+                   of["gid"].get<std::string>());
+    fmt::print("{} transactions in doubt\n", all.size());
+    return 0;
+}
+
+int show_end(bool ended, const std::string& gid, bool commits, bool json) {
+    const char* const outcome = commits ? "committed" : "rolled back";
+    if (json) fmt::print("{}\n", json_text({{"gid", gid}, {"ended", ended}}, 2));
+    else if (ended) fmt::print("{} is {}\n", gid, outcome);
+    else fmt::print("{} is not in doubt: it has ended, or it was never prepared here\n", gid);
+    return 0;
+}
+
+// Asks the process that has the store open. Empty: none has.
+std::optional<Live<Json>> ask_live(const std::string& path, const Json& request) {
+    auto client = LiveClient::connect(path);
+    if (!client && client.error().code == "not_open") return std::nullopt;
+    if (!client) return Live<Json>(std::unexpected(client.error()));
+    return client->ask(request, -1);
+}
+
+// Opens the closed store for `work`, which recovers it.
+template <class Work>
+int in_closed_store(const std::string& path, Work work) {
+    auto store = open_store(path);
+    if (!store) return complain(path, store.error().text());
+    const int status = work(*store);
+    const auto closed = store->close();
+    return closed ? status : complain(path, closed.error().text());
+}
+
+}  // namespace
+
+int list_prepared(const std::string& path, bool json) {
+    if (const auto answer = ask_live(path, command("prepared")))
+        return *answer ? show(**answer, json) : live_failed(answer->error(), json);
+    return in_closed_store(path,
+                           [&](Store& store) { return show(json_of(store.prepared()), json); });
+}
+
+int end_prepared(const std::string& path, const std::string& text, bool commits, bool json) {
+    const auto gid = sm::gid_of_text(text);
+    if (!gid)
+        return complain(text, fmt::format("a gid has 1 to {} bytes, and a backslash only in \\xNN",
+                                          kGidBytesMax));
+    Json request = command(commits ? "commit" : "rollback");
+    request["gid"] = text;
+    if (const auto answer = ask_live(path, request))
+        return *answer ? show_end((**answer)["ended"].template get<bool>(), text, commits, json)
+                       : live_failed(answer->error(), json);
+    return in_closed_store(path, [&](Store& store) {
+        const auto ended = commits ? store.commit_prepared(*gid) : store.roll_back_prepared(*gid);
+        return ended ? show_end(*ended, text, commits, json) : complain(text, ended.error().text());
+    });
+}
+
+}  // namespace lockstep::cli
