@@ -130,6 +130,7 @@ void LineServer::work() {
 
 // Clients may connect faster than they are admitted, so a round admits a bounded number (LN-3).
 void LineServer::admit() {
+    DCHECK(listener_ >= 0 && !resting_);
     for (int i = 0; i < kAdmittedPerRound; ++i) {
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
