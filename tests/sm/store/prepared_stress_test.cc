@@ -1,4 +1,4 @@
-// labels: unit tsan
+// labels: unit
 // prepared_stress_test.cc - real kernel threads: transactions are prepared on two workers and ended
 // by foreign threads and by user threads, while others look at them, read snapshots and checkpoint.
 #include <atomic>
