@@ -1,5 +1,5 @@
-"""cli_store.py - what the tests of `lockstep dump`, `load`, `salvage` and `compact` share: random
-contents, dumps written and read by other code than the program's, and runs of the program."""
+"""cli_store.py - what the tests of `lockstep` share: runs of the program, random contents, and
+dumps written and read by other code than the program's."""
 
 import csv
 import json
@@ -15,13 +15,15 @@ def fail(text):
 
 
 def run(program, *arguments, status=0, stdin=None, says=""):
-    """Runs the program; its exit status and a part of its output must be as given."""
+    """Runs the program; its exit status and a part of its output, or several, must be as given."""
     done = subprocess.run(
         [program, *map(str, arguments)], capture_output=True, timeout=250, input=stdin
     )
     text = (done.stdout + done.stderr).decode(errors="replace")
-    if done.returncode != status or says not in text:
-        fail(f"{arguments}: status {done.returncode}, not {status}; '{says}':\n{text[-3000:]}")
+    missing = [part for part in ([says] if isinstance(says, str) else says) if part not in text]
+    if done.returncode != status or missing:
+        said = f"status {done.returncode}, not {status}; lacks {missing}:\n{text[-3000:]}"
+        fail(f"{arguments}: {said}")
     return done.stdout
 
 

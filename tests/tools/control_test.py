@@ -23,21 +23,16 @@ import tempfile
 import termios
 import time
 
+import cli_store
+
 LOCKSTEP, DRIVER, PROGRAM = sys.argv[1:4]
 SMALL = "-w 1 --warmup 0 --pool 64M --log-size 256M".split()
 # A busy machine's disk may stand still for seconds. So no single interval must show work.
 WORK_SECONDS = 60
 
 
-def run(*arguments, status=0, says=()):
-    done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True, timeout=100)
-    text = done.stdout + done.stderr
-    missing = [part for part in says if part not in text]
-    if done.returncode != status or missing:
-        sys.exit(
-            f"{arguments}: status {done.returncode}, expected {status}, lacks {missing}:\n{text}"
-        )
-    return done.stdout
+def run(*arguments, **expected):
+    return cli_store.run(LOCKSTEP, *arguments, **expected).decode()
 
 
 def json_of(*arguments, status=0):

@@ -12,20 +12,15 @@ import subprocess
 import sys
 import tempfile
 
+import cli_store
+
 LOCKSTEP, PROGRAM = sys.argv[1:3]
 UNPRINTABLE = "b\x01\u00ff"
 SHOWN = "b\\x01\\xc3\\xbf"
 
 
-def run(*arguments, status=0, says=()):
-    done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True, timeout=100)
-    text = done.stdout + done.stderr
-    missing = [part for part in says if part not in text]
-    if done.returncode != status or missing:
-        sys.exit(
-            f"{arguments}: status {done.returncode}, expected {status}, lacks {missing}:\n{text}"
-        )
-    return done.stdout
+def run(*arguments, **expected):
+    return cli_store.run(LOCKSTEP, *arguments, **expected).decode()
 
 
 def listed(store):

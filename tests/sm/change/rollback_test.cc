@@ -255,6 +255,24 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAGroup) {
     }
 }
 
+// What each compensation of this kind, from `at` on, names as the next record to undo.
+std::vector<uint64_t> undone_next(Store& store, Lsn at, sm::LogKind kind) {
+    std::vector<uint64_t> next;
+    std::string buffer;
+    txn::Log& log = *sm::engine_of(store).log;
+    while (at < log.tail()) {
+        const auto record = log.read(at, buffer);
+        if (!record) {
+            ADD_FAILURE() << record.error().text();
+            break;
+        }
+        if (record->header->kind == static_cast<uint16_t>(kind))
+            next.push_back(record->header->prev);
+        at = record->end();
+    }
+    return next;
+}
+
 // All compensations of a group but the last name the group's record as the next to undo: a crash
 // between them leaves the rest to recovery.
 TEST_F(RollbackTest, CompensationsOfAGroupLeadBackToIt) {
@@ -279,17 +297,8 @@ TEST_F(RollbackTest, CompensationsOfAGroupLeadBackToIt) {
         }));
         const Lsn group = sm::TxnAccess::usable(*txn)->last_lsn;
         ASSERT_OK(txn->rollback_to(*point));
-        std::vector<uint64_t> next;  // of each compensation, what is to undo next
-        std::string buffer;
-        txn::Log& log = *sm::engine_of(store).log;
-        for (Lsn at = group; at < log.tail();) {
-            const auto record = log.read(at, buffer);
-            ASSERT_OK(record);
-            if (record->header->kind == static_cast<uint16_t>(sm::LogKind::btree_undo_update))
-                next.push_back(record->header->prev);
-            at = record->end();
-        }
-        EXPECT_EQ(next, (std::vector<uint64_t>{group.value, group.value, before.value}));
+        EXPECT_EQ(undone_next(store, group, sm::LogKind::btree_undo_update),
+                  (std::vector<uint64_t>{group.value, group.value, before.value}));
         ASSERT_OK(txn->abort());
     });
     expect_sound(store);
@@ -313,17 +322,8 @@ TEST_F(RollbackTest, CompensationsOfManyInsertsLeadBackToThem) {
         ASSERT_OK(index.insert_many(*txn, records));
         const Lsn many = sm::TxnAccess::usable(*txn)->last_lsn;
         ASSERT_OK(txn->rollback_to(*point));
-        std::vector<uint64_t> next;  // of each compensation, what is to undo next
-        std::string buffer;
-        txn::Log& log = *sm::engine_of(store).log;
-        for (Lsn at = many; at < log.tail();) {
-            const auto record = log.read(at, buffer);
-            ASSERT_OK(record);
-            if (record->header->kind == static_cast<uint16_t>(sm::LogKind::btree_undo_insert))
-                next.push_back(record->header->prev);
-            at = record->end();
-        }
-        EXPECT_EQ(next, (std::vector<uint64_t>{many.value, many.value, before.value}));
+        EXPECT_EQ(undone_next(store, many, sm::LogKind::btree_undo_insert),
+                  (std::vector<uint64_t>{many.value, many.value, before.value}));
         ASSERT_OK(txn->abort());
     });
     expect_sound(store);
