@@ -8,8 +8,8 @@
 //                 skips what is undone (btree_undo.cc).
 #include "sm/change/rollback.h"
 
+#include <atomic>
 #include <string_view>
-#include <utility>
 
 #include "sm/buffer/buffer_pool.h"
 #include "sm/change/log_kinds.h"
@@ -58,11 +58,14 @@ namespace {
 
 Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
     DCHECK(txn.state != txn::TxnState::free && to <= txn.last_lsn);
-    const txn::TxnState state = std::exchange(txn.state, txn::TxnState::aborting);
+    // Others look at it meanwhile (TransactionTable::seen()).
+    const std::atomic_ref noted(txn.state);
+    const txn::TxnState state = txn.state;
+    noted.store(txn::TxnState::aborting, std::memory_order_relaxed);
     auto undone = undo_chain(env, txn, to);
     if (undone) {
         // After a savepoint's rollback it goes on, also if the savepoint was at its beginning.
-        txn.state = state;
+        noted.store(state, std::memory_order_relaxed);
         return {};
     }
     if (to == kLsnNone) {
@@ -71,7 +74,7 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
         env.log->fail_store(cause_of(env, undone.error()));
         env.report(0, "rollback failed, store stops: " + undone.error().text());
     } else {
-        txn.state = state;
+        noted.store(state, std::memory_order_relaxed);
     }
     return std::unexpected(undone.error());
 }
