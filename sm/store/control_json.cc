@@ -117,6 +117,8 @@ Json json_of(const StoreStats& s) {
                  {"lock_stage", json_of(s.lock_stage)},
                  {"io_stage", json_of(s.io.stage)},
                  {"io", io}};
+    json["prepared_open"] = s.prepared_open;
+    json["prepared_oldest_nanos"] = s.prepared_oldest_nanos;
     add_archive(json, s);
     return json;
 }

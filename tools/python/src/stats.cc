@@ -22,7 +22,7 @@ namespace {
     X(threads_live) X(threads_max) X(worker_sleeps) X(remote_wakes) X(memory_pool) \
     X(memory_locks) X(memory_log) X(memory_stacks) X(backups) X(backup_bytes) X(backup_failures) \
     X(backup_page_repairs) X(archive_pieces) X(archive_bytes) X(archive_failures) \
-    X(archive_gaps) X(archive_backlog_bytes)
+    X(archive_gaps) X(archive_backlog_bytes) X(prepared_open) X(prepared_oldest_nanos)
 // clang-format on
 
 #define LOCKSTEP_COUNT(field) +1
