@@ -55,6 +55,12 @@ if(TARGET lockstep_static)
             endif()
         endif()
     endforeach()
+    # The resource manager of X/Open XA: a library of its own, above the C interface.
+    file(GLOB xa CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/xa/*.cc)
+    add_library(lockstep_xa STATIC ${xa})
+    set_target_properties(lockstep_xa PROPERTIES OUTPUT_NAME lockstep-xa)
+    target_include_directories(lockstep_xa PRIVATE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(lockstep_xa PRIVATE lockstep_flags)
     # The server of tools/examples, which is also a program of the tests; in the standard of the
     # public headers.
     file(GLOB kv_server CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/*.cc)
