@@ -60,7 +60,13 @@ if(TARGET lockstep_static)
     add_library(lockstep_xa STATIC ${xa})
     set_target_properties(lockstep_xa PROPERTIES OUTPUT_NAME lockstep-xa)
     target_include_directories(lockstep_xa PRIVATE ${CMAKE_SOURCE_DIR})
-    target_link_libraries(lockstep_xa PRIVATE lockstep_flags)
+    target_link_libraries(lockstep_xa PRIVATE $<BUILD_INTERFACE:lockstep_flags>
+        INTERFACE $<INSTALL_INTERFACE:lockstep::lockstep_shared>)
+    set_target_properties(lockstep_xa PROPERTIES EXPORT_NAME xa)
+    install(TARGETS lockstep_xa EXPORT lockstep ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        COMPONENT dev)
+    install(FILES ${CMAKE_SOURCE_DIR}/tools/xa/lockstep_xa.h RENAME xa.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/c COMPONENT dev)
     # The server of tools/examples, which is also a program of the tests; in the standard of the
     # public headers.
     file(GLOB kv_server CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/*.cc)

@@ -5,8 +5,8 @@
 //            under the gid of its XID, and its entry here only says so. Those that the store has in
 //            doubt when it is opened get entries, too.
 // States     idle <-> active (start, join, end); idle -> prepared (prepare); active, idle ->
-//            rollback_only (end, abandon); prepared -> completed, if somebody else has ended it (commit,
-//            rollback). Each of them -> gone.
+//            rollback_only (end, abandon); prepared -> completed, if somebody else has ended it
+//            (commit, roll_back). Each of them -> gone.
 // Invariants XR-1 A branch has at most one associated thread. Others wait in start().
 //            XR-2 While `busy`, one call works on the branch without the lock; others wait.
 //            XR-3 An entry is prepared only if the store has answered `prepared` or has listed it.

@@ -41,7 +41,7 @@ int on_branch(const XID* xid, int rmid, long flags, long allowed, Call call) {
     });
 }
 
-int open(char* info, int rmid, long flags) {
+int xa_open(char* info, int rmid, long flags) {
     return guarded([&] {
         if (const int wrong = check_flags(flags, TMNOFLAGS); wrong != XA_OK) return wrong;
         const size_t bytes = info == nullptr ? 0 : strnlen(info, MAXINFOSIZE);
@@ -58,7 +58,7 @@ int open(char* info, int rmid, long flags) {
     });
 }
 
-int close(char*, int rmid, long flags) {
+int xa_close(char*, int rmid, long flags) {
     return guarded([&] {
         if (const int wrong = check_flags(flags, TMNOFLAGS); wrong != XA_OK) return wrong;
         Opened* const of = opened(rmid);
@@ -85,7 +85,7 @@ int join(Opened& of, const std::string& gid, long flags) {
     return XA_OK;
 }
 
-int start(XID* xid, int rmid, long flags) {
+int xa_start(XID* xid, int rmid, long flags) {
     return on_branch(xid, rmid, flags, TMJOIN | TMRESUME | TMNOWAIT,
                      [&](Opened& of, const std::string& gid) -> int {
                          const long both = TMJOIN | TMRESUME;
@@ -115,7 +115,7 @@ int end_active(Opened& of, long flags) {
     return code;
 }
 
-int end(XID* xid, int rmid, long flags) {
+int xa_end(XID* xid, int rmid, long flags) {
     constexpr long kHow = TMSUSPEND | TMSUCCESS | TMFAIL;
     return on_branch(xid, rmid, flags, kHow | TMMIGRATE,
                      [&](Opened& of, const std::string& gid) -> int {
@@ -134,30 +134,30 @@ int end(XID* xid, int rmid, long flags) {
                      });
 }
 
-int roll_back(XID* xid, int rmid, long flags) {
+int xa_rollback(XID* xid, int rmid, long flags) {
     return on_branch(xid, rmid, flags, TMNOFLAGS, [](Opened& of, const std::string& gid) {
         return of.resource->roll_back(gid);
     });
 }
 
-int prepare(XID* xid, int rmid, long flags) {
+int xa_prepare(XID* xid, int rmid, long flags) {
     return on_branch(xid, rmid, flags, TMNOFLAGS,
                      [](Opened& of, const std::string& gid) { return of.resource->prepare(gid); });
 }
 
-int commit(XID* xid, int rmid, long flags) {
+int xa_commit(XID* xid, int rmid, long flags) {
     return on_branch(xid, rmid, flags, TMONEPHASE | TMNOWAIT,
                      [&](Opened& of, const std::string& gid) {
                          return of.resource->commit(gid, (flags & TMONEPHASE) != 0);
                      });
 }
 
-int forget_branch(XID* xid, int rmid, long flags) {
+int xa_forget(XID* xid, int rmid, long flags) {
     return on_branch(xid, rmid, flags, TMNOFLAGS,
                      [](Opened& of, const std::string& gid) { return of.resource->forget(gid); });
 }
 
-int recover(XID* xids, long count, int rmid, long flags) {
+int xa_recover(XID* xids, long count, int rmid, long flags) {
     return guarded([&] {
         if ((flags & ~(TMSTARTRSCAN | TMENDRSCAN)) != 0 || count < 0 ||
             (xids == nullptr && count != 0))
@@ -179,7 +179,8 @@ int recover(XID* xids, long count, int rmid, long flags) {
 }
 
 // Nothing is ever asynchronous here, so there is nothing to complete.
-int complete(int* handle, int* result, int, long flags) {
+// NOLINTNEXTLINE(readability-non-const-parameter): the standard's signature
+int xa_complete(int* handle, int* result, int, long flags) {
     if ((flags & ~(TMMULTIPLE | TMNOWAIT)) != 0 || handle == nullptr || result == nullptr)
         return XAER_INVAL;
     return XAER_PROTO;
@@ -193,16 +194,16 @@ namespace xa = lockstep::xa;
 struct xa_switch_t lockstep_xa_switch = {.name = "Lockstep",
                                          .flags = TMNOFLAGS,
                                          .version = 0,
-                                         .xa_open_entry = xa::open,
-                                         .xa_close_entry = xa::close,
-                                         .xa_start_entry = xa::start,
-                                         .xa_end_entry = xa::end,
-                                         .xa_rollback_entry = xa::roll_back,
-                                         .xa_prepare_entry = xa::prepare,
-                                         .xa_commit_entry = xa::commit,
-                                         .xa_recover_entry = xa::recover,
-                                         .xa_forget_entry = xa::forget_branch,
-                                         .xa_complete_entry = xa::complete};
+                                         .xa_open_entry = xa::xa_open,
+                                         .xa_close_entry = xa::xa_close,
+                                         .xa_start_entry = xa::xa_start,
+                                         .xa_end_entry = xa::xa_end,
+                                         .xa_rollback_entry = xa::xa_rollback,
+                                         .xa_prepare_entry = xa::xa_prepare,
+                                         .xa_commit_entry = xa::xa_commit,
+                                         .xa_recover_entry = xa::xa_recover,
+                                         .xa_forget_entry = xa::xa_forget,
+                                         .xa_complete_entry = xa::xa_complete};
 
 int lockstep_xa_store(int rmid, lockstep_store** store) {
     if (store == nullptr) return XAER_INVAL;
