@@ -196,6 +196,16 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
         SKIP_RETURN_CODE 77)
 endif()
 
+# A store and PostgreSQL in one global transaction: a small share of what ./tools/run postgres does.
+if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_executable(participant-program ${CMAKE_SOURCE_DIR}/tests/tools/participant_program.cc)
+    target_link_libraries(participant-program PRIVATE lockstep_flags lockstep_static)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS participant-program)
+    add_test(NAME postgres COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/postgres_test.py $<TARGET_FILE:participant-program>)
+    set_tests_properties(postgres PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+
 # Stores on file systems that fail and on disks that lose power: a small share of what ./tools/run
 # faultfs and ./tools/run powercut do.
 if(TARGET lockstep-faultfs AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
