@@ -90,7 +90,8 @@ class Docs(unittest.TestCase):
 
     def test_names_in_the_pages_exist(self):
         """Options, metrics, calls and commands that the text names."""
-        headers = "\n".join(p.read_text() for p in ROOT.glob("*/include/lockstep/*.h"))
+        paths = [*ROOT.glob("*/include/lockstep/*.h"), *ROOT.glob("tools/xa/*")]
+        headers = "\n".join(p.read_text() for p in paths if p.suffix in (".h", ".cc"))
         metrics = (SITE / "reference/metrics.html").read_text()
         help_ = subprocess.run([PROGRAMS / "lockstep", "--help"], capture_output=True, text=True)
         for path in SOURCES.rglob("*.md"):
