@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "threads/base/mutants.h"
+#include "threads/base/zero_bytes.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
 
@@ -38,15 +39,13 @@ Result<bool> clear(Disk& disk, FileId file, uint64_t from, uint64_t to) {
     struct alignas(kLogBlock) Piece {
         std::byte bytes[kPiece];
     };
-    const auto piece = std::make_unique<Piece>();
+    const auto piece = std::make_unique_for_overwrite<Piece>();
     bool wrote = false;
     for (uint64_t at = block_floor(from); at < to; at += kPiece) {
         const uint64_t want = std::min(kPiece, to - at);
         const uint64_t got = TRY(disk.read_now(file, at, piece->bytes, want));
         const uint64_t skip = at < from ? from - at : 0;
-        const bool dirty = std::any_of(piece->bytes + skip, piece->bytes + std::max(skip, got),
-                                       [](std::byte b) { return b != std::byte{0}; });
-        if (dirty) {
+        if (got > skip && !all_zero(piece->bytes + skip, got - skip)) {
             std::memset(piece->bytes + skip, 0, got - skip);
             TRY(disk.write_now(file, at, piece->bytes, block_ceil(got)));
             wrote = true;
@@ -62,7 +61,7 @@ Result<void> write_again(Disk& disk, FileId file, uint64_t from, uint64_t to) {
     struct alignas(kLogBlock) Piece {
         std::byte bytes[kPiece];
     };
-    const auto piece = std::make_unique<Piece>();
+    const auto piece = std::make_unique_for_overwrite<Piece>();
     for (uint64_t at = from; at < to; at += kPiece) {
         const uint64_t want = std::min(kPiece, to - at);
         if (TRY(disk.read_now(file, at, piece->bytes, want)) < want)
