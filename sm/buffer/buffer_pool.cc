@@ -44,7 +44,12 @@ BufferPool::~BufferPool() = default;
 
 BufferPool::Impl::~Impl() {
     if (pool.words_ != nullptr) munmap(static_cast<void*>(pool.words_), words_bytes);
-    if (pool.frames_ != nullptr) munmap(static_cast<void*>(pool.frames_), frames_bytes);
+    if (pool.frames_ != nullptr && options.mappings != nullptr) {
+        std::memset(static_cast<void*>(pool.frames_), 0, size_t{untouched} * kPageBytes);
+        options.mappings->give(threads::MappingUse::frames, pool.frames_, frames_bytes);
+    } else if (pool.frames_ != nullptr) {
+        munmap(static_cast<void*>(pool.frames_), frames_bytes);
+    }
     if (other != nullptr) munmap(other, other_bytes);
 }
 
@@ -75,7 +80,11 @@ Result<void> BufferPool::Impl::map_memory() {
     pool.words_ = reinterpret_cast<threads::LatchWord*>(map_aligned(words_bytes, kHugePage));
     if (options.huge_pages && pool.words_ != nullptr)
         madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
-    pool.frames_ = reinterpret_cast<Page*>(map_aligned(frames_bytes, kHugePage));
+    if (options.mappings != nullptr)
+        pool.frames_ =
+            static_cast<Page*>(options.mappings->take(threads::MappingUse::frames, frames_bytes));
+    if (pool.frames_ == nullptr)
+        pool.frames_ = reinterpret_cast<Page*>(map_aligned(frames_bytes, kHugePage));
     if (options.huge_pages && pool.frames_ != nullptr)
         madvise(static_cast<void*>(pool.frames_), frames_bytes, MADV_HUGEPAGE);
     other = map_aligned(other_bytes, alignof(Page));

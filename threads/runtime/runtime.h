@@ -51,6 +51,7 @@ struct RuntimeOptions {
     PacketPolicy packet_policy = PacketPolicy::priority;
     // Makes each worker's policy; null: fifo.
     std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
+    MappingCache* mappings = nullptr;  // of stacks; must outlive the runtime
 };
 
 class Runtime {

@@ -52,6 +52,7 @@ struct LogOptions {
     Nanos lazy_flush_interval = 10 * kMillisecond;  // without durable waiters
     // False only in benchmarks of other parts: durable() then means "written".
     bool sync = true;
+    threads::MappingCache* mappings = nullptr;  // of the ring; must outlive the log
 };
 
 // An open reservation. `at` points to the place of the header. Fill the header (except bytes and

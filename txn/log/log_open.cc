@@ -112,7 +112,8 @@ void Log::Impl::begin_at(uint64_t lsn) {
 Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOptions& options) {
     TRY(check_options(options));
     auto impl = std::make_unique<Impl>(
-        runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
+        runtime, options,
+        TRY(LogRing::make(ring_bytes_for(options, runtime.workers()), options.mappings)));
     const LogFiles& files = impl->files;
     Disk& disk = files.disk();
     if (!TRY(files.list()).empty()) return fail(ErrorCode::already_exists, "log");
@@ -220,6 +221,7 @@ Result<void> Log::Impl::load_last_block(uint64_t end) {
                                                      buffers->last_block, kLogBlock);
     files.disk().close(file);
     if (!got) return std::unexpected(got.error());
+    first_tail = end;  // also if open() fails: what ~Impl() clears
     std::memcpy(ring.at(block_floor(end)), buffers->last_block, end - block_floor(end));
     return {};
 }
@@ -245,7 +247,8 @@ Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const 
     LogOptions small = options;  // nothing is appended, so the least ring does
     small.ring_bytes = kLogBlock;
     auto impl = std::make_unique<Impl>(
-        runtime, small, TRY(LogRing::make(ring_bytes_for(small, runtime.workers()))));
+        runtime, small,
+        TRY(LogRing::make(ring_bytes_for(small, runtime.workers()), small.mappings)));
     from = std::max(from, Lsn{kLogFirst});
     const uint64_t end = TRY(impl->find_end(from, TRY(known_end(impl->files))));
     impl->first_segment = impl->files.number_of(from.value);
@@ -260,7 +263,8 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
                                        Lsn from) {
     TRY(check_options(options));
     auto impl = std::make_unique<Impl>(
-        runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
+        runtime, options,
+        TRY(LogRing::make(ring_bytes_for(options, runtime.workers()), options.mappings)));
     Disk& disk = impl->files.disk();
     const DurableEnd mark = TRY(known_end(impl->files));
     from = std::max(from, Lsn{kLogFirst});
