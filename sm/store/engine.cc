@@ -278,7 +278,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                 .store_state = [this]() -> Result<void> {
                     if (!log->failed()) return {};
                     return log->refused();
-                }}));
+                },
+                .mappings = hooks ? hooks->mappings : nullptr}));
     txns = own(own_txns_,
                std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,

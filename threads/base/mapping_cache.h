@@ -13,7 +13,7 @@
 
 namespace lockstep::threads {
 
-enum class MappingUse : uint8_t { stacks, frames, log_ring };
+enum class MappingUse : uint8_t { stacks, frames, write_buffers, log_ring, locks };
 
 class MappingCache {
 public:

@@ -14,6 +14,7 @@
 #include <lockstep/clock.h>
 #include <lockstep/result.h>
 #include <lockstep/steps_options.h>
+#include "threads/base/mapping_cache.h"
 #include "threads/io/io.h"
 #include "threads/runtime/slice_watch.h"
 #include "threads/steps/steps.h"

@@ -31,6 +31,7 @@
 #include <utility>
 
 #include <lockstep/store_failure.h>
+#include "threads/base/mapping_cache.h"
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
