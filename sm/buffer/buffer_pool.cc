@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/zero_bytes.h"
 
 namespace lockstep::sm {
 
@@ -108,6 +109,7 @@ Result<void> BufferPool::Impl::map_memory() {
     if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
         return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);
     pool.info_ = reinterpret_cast<FrameInfo*>(other + buffers);
+    DCHECK(all_zero(other + buffers, other_bytes - buffers));  // also if it comes from the cache
     free_stack = reinterpret_cast<uint32_t*>(pool.info_ + frame_count);
     DCHECK(reinterpret_cast<std::byte*>(free_stack + frame_count) <= other + other_bytes);
     batches = std::make_unique<WriteBatch[]>(batch_count);

@@ -14,6 +14,7 @@ MappingCache::~MappingCache() {
 }
 
 void* MappingCache::take(MappingUse use, size_t bytes) {
+    DCHECK(bytes > 0);
     SpinGuard guard(lock_);
     const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const Idle& idle) {
         return idle.use == use && idle.bytes == bytes;
@@ -26,9 +27,11 @@ void* MappingCache::take(MappingUse use, size_t bytes) {
 
 void MappingCache::give(MappingUse use, void* at, size_t bytes) {
     DCHECK(at != nullptr && bytes > 0);
+    DCHECK(reinterpret_cast<uintptr_t>(at) % 4096 == 0);  // munmap() takes whole pages
     Idle oldest{};
     {
         SpinGuard guard(lock_);
+        DCHECK(idle_.size() <= kIdleMax);
         if (idle_.size() == kIdleMax) {
             oldest = idle_.front();
             idle_.erase(idle_.begin());

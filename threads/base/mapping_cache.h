@@ -1,8 +1,8 @@
 // mapping_cache.h - mapped memory that a closed store leaves to the next one of the same process.
 //
-// Concepts   Only simulations use it: they open thousands of small stores, and the system would map,
-//            clear and unmap the same memory for each. Who gives memory clears what it has written,
-//            where the next owner expects zeros. Guard pages of stacks stay as they are.
+// Concepts   Only simulations use it: they open thousands of small stores. The system would map,
+//            clear and unmap the same memory for each. The giver clears what it has written where
+//            the next owner expects zeros. Guard pages of stacks stay as they are.
 #pragma once
 
 #include <cstddef>

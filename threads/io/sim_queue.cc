@@ -40,6 +40,7 @@ std::shared_ptr<const std::byte[]> copy_memory(const IoRequest& request) {
 }
 
 bool memory_is(const IoRequest& request, const std::byte* copy) {
+    DCHECK(copy != nullptr && request.kind == IoKind::write);
     bool same = true;
     for_memory(request, 0, io_bytes(request), [&](const std::byte* piece, uint64_t at, uint64_t n) {
         same = same && std::memcmp(copy + at, piece, n) == 0;
@@ -101,6 +102,7 @@ void SimQueue::begin_attempt(Operation operation) {
     DCHECK(operation.attempt <= left && (operation.attempt > 0 || left == 0));
     if (request.kind == IoKind::sync || operation.syncing) operation.sync_point = file.sync_point();
     if (request.kind == IoKind::write && !operation.misaligned && operation.attempt > 0) {
+        DCHECK(operation.data != nullptr);
         operation.write = file.begin_write(
             request.offset + operation.progress,
             {operation.data, operation.data.get() + operation.progress}, operation.attempt);
@@ -141,6 +143,7 @@ int64_t SimQueue::attempt_read(Operation& operation) {
     for_memory(
         request, operation.progress, operation.attempt,
         [&](std::byte* piece, uint64_t at, uint64_t n) { got += file.read(from + at, piece, n); });
+    DCHECK(got <= operation.attempt);
     if (got > 0 && disk_.faults_.strikes(SimFault::bit_flip, file.path)) {
         const std::byte bit = std::byte{1} << disk_.faults_.shape().below(8);
         const uint64_t flipped = disk_.faults_.shape().below(got);

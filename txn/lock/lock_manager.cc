@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "threads/base/hints.h"
+#include "threads/base/zero_bytes.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -57,6 +58,7 @@ LockBucket* LockManager::Impl::map_buckets() const {
         madvise(memory, bytes, MADV_NOHUGEPAGE);
     }
     DCHECK(reinterpret_cast<uintptr_t>(memory) % kCacheLineBytes == 0);
+    DCHECK(all_zero(static_cast<const std::byte*>(memory), sizeof(LockBucket)));
     return static_cast<LockBucket*>(memory);
 }
 

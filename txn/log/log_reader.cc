@@ -12,6 +12,7 @@ namespace lockstep::txn {
 namespace {
 constexpr uint64_t kChunk = 1ull << 20, kFirstChunk = 32 * 1024;
 constexpr uint64_t kLsnEnd = 1ull << 62;  // no log gets there; sums below it do not wrap
+static_assert(kFirstChunk % kLogBlock == 0 && kFirstChunk <= kChunk);
 // A record may begin in the last block.
 constexpr uint64_t kBufferBytes = kChunk + block_ceil(kLogRecordMax) + kLogBlock;
 struct alignas(kLogBlock) Buffer {
@@ -74,6 +75,7 @@ Result<void> LogReader::Impl::refill() {
         std::memmove(buffer->bytes, buffer->bytes + (keep_from - begin), end - keep_from);
         begin = keep_from;
     }
+    DCHECK(chunk >= kFirstChunk && chunk <= kChunk);
     uint64_t room = std::min(chunk, kBufferBytes - (end - begin));
     chunk = std::min(kChunk, 2 * chunk);
     while (room > 0) {

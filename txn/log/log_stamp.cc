@@ -33,6 +33,7 @@ constexpr uint64_t kUnit = 8;
 constexpr uint64_t kWindow = 2 * kFlushMax;
 constexpr uint64_t kPiece = 256 * 1024;
 constexpr uint64_t kZeroStep = 4096;  // most of the window was never written
+static_assert(kZeroStep % kUnit == 0 && kPiece % kZeroStep == 0);
 }  // namespace
 
 uint32_t Log::durable_stamp(Lsn lsn) const {
