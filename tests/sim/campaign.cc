@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,7 +106,8 @@ public:
         fs::create_directories(directory_ / "pieces");
         fs::create_directories(directory_ / "failures");
         lock_ = open((directory_ / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-        if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0)
+        // A lock of this process alone: children that outlive it for a moment do not hold it.
+        if (lock_ < 0 || lockf(lock_, F_TLOCK, 0) != 0)
             give_up(fmt::format("another process runs the campaign {}", directory_.string()));
         if (!fs::exists(path)) write_file(path, settings_of(arguments_).dump(2) + "\n");
         load();
