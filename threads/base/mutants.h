@@ -124,7 +124,7 @@
     X(release_wakes_nobody, txn_lock_manager_test, \
       "a released lock is not granted to its waiters") \
     X(granted_unwoken, simulator, \
-      "a waiter whose lock is granted learns of it only when it looks at the store's state") \
+      "a waiter whose lock is granted learns of it only at its deadline") \
     X(timeout_ignored, txn_lock_manager_test, "a lock wait continues past its deadline") \
     X(writes_never_pause, sm_write_backoff_test, \
       "pages that cannot be written are written again at once") \
