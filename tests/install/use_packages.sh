@@ -46,4 +46,18 @@ if [ "${3:-}" = examples ]; then
             { cat "$work/log"; stop "example $program without arguments ends with $status"; }
     done
     "$work/examples/kv_server" --help >"$work/log" || stop "example kv_server --help fails"
+
+    # The tutorials as a reader types them: one call of the compiler each.
+    flags=$(pkg-config --cflags --libs lockstep)
+    # shellcheck disable=SC2086  # the flags are words
+    g++ -std=c++20 "$prefix/share/doc/lockstep/examples/tutorial.cc" -o "$work/tutorial" $flags ||
+        stop "the C++ tutorial does not compile"
+    sed -n '/^```c$/,/^```$/{/^```/!p}' "$source/sm/c/README.md" >"$work/tutorial.c"
+    # shellcheck disable=SC2086
+    gcc -std=c11 "$work/tutorial.c" -o "$work/tutorial_c" $flags ||
+        stop "the C tutorial does not compile"
+    for program in tutorial tutorial_c; do
+        "$work/$program" "$work/$program.store" >"$work/log" ||
+            { cat "$work/log"; stop "$program fails"; }
+    done
 fi

@@ -106,6 +106,9 @@ class Machine(RuleBasedStateMachine):
         return self.working if self.working is not None else self.committed[-1]
 
     def commit(self, state, durability):
+        """A durable transaction that changed nothing waits only for what it has read."""
+        if vars(state) == vars(self.committed[-1]):
+            return
         if durability == "durable":
             self.committed = [state]
         else:
@@ -123,7 +126,7 @@ class Machine(RuleBasedStateMachine):
         assert call() == expected
         if self.working is not None:
             self.working = state
-        elif vars(state) != vars(self.now):  # who only reads waits for what it has read
+        else:
             self.commit(state, durability)
 
     # Operations on records.
