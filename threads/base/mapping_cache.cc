@@ -10,19 +10,19 @@
 namespace lockstep::threads {
 
 MappingCache::~MappingCache() {
-    for (const Idle& idle : idle_) munmap(idle.at, idle.bytes);
+    for (size_t i = 0; i < used_; ++i) munmap(idle_[i].at, idle_[i].bytes);
 }
 
 void* MappingCache::take(MappingUse use, size_t bytes) {
     DCHECK(bytes > 0);
     SpinGuard guard(lock_);
-    const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const Idle& idle) {
-        return idle.use == use && idle.bytes == bytes;
-    });
-    if (found == idle_.rend()) return nullptr;
-    void* const at = found->at;
-    idle_.erase(std::next(found).base());
-    return at;
+    for (size_t i = used_; i-- > 0;) {
+        if (idle_[i].use != use || idle_[i].bytes != bytes) continue;
+        void* const at = idle_[i].at;
+        std::copy(idle_ + i + 1, idle_ + used_--, idle_ + i);
+        return at;
+    }
+    return nullptr;
 }
 
 void MappingCache::give(MappingUse use, void* at, size_t bytes) {
@@ -31,12 +31,12 @@ void MappingCache::give(MappingUse use, void* at, size_t bytes) {
     Idle oldest{};
     {
         SpinGuard guard(lock_);
-        DCHECK(idle_.size() <= kIdleMax);
-        if (idle_.size() == kIdleMax) {
-            oldest = idle_.front();
-            idle_.erase(idle_.begin());
+        DCHECK(used_ <= kIdleMax);
+        if (used_ == kIdleMax) {
+            oldest = idle_[0];
+            std::copy(idle_ + 1, idle_ + used_--, idle_);
         }
-        idle_.push_back({use, bytes, at});
+        idle_[used_++] = {use, bytes, at};
     }
     if (oldest.at != nullptr) munmap(oldest.at, oldest.bytes);
 }

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "threads/base/spin_lock.h"
 
@@ -36,7 +35,8 @@ private:
     static constexpr size_t kIdleMax = 32;  // beyond it the oldest goes
 
     SpinLock lock_;
-    std::vector<Idle> idle_;  // under lock_
+    Idle idle_[kIdleMax];  // under lock_, the oldest first: a close allocates nothing
+    size_t used_ = 0;      // under lock_
 };
 
 }  // namespace lockstep::threads
