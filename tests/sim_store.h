@@ -33,6 +33,7 @@ public:
         hooks_.seed = seed;
         hooks_.random_schedule = true;
         hooks_.idle = [this] { return idle(); };
+        hooks_.mappings = &mappings();
         options_.workers = workers;
         options_.pool_bytes = 4 << 20;
         options_.log_bytes = 64 << 20;
@@ -116,6 +117,11 @@ public:
     void on_thread(std::function<void()> fn) { CHECK(drive(std::move(fn))); }
 
 private:
+    // Of closed stores, for the next one.
+    static threads::MappingCache& mappings() {
+        static threads::MappingCache cache;
+        return cache;
+    }
     bool idle() {
         // open() and close() step by themselves, so a hang shows here.
         CHECK(++idle_turns_ < kStepsMax);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/zero_bytes.h"
 
 namespace lockstep::sm {
 
@@ -13,7 +14,7 @@ namespace latch = threads::latch;
 
 namespace {
 
-constexpr uint64_t kHugePage = 2u << 20;
+constexpr uint64_t kHugePage = 2u << 20, kBlock = 4096;
 constexpr uint64_t kBytesMin = 1u << 20;
 
 std::byte* map_private(size_t bytes) {
@@ -25,6 +26,7 @@ std::byte* map_private(size_t bytes) {
 // Frames begin at a huge page's boundary, so that the kernel can back them with huge pages from the
 // first byte on.
 std::byte* map_aligned(size_t bytes, size_t alignment) {
+    if (alignment <= kBlock) return map_private(bytes);
     std::byte* at = map_private(bytes + alignment);
     if (at == nullptr) return nullptr;
     DCHECK(std::has_single_bit(alignment) && alignment % 4096 == 0);
@@ -42,10 +44,32 @@ std::byte* map_aligned(size_t bytes, size_t alignment) {
 BufferPool::BufferPool() = default;
 BufferPool::~BufferPool() = default;
 
+// With a cache, the next pool finds frames and descriptors as zeros.
 BufferPool::Impl::~Impl() {
+    using threads::MappingUse;
     if (pool.words_ != nullptr) munmap(static_cast<void*>(pool.words_), words_bytes);
-    if (pool.frames_ != nullptr) munmap(static_cast<void*>(pool.frames_), frames_bytes);
-    if (other != nullptr) munmap(other, other_bytes);
+    if (pool.frames_ != nullptr) {
+        if (options.mappings != nullptr)
+            std::memset(static_cast<void*>(pool.frames_), 0, size_t{untouched} * kPageBytes);
+        give_back(MappingUse::frames, pool.frames_, frames_bytes);
+    }
+    if (other != nullptr) {
+        if (options.mappings != nullptr) {
+            auto* infos = reinterpret_cast<std::byte*>(pool.info_);
+            std::memset(infos, 0, static_cast<size_t>(other + other_bytes - infos));
+        }
+        give_back(MappingUse::write_buffers, other, other_bytes);
+    }
+}
+
+void BufferPool::Impl::give_back(threads::MappingUse use, void* at, size_t bytes) {
+    if (options.mappings != nullptr) options.mappings->give(use, at, bytes);
+    else munmap(at, bytes);
+}
+
+std::byte* BufferPool::Impl::obtain(threads::MappingUse use, size_t bytes, size_t alignment) {
+    void* at = options.mappings != nullptr ? options.mappings->take(use, bytes) : nullptr;
+    return at != nullptr ? static_cast<std::byte*>(at) : map_aligned(bytes, alignment);
 }
 
 // Divides options.bytes: write buffers are about 1/32 of it at most, the rest is frames with their
@@ -72,16 +96,20 @@ Result<void> BufferPool::Impl::map_memory() {
     other_bytes = buffers + size_t{frame_count} * (sizeof(FrameInfo) + sizeof(uint32_t));
     // One huge page of words covers 2 GB of the volume: a random page then costs no TLB miss for
     // its word.
-    pool.words_ = reinterpret_cast<threads::LatchWord*>(map_aligned(words_bytes, kHugePage));
+    const size_t alignment = options.huge_pages ? kHugePage : alignof(Page);
+    pool.words_ = reinterpret_cast<threads::LatchWord*>(
+        map_aligned(words_bytes, options.huge_pages ? kHugePage : kBlock));
     if (options.huge_pages && pool.words_ != nullptr)
         madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
-    pool.frames_ = reinterpret_cast<Page*>(map_aligned(frames_bytes, kHugePage));
+    pool.frames_ =
+        reinterpret_cast<Page*>(obtain(threads::MappingUse::frames, frames_bytes, alignment));
     if (options.huge_pages && pool.frames_ != nullptr)
         madvise(static_cast<void*>(pool.frames_), frames_bytes, MADV_HUGEPAGE);
-    other = map_aligned(other_bytes, alignof(Page));
+    other = obtain(threads::MappingUse::write_buffers, other_bytes, alignof(Page));
     if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
         return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);
     pool.info_ = reinterpret_cast<FrameInfo*>(other + buffers);
+    DCHECK(all_zero(other + buffers, other_bytes - buffers));  // also if it comes from the cache
     free_stack = reinterpret_cast<uint32_t*>(pool.info_ + frame_count);
     DCHECK(reinterpret_cast<std::byte*>(free_stack + frame_count) <= other + other_bytes);
     batches = std::make_unique<WriteBatch[]>(batch_count);

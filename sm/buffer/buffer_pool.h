@@ -148,8 +148,9 @@ struct BufferPoolOptions {
     // Size of the translation array (virtual memory only).
     uint64_t pages_max = 1ull << 28;
     bool huge_pages = true;
-    double free_target = 0.02;  // share of frames that the cleaners keep free
-    bool sync = true;           // false: write_dirty() writes and does not sync
+    threads::MappingCache* mappings = nullptr;  // of the frames; must outlive the pool
+    double free_target = 0.02;                  // share of frames that the cleaners keep free
+    bool sync = true;                           // false: write_dirty() writes and does not sync
     // Of the data file, for messages.
     std::string data_path = {};
 };

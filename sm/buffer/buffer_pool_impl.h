@@ -101,6 +101,9 @@ struct BufferPool::Impl {
         : pool(pool), runtime(runtime), log(log), data(data), options(options) {}
     ~Impl();
     Result<void> map_memory();
+    // A mapping of the cache or a new one, and the reverse.
+    std::byte* obtain(threads::MappingUse use, size_t bytes, size_t alignment);
+    void give_back(threads::MappingUse use, void* at, size_t bytes);
     void size_memory();
 
     // --- buffer_pool.cc

@@ -77,7 +77,8 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
     const uint64_t bytes = disk.size(file).value_or(0);
     const uint64_t blocks = std::min(blocks_, (bytes + 2 * kSlotBytes - 1) / (2 * kSlotBytes));
     loaded.missing = blocks == 0;
-    auto buffer = threads::make_aligned_buffer(kBlocksPerRead * 2 * kSlotBytes);
+    auto buffer =
+        threads::make_aligned_buffer(std::min<uint64_t>(kBlocksPerRead, blocks) * 2 * kSlotBytes);
     if (!buffer) return {.missing = true};
     const auto* slots = reinterpret_cast<const Slot*>(buffer->get());
     for (uint64_t first = 0; first < blocks; first += kBlocksPerRead) {

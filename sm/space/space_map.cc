@@ -258,10 +258,11 @@ Result<void> SpaceMap::format_new_volume() {
 }
 
 Result<void> SpaceMap::open() {
-    const uint64_t bytes = TRY(env_.disk->size(env_.data_file));
-    impl_->pages.store(bytes / kPageBytes, std::memory_order_release);
+    const uint64_t pages = TRY(env_.disk->size(env_.data_file)) / kPageBytes;
+    const uint64_t before = impl_->pages.exchange(pages, std::memory_order_acq_rel);
     impl_->map_hint.store(0, std::memory_order_relaxed);
-    for (uint32_t map = 0; map < kMapsMax; ++map)
+    const uint64_t maps = std::max(before, pages) / kPagesPerMap + 1;
+    for (uint64_t map = 0; map < std::min<uint64_t>(maps, kMapsMax); ++map)
         impl_->hints[map].store(0, std::memory_order_relaxed);
     return {};
 }

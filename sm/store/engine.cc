@@ -105,7 +105,8 @@ txn::LogOptions log_options_of(std::string_view path, const Options& o) {
             .capacity_bytes = o.log_bytes,
             .ring_bytes = o.log_ring_bytes,
             .lazy_flush_interval = o.lazy_flush_interval,
-            .sync = o.sync};
+            .sync = o.sync,
+            .mappings = o.test_hooks ? o.test_hooks->mappings : nullptr};
 }
 
 threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* disk) {
@@ -126,7 +127,8 @@ threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* d
                                .begun_max = options.user_threads_max,
                                .packets_max = options.packets_max,
                                .packet_policy = options.packet_policy,
-                               .policy = {}};
+                               .policy = {},
+                               .mappings = hooks ? hooks->mappings : nullptr};
     if (hooks && hooks->random_schedule)
         ro.policy = [seed = hooks->seed](uint32_t worker) {
             return threads::make_random_policy(seed * 64 + worker);
@@ -276,13 +278,15 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                 .store_state = [this]() -> Result<void> {
                     if (!log->failed()) return {};
                     return log->refused();
-                }}));
+                },
+                .mappings = hooks ? hooks->mappings : nullptr}));
     txns = own(own_txns_,
                std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
                                                  {.bytes = options.pool_bytes,
                                                   // A simulation opens many small stores.
                                                   .huge_pages = !stepped(),
+                                                  .mappings = hooks ? hooks->mappings : nullptr,
                                                   .sync = options.sync,
                                                   .data_path = std::string(path) + "/data"})));
     if (!options.read_only)

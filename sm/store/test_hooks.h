@@ -6,6 +6,7 @@
 #include <functional>
 
 #include <lockstep/clock.h>
+#include "threads/base/mapping_cache.h"
 #include "threads/io/io.h"
 
 namespace lockstep {
@@ -32,6 +33,8 @@ struct TestHooks {
     uint64_t version_bytes = 0;
     // Called on a user thread when a restart has redone everything and undone nothing.
     std::function<void(sm::Engine&)> redone = {};
+    // Memory that closed stores leave to the next ones; null: none.
+    threads::MappingCache* mappings = nullptr;
 };
 
 }  // namespace lockstep

@@ -23,6 +23,13 @@ Attempt::Attempt(Records& work, Host& host, const TxnPlan& plan, uint32_t thread
 
 bool Attempt::run() {
     shared_.report.add(Count::transactions);
+    shared_.liveness.begun(thread_, host_.clock().now());
+    const bool repeat = live();
+    if (shared_.liveness.ended(thread_)) shared_.report.add(Count::ended_in_time);
+    return repeat;
+}
+
+bool Attempt::live() {
     auto begun = host_->begin({.isolation = plan_.isolation,
                                .durability = plan_.durability,
                                .read_only = plan_.read_only});

@@ -26,6 +26,7 @@ private:
 
     bool serializable() const { return plan_.isolation == Isolation::serializable; }
     bool is_snapshot() const { return plan_.isolation == Isolation::snapshot; }
+    bool live();  // from begin() to the end; returns as run()
     bool end(Txn& txn, const Result<void>& done);
     bool log_is_scarce();
     void commit(Txn& txn);

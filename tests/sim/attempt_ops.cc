@@ -292,7 +292,8 @@ Result<void> Attempt::misuse(Txn& txn, const Op& op) {
             expected = ErrorCode::key_too_long;
             break;
         case 1:
-            refused = index.put(txn, "k", std::string((16u << 20) + 1, 'v'));
+            static const std::string kTooLong((16u << 20) + 1, 'v');
+            refused = index.put(txn, "k", kTooLong);
             expected = ErrorCode::value_too_long;
             break;
         case 2:

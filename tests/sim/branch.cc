@@ -50,7 +50,7 @@ public:
             });
         const bool disturbed = !twin && crash_.chance(0.3);
         if (disturbed) disturb(*image_.disk, crash_);
-        const uint64_t digest = open_and_judge();
+        const uint64_t digest = open_and_judge(twin != nullptr, !disturbed);
         image_.disk->observe(nullptr);
         if (disturbed) count_disturbances(*image_.disk, report_);
         if (twin && !report_.failed()) compare_twin(*twin, digest);
@@ -80,7 +80,8 @@ private:
                                  static_cast<int>(image_.mode), depth_, text));
     }
 
-    uint64_t open_and_judge() {
+    // With `digested`, returns the digest of the pages after recovery. `calm`: no faults strike.
+    uint64_t open_and_judge(bool digested, bool calm) {
         Config config = shared_.config;
         config.workers = 1 + static_cast<uint32_t>(crash_.below(2));
         Host host(*image_.disk, config, 1000 + depth_);
@@ -89,7 +90,7 @@ private:
             fail("open: " + opened.error().text());
             return 0;
         }
-        const uint64_t digest = pages_digest(*image_.disk);
+        const uint64_t digest = digested ? pages_digest(*image_.disk) : 0;
         Report& report = report_;
         const bool before = report.failed();
         going_on_ = work_->judge(host, moment_, crash_.next(), shared_);
@@ -98,7 +99,7 @@ private:
                 fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event,
                             static_cast<int>(image_.mode), depth_, report.failure);
         if (!report.failed()) verify(host);
-        if (!report.failed() && going_on_ && crash_.chance(0.15)) go_on(host);
+        if (!report.failed() && going_on_ && crash_.chance(0.15)) go_on(host, calm);
         if (!report.failed() && crash_.chance(0.2)) close(host);
         if (!report.failed() && !host.errors().empty())
             fail("the store complained: " + host.errors());
@@ -111,13 +112,20 @@ private:
         for (const std::string& fault : *faults) fail("verify: " + fault);
     }
 
-    void go_on(Host& host) {
+    void go_on(Host& host, bool calm) {
+        Liveness& liveness = shared_.liveness;
+        if (calm) liveness.faults_stopped(host.clock().now());
         judge_ = going_on_.get();
         report_.add(Count::run_on);
         going_on_->start(host);
         for (uint64_t n = 0; !going_on_->done() && !report_.failed(); ++n) {
             if (n > kStepsMax) return fail("liveness: transactions after recovery do not end");
             host.step();
+            if (const auto thread = liveness.late(host.clock().now()))
+                return fail(
+                    fmt::format("liveness: a transaction of thread {} after recovery has "
+                                "not ended after {} s",
+                                *thread, Liveness::kLongest / kSecond));
         }
         if (!report_.failed()) (void)going_on_->judge(host, going_on_->moment(), 0, shared_);
         if (!report_.failed()) verify(host);

@@ -57,6 +57,9 @@ struct Arguments {
     bool secondary = false;  // each index of the records has a secondary one
     // Prefix of two files with everything that goes into the digest: ".1" and ".2", one per pass.
     std::string trace;
+    std::string campaign;  // directory of a campaign; empty: none
+    uint64_t piece = 500;  // seeds of each of its pieces
+    bool totals = false;   // print its totals and run nothing
 };
 
 struct Config {

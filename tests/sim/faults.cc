@@ -91,10 +91,11 @@ void FaultInjector::end(Host& host) {
     count();
 }
 
-void FaultInjector::stop(Host&) {
+void FaultInjector::stop(Host& host) {
     disk_.set_capacity(UINT64_MAX);
     disk_.faults().enable(false);
     active_ = false;
+    shared_.liveness.faults_stopped(host.clock().now());
 }
 
 void FaultInjector::count() {

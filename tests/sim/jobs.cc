@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "tests/end_child.h"
@@ -31,7 +33,7 @@ struct Child {
     char failure[2000] = {};
 };
 struct Board {
-    std::atomic<uint64_t> next_seed{0}, seeds_done{0}, failures{0};
+    std::atomic<uint64_t> next_seed{0}, seeds_done{0};
     std::atomic<uint64_t> counts[kCounts] = {};
     std::atomic<uint64_t> digest{0};
     std::atomic<bool> stop{false};
@@ -55,17 +57,16 @@ std::string replay_options(const Arguments& a) {
     if (a.workers > 0) line += fmt::format(" --workers {}", a.workers);
     if (a.keys > 0) line += fmt::format(" --keys {}", a.keys);
     if (a.syncs_after_write) line += " --sync-after-write";
+    if (a.secondary) line += " --secondary";
     if (a.depth != 3) line += fmt::format(" --depth {}", a.depth);
     if (a.outcomes != 2) line += fmt::format(" --outcomes {}", a.outcomes);
     return line;
 }
 
-void print_failure(const Arguments& a, uint64_t seed, uint64_t event, const std::string& text) {
+std::string replay_line(const Arguments& a, uint64_t seed, uint64_t event) {
     const std::string until = event > 0 ? fmt::format(" --until {}", event)
                                         : fmt::format(" --crash-points {}", a.crash_points);
-    fmt::print("FAILED seed {}: {}\n  replay: lockstep-sim --seed {}{}{}\n", seed, text, seed,
-               until, replay_options(a));
-    std::fflush(stdout);
+    return fmt::format("lockstep-sim --seed {}{}{}", seed, until, replay_options(a));
 }
 
 bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& child) {
@@ -102,8 +103,13 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
 
 pid_t start_child(const Arguments& arguments, Board& board, Child& child) {
     std::fflush(stdout);
+    const pid_t parent = getpid();
     const pid_t pid = fork();
-    if (pid == 0) be_child(arguments, board, child);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed run leaves no children behind
+        if (getppid() != parent) end_child(1);
+        be_child(arguments, board, child);
+    }
     return pid;
 }
 
@@ -111,20 +117,8 @@ uint64_t crash_points(const Board& board) {
     return board.counts[static_cast<size_t>(Count::crash_points)].load();
 }
 
-void print_counts(const Arguments& arguments, const Board& board, double seconds) {
-    fmt::print("{} seeds in {:.1f} s, {} failures, digest {:016x}\n", board.seeds_done.load(),
-               seconds, board.failures.load(), board.digest.load());
-    for (size_t i = 0; i < kCounts; ++i)
-        if (board.counts[i].load() > 0 || arguments.verbose)
-            fmt::print("  {:<22}{:>12}\n", count_name(static_cast<Count>(i)),
-                       board.counts[i].load());
-    fmt::print("{:.1f} crash points a second\n",
-               static_cast<double>(crash_points(board)) / std::max(seconds, 0.001));
-}
-
 // The child's own words, or the signal that ended it.
-void note_failure(const Arguments& arguments, Board& board, Child& child, int status) {
-    board.failures.fetch_add(1);
+Failure note_failure(const Arguments& arguments, Board& board, Child& child, int status) {
     if (!arguments.keep_going) board.stop.store(true);
     const uint64_t seed = child.progress.seed.load();
     std::string text = child.failure;
@@ -135,19 +129,26 @@ void note_failure(const Arguments& arguments, Board& board, Child& child, int st
                                    : fmt::format("ended with status {}", WEXITSTATUS(status));
         event = 0;
     }
-    print_failure(arguments, seed, event, text);
-    if (arguments.shrink && draw_config(seed, arguments).workload == Workload::records)
-        shrink(arguments, seed);
+    Failure failure{seed, text, replay_line(arguments, seed, event), {}};
+    fmt::print("FAILED seed {}: {}\n  replay: {}\n", seed, text, failure.replay);
+    std::fflush(stdout);
+    if (arguments.shrink && draw_config(seed, arguments).workload == Workload::records) {
+        failure.shrunk = shrink(arguments, seed);
+        fmt::print("{}", failure.shrunk);
+        std::fflush(stdout);
+    }
     child.failed = false;
     std::memset(child.failure, 0, sizeof child.failure);
+    return failure;
 }
 
 }  // namespace
 
-int run_seeds(const Arguments& arguments) {
+Outcome run_share(const Arguments& arguments) {
+    Outcome outcome;
     void* memory =
         mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return 2;
+    CHECK(memory != MAP_FAILED);
     Board& board = *new (memory) Board;
     const MonotonicClock clock;
     const Nanos began = clock.now();
@@ -177,17 +178,35 @@ int run_seeds(const Arguments& arguments) {
             --living;
             if (status == 0) continue;
             if (!WIFEXITED(status) || WEXITSTATUS(status) != kSpent)
-                note_failure(arguments, board, board.children[j], status);
+                outcome.failures.push_back(
+                    note_failure(arguments, board, board.children[j], status));
             if (!board.stop.load()) {
                 pids[j] = start_child(arguments, board, board.children[j]);
                 ++living;
             }
         }
     }
-    print_counts(arguments, board, static_cast<double>(clock.now() - began) / 1e9);
-    const int failures = static_cast<int>(board.failures.load());
+    outcome.seconds = static_cast<double>(clock.now() - began) / 1e9;
+    outcome.seeds = board.seeds_done.load();
+    outcome.digest = board.digest.load();
+    for (size_t i = 0; i < kCounts; ++i) outcome.counts[i] = board.counts[i].load();
     munmap(memory, sizeof(Board));
-    return failures > 0 ? 1 : 0;
+    return outcome;
+}
+
+void print_counts(const std::array<uint64_t, kCounts>& counts, bool all) {
+    for (size_t i = 0; i < kCounts; ++i)
+        if (counts[i] > 0 || all)
+            fmt::print("  {:<22}{:>12}\n", count_name(static_cast<Count>(i)), counts[i]);
+}
+
+int run_seeds(const Arguments& arguments) {
+    const Outcome outcome = run_share(arguments);
+    fmt::print("{} seeds in {:.1f} s, {} failures, digest {:016x}\n", outcome.seeds,
+               outcome.seconds, outcome.failures.size(), outcome.digest);
+    print_counts(outcome.counts, arguments.verbose);
+    fmt::print("{:.1f} crash points a second\n", outcome.crash_points_a_second());
+    return outcome.failures.empty() ? 0 : 1;
 }
 
 }  // namespace lockstep::sim

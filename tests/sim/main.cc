@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tests/sim/campaign.h"
 #include "tests/sim/jobs.h"
 #include "tpcc/option_names.h"
 
@@ -48,7 +49,17 @@ int main(int argc, char** argv) {
     app.add_flag("--keep-going", a.keep_going, "go on after a failing seed");
     app.add_option("--trace", a.trace,
                    "write what goes into the digest to FILE.1 (first pass) and FILE.2 (second)");
+    auto* campaign = app.add_option(
+        "--campaign", a.campaign,
+        "run the seeds in pieces and keep the results in this directory; a later call goes on");
+    app.add_option("--piece", a.piece, "seeds of a piece")
+        ->needs(campaign)
+        ->check(CLI::Range(1, 1'000'000));
+    app.add_flag("--totals", a.totals, "print the campaign's totals as Markdown; run nothing")
+        ->needs(campaign);
     CLI11_PARSE(app, argc, argv);
     if (a.until > 0) a.seeds = 1;
+    if (a.totals) return print_totals(a);
+    if (!a.campaign.empty()) return run_campaign(a);
     return run_seeds(a);
 }

@@ -30,6 +30,7 @@ const char* count_name(Count count) {
                                              "bulk_loads",
                                              "checkpoints",
                                              "liveness_checks",
+                                             "ended_in_time",
                                              "interruptions",
                                              "pages_redone_alike",
                                              "pages_redone_unseen",

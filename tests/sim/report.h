@@ -37,6 +37,7 @@ enum class Count : uint8_t {
     bulk_loads,
     checkpoints,
     liveness_checks,
+    ended_in_time,  // transactions that ended after the faults, each within Liveness::kLongest
     interruptions,
     pages_redone_alike,
     pages_redone_unseen,

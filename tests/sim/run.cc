@@ -137,6 +137,11 @@ uint64_t Run::pass(const Plan& plan, bool images) {
             if (n > kStepsMax) report_.fail("liveness: the transactions do not end");
             faults.step(host, *work);
             host.step();
+            if (const auto thread = shared_.liveness.late(host.clock().now()))
+                report_.fail(
+                    fmt::format("liveness: a transaction of thread {} has not ended {} s "
+                                "after its begin and the end of the faults",
+                                *thread, Liveness::kLongest / kSecond));
             recover_images(*work);
         }
         faults.end(host);

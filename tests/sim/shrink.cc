@@ -27,19 +27,15 @@ public:
         plan_ = draw_plan(config_, stream(seed, Stream::work));
     }
 
-    void run() {
-        if (!fails(plan_)) {
-            fmt::print("  not shrunk: the failure needs the whole process\n");
-            return;
-        }
+    std::string run() {
+        if (!fails(plan_)) return "  not shrunk: the failure needs the whole process\n";
         bool smaller = true;
         while (smaller && attempts_ < kAttemptsMax) {
             smaller = leave_out_transactions();
             smaller |= leave_out_operations();
         }
-        fmt::print("  shrunk to {} transactions, {} operations ({} attempts):\n{}",
-                   plan_.transactions(), plan_.operations(), attempts_, plan_.text());
-        std::fflush(stdout);
+        return fmt::format("  shrunk to {} transactions, {} operations ({} attempts):\n{}",
+                           plan_.transactions(), plan_.operations(), attempts_, plan_.text());
     }
 
 private:
@@ -115,6 +111,8 @@ private:
 
 }  // namespace
 
-void shrink(const Arguments& arguments, uint64_t seed) { Shrinker(arguments, seed).run(); }
+std::string shrink(const Arguments& arguments, uint64_t seed) {
+    return Shrinker(arguments, seed).run();
+}
 
 }  // namespace lockstep::sim

@@ -124,7 +124,10 @@ private:
             Rng input = rng.fork(i);
             for (int tries = 0; tries < kTriesMax; ++tries) {
                 Rng same = input;  // a victim is repeated with the same input
-                if (!run_once(host, type, same, rules, durability, n)) break;
+                shared_.liveness.begun(n, host.clock().now());
+                const bool repeat = run_once(host, type, same, rules, durability, n);
+                if (shared_.liveness.ended(n)) shared_.report.add(Count::ended_in_time);
+                if (!repeat) break;
                 shared_.report.add(Count::retried);
                 yield();
             }

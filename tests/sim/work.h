@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tests/sim/host.h"
+#include "tests/sim/liveness.h"
 #include "tests/sim/plan.h"
 
 namespace lockstep::sim {
@@ -16,6 +17,7 @@ struct Shared {
     uint64_t faults_struck = 0;  // faults that may make an operation fail
     // Operations may fail with I/O errors, no space, a failed store.
     bool failures_allowed = false;
+    Liveness liveness{};
 };
 
 class Work {

@@ -123,6 +123,8 @@
       "a thread that waits for a lock does not look whether the store has failed") \
     X(release_wakes_nobody, txn_lock_manager_test, \
       "a released lock is not granted to its waiters") \
+    X(granted_unwoken, simulator, \
+      "a waiter whose lock is granted learns of it only at its deadline") \
     X(timeout_ignored, txn_lock_manager_test, "a lock wait continues past its deadline") \
     X(writes_never_pause, sm_write_backoff_test, \
       "pages that cannot be written are written again at once") \

@@ -5,14 +5,13 @@
 #include <cstring>
 
 #include "threads/base/check.h"
+#include "threads/base/zero_bytes.h"
 
 namespace lockstep::threads {
 namespace {
 
-bool all_zero(const std::byte* data, size_t bytes) {
-    return data == nullptr ||
-           std::all_of(data, data + bytes, [](std::byte b) { return b == std::byte{0}; });
-}
+// Multiplications of a long input that run side by side.
+constexpr size_t kHashLanes = 8;
 
 // Calls f(page, offset in page, bytes done before, bytes) for each page that a range touches.
 template <class F>
@@ -55,7 +54,7 @@ void SimContent::write(uint64_t offset, const std::byte* data, size_t bytes) {
 
 void SimContent::write_piece(uint64_t page, size_t at, const std::byte* data, size_t bytes) {
     DCHECK(bytes > 0 && at + bytes <= kPage);
-    const bool zero = all_zero(data, bytes);
+    const bool zero = data == nullptr || all_zero(data, bytes);
     if (zero && find(page) == nullptr) return;
     std::shared_ptr<Page>& target = slot(page);
     if (zero && bytes == kPage) return target.reset();
@@ -95,14 +94,30 @@ uint64_t SimContent::digest(uint64_t hash) const {
     return hash;
 }
 
+// In plain FNV, high bits of a word affect high bits only.
+static uint64_t sim_hash_word(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x100000001b3;
+    return hash ^ hash >> 29;
+}
+
 uint64_t sim_hash(uint64_t hash, const void* data, size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
-    for (size_t i = 0; i < bytes; i += 8) {
+    size_t i = 0;
+    if (bytes >= 8 * kHashLanes) {
+        uint64_t lanes[kHashLanes];
+        for (uint64_t lane = 0; lane < kHashLanes; ++lane) lanes[lane] = hash + lane;
+        for (; i + 8 * kHashLanes <= bytes; i += 8 * kHashLanes) {
+            uint64_t words[kHashLanes];
+            std::memcpy(words, from + i, sizeof words);
+            for (size_t lane = 0; lane < kHashLanes; ++lane)
+                lanes[lane] = sim_hash_word(lanes[lane], words[lane]);
+        }
+        for (const uint64_t lane : lanes) hash = sim_hash_word(hash, lane);
+    }
+    for (; i < bytes; i += 8) {
         uint64_t word = 0;
         std::memcpy(&word, from + i, std::min<size_t>(8, bytes - i));
-        hash = (hash ^ word) * 0x100000001b3;
-        // In plain FNV, high bits of a word affect high bits only.
-        hash ^= hash >> 29;
+        hash = sim_hash_word(hash, word);
     }
     return hash;
 }

@@ -38,7 +38,7 @@ private:
     std::map<uint64_t, std::shared_ptr<Chunk>> chunks_;  // by page number / kChunkPages
 };
 
-// FNV-1a over 64-bit words. Depends on order and position; fast enough for tests.
+// FNV-1a over 64-bit words, of a long input in eight lanes. Depends on order and position.
 uint64_t sim_hash(uint64_t hash, const void* data, size_t bytes);
 
 }  // namespace lockstep::threads

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "threads/base/check.h"
 #include "threads/io/posix_disk.h"
@@ -276,8 +277,9 @@ Result<void> SimDisk::write_now(FileId file, uint64_t offset, const void* data, 
     }
     if (const int err = write_fault(*open.file, offset + bytes); err != 0)
         return fail_file(err, "write", offset, bytes);
-    open.file->end_write(open.file->begin_write(offset, static_cast<const std::byte*>(data), bytes),
-                         bytes, offset);
+    std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
+    if (bytes != 0) std::memcpy(copy.get(), data, bytes);
+    open.file->end_write(open.file->begin_write(offset, std::move(copy), bytes), bytes, offset);
     lock.unlock();
     happened({.kind = SimEvent::completed,
               .io = IoKind::write,

@@ -2,7 +2,6 @@
 #include "threads/io/sim_file.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "threads/base/check.h"
 #include "threads/io/transfer.h"
@@ -41,15 +40,14 @@ bool SimFile::has_bad_sector(uint64_t offset, uint64_t bytes) const {
     return it != bad_sectors_.end() && *it * kSectorBytes < offset + bytes;
 }
 
-SimFile::WriteHandle SimFile::begin_write(uint64_t offset, const std::byte* data, uint64_t bytes) {
+SimFile::WriteHandle SimFile::begin_write(uint64_t offset, std::shared_ptr<const std::byte[]> data,
+                                          uint64_t bytes) {
     for (const SimChange& other : in_flight_) {
         const bool writes_in_flight_overlap =
             offset < other.offset + other.bytes && other.offset < offset + bytes;
         CHECK(!writes_in_flight_overlap);  // SF-1
     }
-    std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
-    if (bytes != 0) std::memcpy(copy.get(), data, bytes);
-    in_flight_.push_back({.offset = offset, .bytes = bytes, .data = std::move(copy)});
+    in_flight_.push_back({.offset = offset, .bytes = bytes, .data = std::move(data)});
     return std::prev(in_flight_.end());
 }
 

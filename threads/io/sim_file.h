@@ -44,9 +44,10 @@ public:
     void spoil_sector(uint64_t offset) { bad_sectors_.insert(offset / 512); }
     void mend_sectors() { bad_sectors_.clear(); }
 
-    // begin_write() copies `data`. end_write() makes the first `bytes` bytes take effect, possibly
+    // `data` stays as it is. end_write() makes the first `bytes` bytes take effect, possibly
     // at another offset.
-    WriteHandle begin_write(uint64_t offset, const std::byte* data, uint64_t bytes);
+    WriteHandle begin_write(uint64_t offset, std::shared_ptr<const std::byte[]> data,
+                            uint64_t bytes);
     void end_write(WriteHandle write, uint64_t bytes, uint64_t offset);
     void drop_write(WriteHandle write) { in_flight_.erase(write); }  // its requester is gone
     // Ends the write silently without effect. Its bytes are remembered until another write covers

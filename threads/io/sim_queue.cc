@@ -2,6 +2,7 @@
 #include "threads/io/sim_queue.h"
 
 #include <chrono>
+#include <cstring>
 
 #include "threads/base/mutants.h"
 
@@ -9,13 +10,6 @@ namespace lockstep::threads {
 namespace {
 
 constexpr Nanos kSlowFactor = 100;
-
-uint64_t memory_checksum(const IoRequest& request) {
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < request.iov_count; ++i)
-        hash = sim_hash(hash, io_pieces(request)[i].iov_base, io_pieces(request)[i].iov_len);
-    return hash;
-}
 
 bool is_misaligned(const IoRequest& request) {
     uint64_t bits = request.offset;
@@ -37,6 +31,23 @@ void for_memory(const IoRequest& request, uint64_t progress, uint64_t bytes, F f
     }
 }
 
+std::shared_ptr<const std::byte[]> copy_memory(const IoRequest& request) {
+    std::shared_ptr<std::byte[]> copy(new std::byte[io_bytes(request)]);
+    for_memory(request, 0, io_bytes(request), [&](const std::byte* piece, uint64_t at, uint64_t n) {
+        std::memcpy(copy.get() + at, piece, n);
+    });
+    return copy;
+}
+
+bool memory_is(const IoRequest& request, const std::byte* copy) {
+    DCHECK(copy != nullptr && request.kind == IoKind::write);
+    bool same = true;
+    for_memory(request, 0, io_bytes(request), [&](const std::byte* piece, uint64_t at, uint64_t n) {
+        same = same && std::memcmp(copy + at, piece, n) == 0;
+    });
+    return same;
+}
+
 }  // namespace
 
 SimQueue::~SimQueue() {
@@ -55,7 +66,6 @@ void SimQueue::submit(IoRequest* first, size_t count) {
         IoRequest& request = *first;
         first = request.next;
         std::unique_lock lock(disk_.mutex_);
-        request.tag = request.kind == IoKind::write ? memory_checksum(request) : 0;
         start(&request);
         assert_state();
         const std::string path = disk_.of(request.file).file->path;
@@ -74,7 +84,7 @@ void SimQueue::start(IoRequest* request) {
     Operation operation;
     operation.request = request;
     operation.file = open.file;
-    operation.checksum = request->tag;
+    if (request->kind == IoKind::write) operation.data = copy_memory(*request);
     operation.misaligned = open.direct && request->kind != IoKind::sync && is_misaligned(*request);
     begin_attempt(std::move(operation));
 }
@@ -92,13 +102,10 @@ void SimQueue::begin_attempt(Operation operation) {
     DCHECK(operation.attempt <= left && (operation.attempt > 0 || left == 0));
     if (request.kind == IoKind::sync || operation.syncing) operation.sync_point = file.sync_point();
     if (request.kind == IoKind::write && !operation.misaligned && operation.attempt > 0) {
-        std::vector<std::byte> bytes(operation.attempt);
-        for_memory(request, operation.progress, operation.attempt,
-                   [&](const std::byte* piece, uint64_t at, uint64_t n) {
-                       std::copy_n(piece, n, bytes.data() + at);
-                   });
-        operation.write =
-            file.begin_write(request.offset + operation.progress, bytes.data(), bytes.size());
+        DCHECK(operation.data != nullptr);
+        operation.write = file.begin_write(
+            request.offset + operation.progress,
+            {operation.data, operation.data.get() + operation.progress}, operation.attempt);
     }
     const SimOptions& options = disk_.options_;
     Nanos latency = options.polls_max > 0
@@ -132,14 +139,17 @@ int64_t SimQueue::attempt_read(Operation& operation) {
     if (disk_.faults_.strikes(SimFault::read_error, file.path)) return -EIO;
     if (disk_.faults_.strikes(SimFault::read_error_forever, file.path)) file.spoil_sector(from);
     if (file.has_bad_sector(from, operation.attempt)) return -EIO;
-    std::vector<std::byte> bytes(operation.attempt);
-    const size_t got = file.read(from, bytes.data(), bytes.size());
+    size_t got = 0;
+    for_memory(
+        request, operation.progress, operation.attempt,
+        [&](std::byte* piece, uint64_t at, uint64_t n) { got += file.read(from + at, piece, n); });
+    DCHECK(got <= operation.attempt);
     if (got > 0 && disk_.faults_.strikes(SimFault::bit_flip, file.path)) {
-        bytes[disk_.faults_.shape().below(got)] ^= std::byte{1} << disk_.faults_.shape().below(8);
+        const std::byte bit = std::byte{1} << disk_.faults_.shape().below(8);
+        const uint64_t flipped = disk_.faults_.shape().below(got);
+        for_memory(request, operation.progress + flipped, 1,
+                   [&](std::byte* piece, uint64_t, uint64_t) { *piece ^= bit; });
     }
-    for_memory(request, operation.progress, got, [&](std::byte* piece, uint64_t at, uint64_t n) {
-        std::copy_n(bytes.data() + at, n, piece);
-    });
     return static_cast<int64_t>(got);
 }
 
@@ -147,7 +157,7 @@ int64_t SimQueue::attempt_write(Operation& operation) {
     SimFile& file = *operation.file;
     const IoRequest& request = *operation.request;
     SimFaults& faults = disk_.faults_;
-    const bool memory_unchanged = memory_checksum(request) == operation.checksum;
+    const bool memory_unchanged = memory_is(request, operation.data.get());
     CHECK(memory_unchanged);  // SD-1
     if (operation.attempt == 0) return 0;
     DCHECK(operation.write.has_value());

@@ -38,8 +38,9 @@ private:
         IoRequest* request = nullptr;
         std::shared_ptr<SimFile> file;
         uint64_t progress = 0;
-        uint64_t attempt = 0;   // bytes that the present attempt moves
-        uint64_t checksum = 0;  // of a write's whole memory (SD-1)
+        uint64_t attempt = 0;  // bytes that the present attempt moves
+        // Of a write: its whole memory when it was submitted (SD-1).
+        std::shared_ptr<const std::byte[]> data;
         uint64_t sync_point = 0;
         std::optional<SimFile::WriteHandle> write;
         bool misaligned = false;

@@ -31,7 +31,7 @@ struct KernelThread {
 
 struct Runtime::Impl {
     explicit Impl(const RuntimeOptions& options)
-        : shared(options.stack_bytes),
+        : shared(options.stack_bytes, options.mappings),
           caller_driven(options.caller_driven),
           rng(options.seed),
           offload(options.offload_threads) {

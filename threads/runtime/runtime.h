@@ -14,6 +14,7 @@
 #include <lockstep/clock.h>
 #include <lockstep/result.h>
 #include <lockstep/steps_options.h>
+#include "threads/base/mapping_cache.h"
 #include "threads/io/io.h"
 #include "threads/runtime/slice_watch.h"
 #include "threads/steps/steps.h"
@@ -51,6 +52,7 @@ struct RuntimeOptions {
     PacketPolicy packet_policy = PacketPolicy::priority;
     // Makes each worker's policy; null: fifo.
     std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
+    MappingCache* mappings = nullptr;  // of stacks; must outlive the runtime
 };
 
 class Runtime {

@@ -43,8 +43,10 @@ bool Stack::guards(const void* address) const {
 // The colour takes less than the page that a slot has for it.
 size_t Stack::option_bytes() const { return (bytes() - 1) / kPage * kPage / kFactor; }
 
-StackPool::StackPool(size_t stack_bytes)
-    : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {
+StackPool::StackPool(size_t stack_bytes, MappingCache* cache)
+    : stack_bytes_(round_up(stack_bytes) * kFactor),
+      slot_bytes_(stack_bytes_ + 2 * kPage),
+      cache_(cache) {
     DCHECK(stack_bytes >= kBytesMin && stack_bytes <= kBytesMax);
 }
 
@@ -65,7 +67,9 @@ StackPool::~StackPool() {
         // Unpoisons frames of abandoned threads, before the addresses are mapped again.
         ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);
 #endif
-        munmap(slab.memory, slab.bytes);
+        if (cache_ != nullptr && slab.count == kSlabStacks)
+            cache_->give(MappingUse::stacks, slab.memory, slab.bytes);
+        else munmap(slab.memory, slab.bytes);
         delete[] slab.stacks;
     }
 }
@@ -99,19 +103,24 @@ size_t StackPool::guarded(std::byte* memory, size_t count) const {
     return count;
 }
 
+size_t StackPool::slab_bytes() const { return kSlabStacks * slot_bytes_; }
+
 // Two concurrent callers may each add a slab; both slabs are used.
 Result<Stack*> StackPool::add_slab() {
-    const size_t bytes = kSlabStacks * slot_bytes_;
+    const size_t bytes = slab_bytes();
     DCHECK(bytes > 0 && bytes % kPage == 0);
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    void* memory = cache_ != nullptr ? cache_->take(MappingUse::stacks, bytes) : nullptr;
+    const bool has_guards = memory != nullptr;
+    if (!has_guards)
+        memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED)
         return fail_os(ErrorCode::out_of_memory, errno,
                        "memory for stacks: raise vm.max_map_count or RLIMIT_AS, or relax "
                        "vm.overcommit_memory",
                        bytes);
     auto* start = static_cast<std::byte*>(memory);
-    const size_t count = guarded(start, kSlabStacks);
+    const size_t count = has_guards ? kSlabStacks : guarded(start, kSlabStacks);
     DCHECK(count <= kSlabStacks);
     auto* stacks = count == 0 ? nullptr : new (std::nothrow) Stack[count];
     if (stacks == nullptr) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <lockstep/result.h>
+#include "threads/base/mapping_cache.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::threads {
@@ -38,8 +39,9 @@ class StackPool {
 public:
     static constexpr size_t kBytesMin = 16 * 1024, kBytesMax = 64 * 1024 * 1024;
 
-    explicit StackPool(size_t stack_bytes);  // rounded up to whole pages
-    ~StackPool();                            // all stacks must be idle
+    // Rounded up to whole pages. Slabs come from `cache` and go there, if there is one.
+    explicit StackPool(size_t stack_bytes, MappingCache* cache = nullptr);
+    ~StackPool();  // all stacks must be idle
     StackPool(const StackPool&) = delete;
     StackPool& operator=(const StackPool&) = delete;
 
@@ -56,10 +58,12 @@ private:
     };
     [[gnu::cold]] Result<Stack*> add_slab();
     size_t guarded(std::byte* memory, size_t count) const;
+    size_t slab_bytes() const;
     void assert_state(const Stack& stack) const;  // of a stack of this pool
 
     const size_t stack_bytes_;
     const size_t slot_bytes_;
+    MappingCache* const cache_;
     SpinLock lock_;
     Stack* free_ = nullptr;    // under lock_
     std::vector<Slab> slabs_;  // under lock_

@@ -51,7 +51,7 @@ class Worker;
 
 // State shared by all workers of a runtime.
 struct RuntimeShared {
-    explicit RuntimeShared(size_t stack_bytes) : stacks(stack_bytes) {}
+    RuntimeShared(size_t stack_bytes, MappingCache* mappings) : stacks(stack_bytes, mappings) {}
     ExecutorsShared executors;
     Admission::Settings admission;
     std::vector<Worker*> workers;       // fixed before the first runs

@@ -98,6 +98,7 @@ struct alignas(kCacheLineBytes) Resize {
 struct LockManager::Impl {
     Impl(const LockOptions& options, LockArray& array);
     ~Impl();
+    LockBucket* map_buckets() const;
 
     // --- lock_resize.cc: where a name's bucket is, and the size of the table
     // The bucket of the name, latched.

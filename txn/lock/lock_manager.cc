@@ -7,8 +7,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "threads/base/hints.h"
+#include "threads/base/zero_bytes.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -21,13 +23,7 @@ LockManager::Impl::Impl(const LockOptions& o, LockArray& a) : options(o), array(
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 1, LockArray::kDepthMax);
     options.buckets_min_log2 =
         std::clamp<uint32_t>(options.buckets_min_log2, 1, options.buckets_log2);
-    void* memory = mmap(nullptr, bucket_bytes(options.buckets_log2), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    CHECK(memory != MAP_FAILED);  // a store cannot start without its lock table
-    // Whole huge pages would be touched where the table needs a part of one.
-    madvise(memory, bucket_bytes(options.buckets_log2), MADV_NOHUGEPAGE);
-    array.buckets = static_cast<LockBucket*>(memory);
-    DCHECK(reinterpret_cast<uintptr_t>(memory) % kCacheLineBytes == 0);
+    array.buckets = map_buckets();
     resize.depth = resize.target = options.buckets_min_log2;
     array.shape = LockArray::shape_of(resize.depth);
     for (size_t i = 0; i < size_t{1} << resize.depth; ++i)
@@ -39,7 +35,32 @@ LockManager::Impl::Impl(const LockOptions& o, LockArray& a) : options(o), array(
     search.buckets.reserve(options.owners_max);
 }
 
-LockManager::Impl::~Impl() { munmap(array.buckets, bucket_bytes(options.buckets_log2)); }
+LockManager::Impl::~Impl() {
+    const size_t bytes = bucket_bytes(options.buckets_log2);
+    if (options.mappings != nullptr) {
+        std::memset(static_cast<void*>(array.buckets), 0, bytes);
+        options.mappings->give(threads::MappingUse::locks, array.buckets, bytes);
+    } else {
+        munmap(array.buckets, bytes);
+    }
+}
+
+LockBucket* LockManager::Impl::map_buckets() const {
+    const size_t bytes = bucket_bytes(options.buckets_log2);
+    void* memory = options.mappings != nullptr
+                       ? options.mappings->take(threads::MappingUse::locks, bytes)
+                       : nullptr;
+    if (memory == nullptr) {
+        memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        CHECK(memory != MAP_FAILED);  // a store cannot start without its lock table
+        // Whole huge pages would be touched where the table needs a part of one.
+        madvise(memory, bytes, MADV_NOHUGEPAGE);
+    }
+    DCHECK(reinterpret_cast<uintptr_t>(memory) % kCacheLineBytes == 0);
+    DCHECK(all_zero(static_cast<const std::byte*>(memory), sizeof(LockBucket)));
+    return static_cast<LockBucket*>(memory);
+}
 
 LockManager::LockManager(const LockOptions& options)
     : impl_(std::make_unique<Impl>(options, array_)) {}

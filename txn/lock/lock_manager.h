@@ -50,6 +50,7 @@
 #include <lockstep/lock_policy.h>
 #include <lockstep/stage_stats.h>
 #include "threads/base/hints.h"
+#include "threads/base/mapping_cache.h"
 #include "threads/sync/event.h"
 #include "threads/thread/thread.h"
 #include "txn/lock/lock_array.h"
@@ -89,6 +90,7 @@ struct LockOptions {
     // An error once the store has failed: waits then end with this error. Asked in long waits only,
     // once in kFailureLook. Empty: the store never fails.
     std::function<Result<void>()> store_state = {};
+    threads::MappingCache* mappings = nullptr;  // of the table; must outlive the lock manager
 };
 
 class LockManager {

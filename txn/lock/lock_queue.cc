@@ -93,7 +93,7 @@ void LockManager::Impl::end_wait(LockRequest* request, WaitOutcome outcome, Wake
     DCHECK(owner->waiting.load(std::memory_order_relaxed) == request);  // LM-3
     DCHECK(outcome != WaitOutcome::none && owner->outcome == WaitOutcome::none);
     owner->outcome = outcome;
-    wakes.add(owner->thread);
+    if (outcome != WaitOutcome::granted || !MUTANT(granted_unwoken)) wakes.add(owner->thread);
     owner->waiting.store(nullptr, std::memory_order_release);
 }
 

@@ -32,7 +32,8 @@ Nanos deadline_after(Nanos now, Nanos longest) {
             deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
         while (owner.waiting.load(std::memory_order_acquire)) {
             // The holder's thread may never end its transaction once the store has failed.
-            const Nanos look = options.store_state ? threads::now() + kFailureLook : kNever;
+            const bool looks = options.store_state && !MUTANT(granted_unwoken);
+            const Nanos look = looks ? threads::now() + kFailureLook : kNever;
             if (threads::park_until(std::min(deadline, look), threads::ParkReason::lock)) continue;
             DCHECK(options.store_state || deadline != kNever);  // else only a wake ends it
             if (options.store_state && !options.store_state() && !MUTANT(failure_unseen))

@@ -35,6 +35,7 @@ Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
 Log::Impl::~Impl() {
     if (write_file.value >= 0) files.disk().close(write_file);
     if (mark_file.value >= 0) files.disk().close(mark_file);
+    ring.clear(block_floor(first_tail), std::max(first_tail, tail.load()));
 }
 
 Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)), failed_(&impl_->failed) {}

@@ -31,6 +31,7 @@
 #include <utility>
 
 #include <lockstep/store_failure.h>
+#include "threads/base/mapping_cache.h"
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
@@ -52,6 +53,7 @@ struct LogOptions {
     Nanos lazy_flush_interval = 10 * kMillisecond;  // without durable waiters
     // False only in benchmarks of other parts: durable() then means "written".
     bool sync = true;
+    threads::MappingCache* mappings = nullptr;  // of the ring; must outlive the log
 };
 
 // An open reservation. `at` points to the place of the header. Fill the header (except bytes and

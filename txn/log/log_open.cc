@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "threads/base/mutants.h"
+#include "threads/base/zero_bytes.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
 
@@ -38,15 +39,13 @@ Result<bool> clear(Disk& disk, FileId file, uint64_t from, uint64_t to) {
     struct alignas(kLogBlock) Piece {
         std::byte bytes[kPiece];
     };
-    const auto piece = std::make_unique<Piece>();
+    const auto piece = std::make_unique_for_overwrite<Piece>();
     bool wrote = false;
     for (uint64_t at = block_floor(from); at < to; at += kPiece) {
         const uint64_t want = std::min(kPiece, to - at);
         const uint64_t got = TRY(disk.read_now(file, at, piece->bytes, want));
         const uint64_t skip = at < from ? from - at : 0;
-        const bool dirty = std::any_of(piece->bytes + skip, piece->bytes + std::max(skip, got),
-                                       [](std::byte b) { return b != std::byte{0}; });
-        if (dirty) {
+        if (got > skip && !all_zero(piece->bytes + skip, got - skip)) {
             std::memset(piece->bytes + skip, 0, got - skip);
             TRY(disk.write_now(file, at, piece->bytes, block_ceil(got)));
             wrote = true;
@@ -62,7 +61,7 @@ Result<void> write_again(Disk& disk, FileId file, uint64_t from, uint64_t to) {
     struct alignas(kLogBlock) Piece {
         std::byte bytes[kPiece];
     };
-    const auto piece = std::make_unique<Piece>();
+    const auto piece = std::make_unique_for_overwrite<Piece>();
     for (uint64_t at = from; at < to; at += kPiece) {
         const uint64_t want = std::min(kPiece, to - at);
         if (TRY(disk.read_now(file, at, piece->bytes, want)) < want)
@@ -113,7 +112,8 @@ void Log::Impl::begin_at(uint64_t lsn) {
 Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOptions& options) {
     TRY(check_options(options));
     auto impl = std::make_unique<Impl>(
-        runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
+        runtime, options,
+        TRY(LogRing::make(ring_bytes_for(options, runtime.workers()), options.mappings)));
     const LogFiles& files = impl->files;
     Disk& disk = files.disk();
     if (!TRY(files.list()).empty()) return fail(ErrorCode::already_exists, "log");
@@ -221,6 +221,7 @@ Result<void> Log::Impl::load_last_block(uint64_t end) {
                                                      buffers->last_block, kLogBlock);
     files.disk().close(file);
     if (!got) return std::unexpected(got.error());
+    first_tail = end;  // also if open() fails: what ~Impl() clears
     std::memcpy(ring.at(block_floor(end)), buffers->last_block, end - block_floor(end));
     return {};
 }
@@ -246,7 +247,8 @@ Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const 
     LogOptions small = options;  // nothing is appended, so the least ring does
     small.ring_bytes = kLogBlock;
     auto impl = std::make_unique<Impl>(
-        runtime, small, TRY(LogRing::make(ring_bytes_for(small, runtime.workers()))));
+        runtime, small,
+        TRY(LogRing::make(ring_bytes_for(small, runtime.workers()), small.mappings)));
     from = std::max(from, Lsn{kLogFirst});
     const uint64_t end = TRY(impl->find_end(from, TRY(known_end(impl->files))));
     impl->first_segment = impl->files.number_of(from.value);
@@ -261,7 +263,8 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
                                        Lsn from) {
     TRY(check_options(options));
     auto impl = std::make_unique<Impl>(
-        runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
+        runtime, options,
+        TRY(LogRing::make(ring_bytes_for(options, runtime.workers()), options.mappings)));
     Disk& disk = impl->files.disk();
     const DurableEnd mark = TRY(known_end(impl->files));
     from = std::max(from, Lsn{kLogFirst});

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 
 #include "threads/base/check.h"
 
@@ -22,8 +24,11 @@ bool map_half(std::byte* place, uint64_t bytes, int fd) {
 }
 }  // namespace
 
-Result<LogRing> LogRing::make(uint64_t bytes) {
+Result<LogRing> LogRing::make(uint64_t bytes, threads::MappingCache* cache) {
     CHECK(std::has_single_bit(bytes) && bytes % 4096 == 0);
+    if (cache != nullptr)
+        if (void* idle = cache->take(threads::MappingUse::log_ring, 2 * bytes))
+            return LogRing(static_cast<std::byte*>(idle), bytes, cache);
     const int fd = memfd_create("lockstep-log", MFD_CLOEXEC);
     if (fd < 0) return fail_os(ErrorCode::out_of_memory, errno, "log buffer", bytes);
     void* range = MAP_FAILED;
@@ -34,13 +39,20 @@ Result<LogRing> LogRing::make(uint64_t bytes) {
         range != MAP_FAILED && map_half(base, bytes, fd) && map_half(base + bytes, bytes, fd);
     const int err = errno;
     close(fd);  // the mappings keep the memory
-    if (mapped) return LogRing(base, bytes);
+    if (mapped) return LogRing(base, bytes, cache);
     if (range != MAP_FAILED) munmap(range, 2 * bytes);
     return fail_os(ErrorCode::out_of_memory, err, "log buffer", bytes);
 }
 
 LogRing::~LogRing() {
-    if (base_ != nullptr) munmap(base_, 2 * bytes_);
+    if (base_ == nullptr) return;
+    if (cache_ != nullptr) cache_->give(threads::MappingUse::log_ring, base_, 2 * bytes_);
+    else munmap(base_, 2 * bytes_);
+}
+
+void LogRing::clear(uint64_t from, uint64_t to) {
+    DCHECK(from <= to);
+    if (cache_ != nullptr) std::memset(at(from), 0, std::min(to - from, bytes_));
 }
 
 }  // namespace lockstep::txn

@@ -8,6 +8,7 @@
 #include <lockstep/result.h>
 #include <lockstep/types.h>
 #include "threads/base/check.h"
+#include "threads/base/mapping_cache.h"
 
 namespace lockstep::txn {
 
@@ -15,8 +16,10 @@ class LogRing {
 public:
     // `bytes`: power of two, multiple of the page size. Error: out_of_memory. Pages of a ring above
     // 4 MB are populated here, so that appends take no page faults.
-    static Result<LogRing> make(uint64_t bytes);
-    LogRing(LogRing&& other) noexcept : base_(other.base_), bytes_(other.bytes_) {
+    // The memory comes from `cache` and goes there, if there is one.
+    static Result<LogRing> make(uint64_t bytes, threads::MappingCache* cache = nullptr);
+    LogRing(LogRing&& other) noexcept
+        : base_(other.base_), bytes_(other.bytes_), cache_(other.cache_) {
         other.base_ = nullptr;
     }
     LogRing& operator=(LogRing&&) = delete;
@@ -28,13 +31,17 @@ public:
         return base_ + (lsn & (bytes_ - 1));
     }
     uint64_t bytes() const { return bytes_; }
+    // [from, to) was written: call before the end, so that the next owner finds zeros.
+    void clear(uint64_t from, uint64_t to);
 
 private:
-    LogRing(std::byte* base, uint64_t bytes) : base_(base), bytes_(bytes) {
+    LogRing(std::byte* base, uint64_t bytes, threads::MappingCache* cache)
+        : base_(base), bytes_(bytes), cache_(cache) {
         DCHECK((bytes & (bytes - 1)) == 0 && reinterpret_cast<uintptr_t>(base) % 4096 == 0);
     }
     std::byte* base_;
     uint64_t bytes_;
+    threads::MappingCache* cache_;
 };
 
 }  // namespace lockstep::txn
