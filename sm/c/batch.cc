@@ -37,7 +37,11 @@ constexpr lockstep_request kEmpty = {.size = sizeof(lockstep_request),
                                      .done_arg = nullptr,
                                      .event_fd = -1,
                                      .code = 0,
-                                     .opaque = {}};
+                                     .opaque = {},
+                                     .gid = {},
+                                     .vote = 0};
+// The size before requests could prepare. Fields behind it belong to newer callers only.
+constexpr size_t kSizeWithoutGid = offsetof(lockstep_request, gid);
 
 std::span<std::byte> buffer_of(const lockstep_operation& o) {
     return {static_cast<std::byte*>(o.buffer), o.buffer != nullptr ? o.room : 0};
@@ -121,6 +125,12 @@ Result<void> perform_all(TxnObject& t, lockstep_request& r) {
 Result<void> carry_out(TxnObject& t, lockstep_request& r) {
     TRY(perform_all(t, r));
     if (r.end == LOCKSTEP_END_KEEP) return {};
+    if (r.end == LOCKSTEP_END_PREPARE) {
+        const Result<Vote> vote = prepare_here(t, slice_of(r.gid));
+        if (t.handle == 0) r.txn = nullptr;
+        r.vote = static_cast<int>(TRY(vote));
+        return {};
+    }
     r.txn = nullptr;
     if (r.end == LOCKSTEP_END_ABORT) return abort_here(t);
     r.lsn = TRY(commit_here(t)).value;
@@ -147,6 +157,10 @@ Result<void> carry_out_whole(StoreObject& store, lockstep_request& r, const TxnO
             txn.thread_id = txn.thread->id;
             TRY(perform_all(txn, r));
             if (r.end == LOCKSTEP_END_ABORT) return cpp.abort();
+            if (r.end == LOCKSTEP_END_PREPARE) {
+                r.vote = static_cast<int>(TRY(cpp.prepare(slice_of(r.gid))));
+                return {};
+            }
             r.lsn = TRY(cpp.commit()).value;
             return {};
         },
@@ -154,9 +168,12 @@ Result<void> carry_out_whole(StoreObject& store, lockstep_request& r, const TxnO
 }
 
 Result<void> check(const lockstep_request& r) {
-    if (r.size != sizeof r) return fail(ErrorCode::bad_option, "size of lockstep_request", r.size);
+    if (r.size != sizeof r && r.size != kSizeWithoutGid)
+        return fail(ErrorCode::bad_option, "size of lockstep_request", r.size);
     if (r.count != 0) LOCKSTEP_NOT_NULL(r.operations);
-    (void)TRY(enum_of<lockstep_request_end>(r.end, 3, ErrorCode::bad_argument, "end of a request"));
+    (void)TRY(enum_of<lockstep_request_end>(r.end, r.size == sizeof r ? 4 : 3,
+                                            ErrorCode::bad_argument, "end of a request"));
+    if (r.end == LOCKSTEP_END_PREPARE) LOCKSTEP_SOUND(r.gid);
     return {};
 }
 

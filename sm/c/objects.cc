@@ -193,4 +193,12 @@ Result<void> abort_here(TxnObject& txn) {
     return done;
 }
 
+Result<Vote> prepare_here(TxnObject& txn, Slice gid) {
+    Result<Vote> vote = txn.txn->prepare(gid);
+    if (txn.txn->live()) return vote;
+    txn.end();
+    forget(txn);
+    return vote;
+}
+
 }  // namespace lockstep::c

@@ -143,5 +143,7 @@ Result<uint64_t> begin_here(StoreObject& store, const TxnOptions& options);
 // Ends a transaction of the present user thread: commit, or rollback.
 Result<Lsn> commit_here(TxnObject& txn);
 Result<void> abort_here(TxnObject& txn);
+// Prepares it; an error may leave it as it was, with its handle.
+Result<Vote> prepare_here(TxnObject& txn, Slice gid);
 
 }  // namespace lockstep::c

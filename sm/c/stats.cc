@@ -35,6 +35,7 @@ lockstep_stats c_struct(const StoreStats& s) {
     LOCKSTEP_COPY(backup_page_repairs), LOCKSTEP_COPY(archive_pieces);
     LOCKSTEP_COPY(archive_bytes), LOCKSTEP_COPY(archive_failures), LOCKSTEP_COPY(archive_gaps);
     LOCKSTEP_COPY(archive_backlog_bytes);
+    LOCKSTEP_COPY(prepared_open), LOCKSTEP_COPY(prepared_oldest_nanos);
 #undef LOCKSTEP_COPY
     return out;
 }
@@ -59,7 +60,8 @@ lockstep_transaction_info c_struct(const TransactionInfo& info) {
             .waits_for_ids = info.waits_for_transactions.empty()
                                  ? nullptr
                                  : &info.waits_for_transactions.data()->value,
-            .waits_for_count = info.waits_for_transactions.size()};
+            .waits_for_count = info.waits_for_transactions.size(),
+            .gid = to_c(info.gid)};
 }
 
 }  // namespace

@@ -19,6 +19,11 @@ Json json_of(const StageStats& stats) {
             {"batch_mean", stats.batch.mean()}};
 }
 
+void add_prepared(Json& json, const StoreStats& s) {
+    json["prepared_open"] = s.prepared_open;
+    json["prepared_oldest_nanos"] = s.prepared_oldest_nanos;
+}
+
 void add_archive(Json& json, const StoreStats& s) {
     json.update({{"backups", s.backups},
                  {"backup_bytes", s.backup_bytes},
@@ -117,6 +122,7 @@ Json json_of(const StoreStats& s) {
                  {"lock_stage", json_of(s.lock_stage)},
                  {"io_stage", json_of(s.io.stage)},
                  {"io", io}};
+    add_prepared(json, s);
     add_archive(json, s);
     return json;
 }

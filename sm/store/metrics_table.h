@@ -159,6 +159,11 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      "Snapshots that lost their versions. If it grows, raise version_bytes."},
     {"lockstep_version_bytes", "", kGauge, kPlain, &StoreStats::version_bytes,
      "Before-images that are kept for snapshots."},
+    {"lockstep_prepared_open", "", kGauge, kPlain, &StoreStats::prepared_open,
+     "Transactions in doubt: prepared, and neither committed nor rolled back."},
+    {"lockstep_prepared_oldest_seconds", "", kGauge, kSeconds, &StoreStats::prepared_oldest_nanos,
+     "Age of the oldest transaction in doubt. It holds its locks and keeps the log. If it grows, "
+     "its coordinator is lost: lockstep prepared, commit and rollback."},
     {"lockstep_backups_total", "outcome=\"made\"", kCounter, kPlain, &StoreStats::backups,
      "Backups that have ended."},
     {"lockstep_backups_total", "outcome=\"failed\"", kCounter, kPlain,

@@ -2,6 +2,8 @@
 #include "sm/store/prepared_txns.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "sm/change/rollback.h"
 #include "sm/core/lock_error.h"
@@ -25,20 +27,35 @@ constexpr Nanos kLookPause = 1 * kMillisecond;
     return error;
 }
 
+// A gid as it is copied under the spin lock (PT-3).
+struct GidCopy {
+    explicit GidCopy(Slice gid) : size(gid.size()) {
+        DCHECK(size <= kGidBytesMax);
+        std::memcpy(bytes, gid.data(), size);
+    }
+    Slice slice() const { return {bytes, size}; }
+
+    size_t size;
+    char bytes[kGidBytesMax];
+};
+
 }  // namespace
 
 void PreparedTxns::adopt(const std::vector<InDoubt>& found) {
-    const SpinGuard guard(lock_);
+    Entries made;
     for (const InDoubt& of : found) {
         [[maybe_unused]] const auto [at, fresh] =
-            entries_.try_emplace(of.gid, Entry{.state = State::in_doubt,
-                                               .id = of.txn->id,
-                                               .slot = of.txn->slot,
-                                               .worker = of.txn->shard,
-                                               .prepared = of.prepared,
-                                               .locks = of.locks});
+            made.try_emplace(of.gid, Entry{.state = State::in_doubt,
+                                           .id = of.txn->id,
+                                           .slot = of.txn->slot,
+                                           .worker = of.txn->shard,
+                                           .prepared = of.prepared,
+                                           .locks = of.locks});
         DCHECK(fresh);  // PT-1
     }
+    const SpinGuard guard(lock_);
+    DCHECK(entries_.empty());
+    entries_.swap(made);
 }
 
 // Half of the slots stay for transactions that can end by themselves.
@@ -50,12 +67,17 @@ Result<void> PreparedTxns::add(const txn::Transaction& txn, Slice gid, Nanos now
                       .worker = txn.shard,
                       .prepared = now,
                       .locks = txn.locks.locks_held + txn.locks.intents_used};
+    Entries made;
+    made.try_emplace(std::string(gid), entry);
+    auto node = made.extract(made.begin());
     bool known = false, full = false;
     {
         const SpinGuard guard(lock_);
-        known = entries_.contains(gid) && !MUTANT(gid_taken_twice);
+        const auto at = entries_.find(gid);
+        known = at != entries_.end();
         full = entries_.size() >= most;
-        if (!known && !full) entries_.insert_or_assign(std::string(gid), entry);
+        if (MUTANT(gid_taken_twice) && known) at->second = entry, known = false;
+        else if (!known && !full) entries_.insert(std::move(node));
     }
     if (known)
         return gid_error(ErrorCode::already_exists, "prepared transaction", gid,
@@ -88,10 +110,11 @@ void PreparedTxns::put_back(Slice gid) {
 }
 
 void PreparedTxns::remove(Slice gid) {
+    Entries::node_type gone;  // freed behind the lock
     const SpinGuard guard(lock_);
     const auto at = entries_.find(gid);
     DCHECK(at != entries_.end() && at->second.state != State::in_doubt);
-    entries_.erase(at);
+    gone = entries_.extract(at);
 }
 
 // True: the caller ends it. Otherwise `busy` if another thread prepares or ends it.
@@ -165,27 +188,55 @@ Result<void> PreparedTxns::finish(const Entry& entry, Decision decision) {
     return undone;
 }
 
+// The clock of the day may have been set back.
+Nanos PreparedTxns::age_of(const Entry& entry, Nanos now) const {
+    return now > entry.prepared ? now - entry.prepared : 0;
+}
+
 std::vector<PreparedInfo> PreparedTxns::list() const {
     const Nanos now = wall_now(engine_.runtime->clock());
-    std::vector<PreparedInfo> all;
-    {
+    std::vector<std::pair<GidCopy, Entry>> found;
+    for (size_t room = 0;;) {
+        found.reserve(room);
         const SpinGuard guard(lock_);
+        room = entries_.size();
+        if (room > found.capacity()) continue;
         for (const auto& [gid, entry] : entries_)
-            if (entry.state != State::preparing)
-                all.push_back({.gid = gid,
-                               .id = entry.id,
-                               .age = now > entry.prepared ? now - entry.prepared : 0,
-                               .locks = entry.locks});
+            if (entry.state != State::preparing) found.emplace_back(GidCopy(gid), entry);
+        break;
     }
+    std::vector<PreparedInfo> all;
+    all.reserve(found.size());
+    for (const auto& [gid, entry] : found)
+        all.push_back({.gid = std::string(gid.slice()),
+                       .id = entry.id,
+                       .age = age_of(entry, now),
+                       .locks = entry.locks});
     std::ranges::stable_sort(all, std::ranges::greater(), &PreparedInfo::age);
     return all;
 }
 
 std::string PreparedTxns::gid_of(TxnId id) const {
+    GidCopy found{Slice()};
+    {
+        const SpinGuard guard(lock_);
+        const auto at = std::ranges::find_if(
+            entries_, [&](const auto& named) { return named.second.id == id; });
+        if (at != entries_.end()) found = GidCopy(at->first);
+    }
+    return std::string(found.slice());
+}
+
+PreparedTxns::Counts PreparedTxns::counts() const {
+    const Nanos now = wall_now(engine_.runtime->clock());
+    Counts counts;
     const SpinGuard guard(lock_);
-    for (const auto& [gid, entry] : entries_)
-        if (entry.id == id) return gid;
-    return {};
+    for (const auto& [gid, entry] : entries_) {
+        if (entry.state == State::preparing) continue;
+        ++counts.open;
+        counts.oldest = std::max(counts.oldest, age_of(entry, now));
+    }
+    return counts;
 }
 
 bool PreparedTxns::any() const {

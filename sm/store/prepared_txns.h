@@ -11,6 +11,7 @@
 //            PT-2 An entry in the state `ending` goes only when its outcome is durable, or the
 //                 store has failed. A second call for the gid waits for that. So its answer, that
 //                 nothing is in doubt, is never ahead of the first one.
+//            PT-3 Nothing is allocated or freed under the spin lock.
 // Blocking   prepare() and end() park. The others take a spin lock.
 // Source     C. Mohan, B. Lindsay, R. Obermarck, "Transaction management in the R* distributed
 //            database management system", ACM TODS 1986: presumed abort, read-only votes.
@@ -45,6 +46,12 @@ public:
     // The gid of a transaction, or empty.
     std::string gid_of(TxnId id) const;
     bool any() const;
+    // How many are in doubt, and the age of the oldest; 0 if there is none. Any kernel thread.
+    struct Counts {
+        uint64_t open = 0;
+        Nanos oldest = 0;
+    };
+    Counts counts() const;
 
 private:
     enum class State : uint8_t { preparing, in_doubt, ending };
@@ -55,6 +62,8 @@ private:
         Nanos prepared = 0;  // nanoseconds since 1970, UTC
         uint64_t locks = 0;
     };
+    using Entries = std::map<std::string, Entry, std::less<>>;
+    Nanos age_of(const Entry& entry, Nanos now) const;
     Result<void> add(const txn::Transaction& txn, Slice gid, Nanos now);
     bool take(Slice gid, Entry& entry, bool& busy);
     void put_back(Slice gid);
@@ -64,7 +73,7 @@ private:
 
     Engine& engine_;
     mutable SpinLock lock_;
-    std::map<std::string, Entry, std::less<>> entries_;  // by gid; under lock_
+    Entries entries_;  // by gid; under lock_
 };
 
 }  // namespace lockstep::sm

@@ -8,6 +8,7 @@
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
 #include "sm/store/needs.h"
+#include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 
 namespace lockstep {
@@ -45,6 +46,19 @@ void gather_waits(const threads::RuntimeStats& stats, WaitStats (&waits)[kWaitCa
     }
 }
 
+// Snapshots and transactions in doubt.
+void gather_long_ones(const sm::Engine& e, StoreStats& s) {
+    const sm::VersionTable& versions = e.snapshots->table();
+    s.snapshots_open = versions.snapshots().open();
+    if (const Nanos began = versions.snapshots().oldest_began(); began != 0)
+        s.snapshot_oldest_nanos = e.runtime->clock().now() - began;
+    s.snapshots_too_old = versions.expelled();
+    s.version_bytes = versions.bytes();
+    const sm::PreparedTxns::Counts in_doubt = e.prepared->counts();
+    s.prepared_open = in_doubt.open;
+    s.prepared_oldest_nanos = in_doubt.oldest;
+}
+
 void gather_archive(const sm::Engine& e, StoreStats& s) {
     s.backups = e.backups.load(std::memory_order_relaxed);
     s.backup_bytes = e.backup_bytes.load(std::memory_order_relaxed);
@@ -73,12 +87,7 @@ StoreStats sm::store_stats_of(Engine& e) {
         s.needs_walked += e.needs[i].walked.load(std::memory_order_relaxed);
         s.needs_used += e.needs[i].used.load(std::memory_order_relaxed);
     }
-    const VersionTable& versions = e.snapshots->table();
-    s.snapshots_open = versions.snapshots().open();
-    if (const Nanos began = versions.snapshots().oldest_began(); began != 0)
-        s.snapshot_oldest_nanos = e.runtime->clock().now() - began;
-    s.snapshots_too_old = versions.expelled();
-    s.version_bytes = versions.bytes();
+    gather_long_ones(e, s);
     s.transactions_live = e.txns->active();
     s.transactions_waiting = e.txns->waiting() + e.waiting_for_log.load(std::memory_order_relaxed);
     s.packets_timed = e.runtime->packets_timed();

@@ -5,6 +5,7 @@
 //            handle of its kind from a slot, or now and then NULL, a handle of another kind or a
 //            stray number. Sessions have a lock timeout of 1 ms, so none waits for another.
 // Input      one call after the other.
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <filesystem>
@@ -28,11 +29,21 @@ public:
         for (int n = 0; n < 200 && !in_.empty(); ++n) call();
         close_all();
     }
-    // A store that was closed opens again and is sound.
+    // A store that was closed opens again and is sound. What is in doubt is in doubt still.
     void verify() {
         lockstep_store* store = nullptr;
         const auto options = small();
         CHECK(lockstep_open(path_.c_str(), &options, &store, &error_) == LOCKSTEP_OK);
+        std::vector<std::string> gids;
+        CHECK(lockstep_list_prepared(store, take_gid, &gids, &error_) == LOCKSTEP_OK);
+        std::ranges::sort(gids);
+        CHECK(gids == in_doubt_);
+        for (const std::string& gid : gids) {
+            bool ended = false;
+            CHECK(lockstep_roll_back_prepared(store, {gid.data(), gid.size()}, &ended, &error_) ==
+                      LOCKSTEP_OK &&
+                  ended);
+        }
         size_t faults = 1;
         CHECK(lockstep_verify(store, 1, nullptr, nullptr, &faults, &error_) == LOCKSTEP_OK);
         CHECK(faults == 0);
@@ -58,7 +69,15 @@ private:
         lockstep_store* store = nullptr;
         if (lockstep_open(path_.c_str(), &options, &store, error()) == LOCKSTEP_OK) store_ = store;
     }
+    static bool take_gid(void* arg, const lockstep_prepared_info* info) {
+        static_cast<std::vector<std::string>*>(arg)->emplace_back(
+            static_cast<const char*>(info->gid.data), info->gid.size);
+        return true;
+    }
     void close_all() {
+        std::vector<std::string> gids;
+        if (lockstep_list_prepared(store_, take_gid, &gids, error()) == LOCKSTEP_OK)
+            std::ranges::sort(gids), in_doubt_ = gids;
         const int code = lockstep_close(store_, error());
         CHECK(code == LOCKSTEP_OK || code == LOCKSTEP_STORE_CLOSED);
     }
@@ -95,6 +114,14 @@ private:
         return kNames[in_.byte() % std::size(kNames)];
     }
     lockstep_error* error() { return in_.byte() % 4 == 0 ? nullptr : &error_; }
+    lockstep_slice gid() {
+        static const std::string kGids[] = {"g", "h", "", std::string(LOCKSTEP_GID_BYTES_MAX, 'g'),
+                                            std::string(LOCKSTEP_GID_BYTES_MAX + 1, 'g')};
+        const uint8_t which = in_.byte();
+        if (which == 0) return {nullptr, 5};
+        const std::string& of = kGids[which % std::size(kGids)];
+        return {of.data(), of.size()};
+    }
     int access() { return in_.byte() % 5 - 1; }
     void* memory(size_t& room) {
         room = in_.byte();
@@ -103,13 +130,14 @@ private:
 
     void call() {
         text_.clear();
-        const uint8_t what = in_.byte() % 40;
+        const uint8_t what = in_.byte() % 44;
         if (what < 6) begin_and_end(what);
         else if (what < 12) objects(what);
         else if (what < 24) records(what);
         else if (what < 30) cursors(what);
         else if (what < 34) heaps(what);
-        else whole_store(what);
+        else if (what < 40) whole_store(what);
+        else two_phases(what);
     }
     void begin_and_end(uint8_t what) {
         lockstep_txn_options options;
@@ -196,12 +224,27 @@ private:
         r.store = store_;
         r.operations = in_.byte() % 16 == 0 ? nullptr : ops;
         r.count = in_.byte() % 4;
-        r.end = in_.byte() % 5 - 1;
+        r.end = in_.byte() % 6 - 1;
         r.error = error();
+        if (r.end == LOCKSTEP_END_PREPARE) r.gid = gid();
         if (in_.byte() % 2) use(lockstep_batch(&r));
         else if (lockstep_submit(&r) == LOCKSTEP_OK)
             while (!lockstep_request_done(&r)) lockstep_yield();
         if (r.txn != nullptr && r.txn != txn) (void)lockstep_abort(r.txn, nullptr);
+    }
+    // Those in doubt keep their locks: other calls time out on them.
+    void two_phases(uint8_t what) {
+        int vote = 0;
+        bool ended = false;
+        switch (what) {
+            case 40: use(lockstep_prepare(pick(txns_), gid(), &vote, error())); break;
+            case 41: use(lockstep_commit_prepared(store_, gid(), &ended, error())); break;
+            case 42: use(lockstep_roll_back_prepared(store_, gid(), &ended, error())); break;
+            default: {
+                std::vector<std::string> gids;
+                use(lockstep_list_prepared(store_, take_gid, &gids, error()));
+            }
+        }
     }
     void cursors(uint8_t what) {
         lockstep_cursor* const cursor = pick(cursors_);
@@ -280,6 +323,7 @@ private:
     Input& in_;
     lockstep_error error_ = {};
     lockstep_store* store_ = nullptr;
+    std::vector<std::string> in_doubt_;  // when the store was closed
     std::array<lockstep_txn*, kSlots> txns_ = {};
     std::array<lockstep_index*, kSlots> indexes_ = {};
     std::array<lockstep_heap*, kSlots> heaps_ = {};

@@ -60,6 +60,9 @@ struct StoreStats {
     // that got snapshot_too_old. Before-images kept for them, in bytes.
     uint64_t snapshots_open = 0, snapshot_oldest_nanos = 0, snapshots_too_old = 0,
              version_bytes = 0;
+    // Transactions in doubt (prepared.h), and the age of the oldest by the time of day; 0 if there
+    // is none.
+    uint64_t prepared_open = 0, prepared_oldest_nanos = 0;
     // Backups made and failed, and bytes of those made. Pages rebuilt from a backup, part of
     // page_repairs. Pieces of log in the archive since the store was opened, their bytes, attempts
     // that failed, and gaps; durable log that the archive lacks now, in bytes.

@@ -49,6 +49,7 @@ bool no_record(void*, lockstep_record*) { return false; }
 bool each_heap(void*, lockstep_record_id, lockstep_slice) { return true; }
 bool each_object(void*, const lockstep_object*) { return true; }
 bool each_txn(void*, const lockstep_transaction_info*) { return true; }
+bool each_prepared(void*, const lockstep_prepared_info*) { return true; }
 int sink(void*, const char*, uint64_t, lockstep_slice) { return 0; }
 void keys_of(void*, lockstep_slice, lockstep_slice, lockstep_keys*) {}
 int seven(void*) { return 7; }
@@ -112,6 +113,12 @@ std::vector<Call> store_calls() {
          [](auto& h) { return lockstep_transactions(h.store, each_txn, nullptr, nullptr); }},
         {"lockstep_end_transaction", s,
          [](auto& h) { return lockstep_end_transaction(h.store, 1, nullptr); }},
+        {"lockstep_list_prepared", s,
+         [](auto& h) { return lockstep_list_prepared(h.store, each_prepared, nullptr, nullptr); }},
+        {"lockstep_commit_prepared", s,
+         [](auto& h) { return lockstep_commit_prepared(h.store, key(), &found, nullptr); }},
+        {"lockstep_roll_back_prepared", s,
+         [](auto& h) { return lockstep_roll_back_prepared(h.store, key(), &found, nullptr); }},
     };
 }
 
@@ -120,6 +127,8 @@ std::vector<Call> txn_calls() {
     return {
         {"lockstep_commit", t, [](auto& h) { return lockstep_commit(h.txn, &number, nullptr); }},
         {"lockstep_abort", t, [](auto& h) { return lockstep_abort(h.txn, nullptr); }},
+        {"lockstep_prepare", t,
+         [](auto& h) { return lockstep_prepare(h.txn, key(), nullptr, nullptr); }},
         {"lockstep_set_savepoint", t,
          [](auto& h) {
              lockstep_savepoint point;
@@ -375,7 +384,8 @@ TEST_F(CCalls, WithObjectsOfAnotherStore) {
         h.heap = another ? their_heap : nullptr;
         for (const Call& call : txn_calls()) {
             const std::string name = call.name;
-            if (name == "lockstep_commit" || name == "lockstep_abort" || name == "lockstep_batch" ||
+            if (name == "lockstep_commit" || name == "lockstep_abort" ||
+                name == "lockstep_prepare" || name == "lockstep_batch" ||
                 name == "lockstep_submit" || name == "lockstep_set_savepoint")
                 continue;
             EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << name;

@@ -72,6 +72,24 @@ TEST_F(Prepared, IsListed) {
     EXPECT_EQ(found, 2u);
 }
 
+TEST_F(Prepared, IsCounted) {
+    EXPECT_EQ(store().stats().prepared_open + store().stats().prepared_oldest_nanos, 0u);
+    must_prepare("first", put("a", "1"));
+    sim().on_thread([] { sleep_for(3 * kSecond); });
+    must_prepare("second", put("b", "1"), {}, 1);
+    EXPECT_EQ(store().stats().prepared_open, 2u);
+    EXPECT_GE(store().stats().prepared_oldest_nanos, 3 * kSecond);
+    EXPECT_LT(store().stats().prepared_oldest_nanos, 4 * kSecond);
+    EXPECT_NE(store().metrics().find("\nlockstep_prepared_open 2\n"), std::string::npos);
+    reopen();
+    EXPECT_EQ(store().stats().prepared_open, 2u);
+    expect_ended(store().commit_prepared("first"));
+    EXPECT_EQ(store().stats().prepared_open, 1u);
+    EXPECT_LT(store().stats().prepared_oldest_nanos, 3 * kSecond);
+    expect_ended(store().roll_back_prepared("second"));
+    EXPECT_EQ(store().stats().prepared_open + store().stats().prepared_oldest_nanos, 0u);
+}
+
 TEST_F(Prepared, ALockErrorNamesTheHolder) {
     must_prepare(std::string("g\x01", 2), put("k", "v"));
     const auto refused = put_now("k", "other");

@@ -61,13 +61,23 @@ from ._errors import (
     make_error,
 )
 from ._keys import I32, U8, U16, U32, U64, Key, Part, Value, pack_key, unpack_key
-from ._objects import BackupInfo, Heap, Index, ObjectInfo, RecordId, Savepoint, TransactionInfo
+from ._objects import (
+    BackupInfo,
+    Heap,
+    Index,
+    ObjectInfo,
+    PreparedInfo,
+    RecordId,
+    Savepoint,
+    TransactionInfo,
+)
 from ._options import Access, Options, StepsOptions, TransactionOptions
 from ._scan import Cursor, Scan
 from ._store import Store, TransactionContext, open, read_backup, restore_backup, verify_backup
 from ._transaction import KeyFunction, Transaction
 
 _core.set_types(make_error, RecordId, U8, U16, U32, U64, I32)
+GID_BYTES_MAX = _core.GID_BYTES_MAX
 KEY_BYTES_MAX = _core.KEY_BYTES_MAX
 VALUE_BYTES_MAX = _core.VALUE_BYTES_MAX
 
@@ -94,6 +104,7 @@ __all__ = [
     "EndedByOperator",
     "Error",
     "Forked",
+    "GID_BYTES_MAX",
     "Heap",
     "I32",
     "Index",
@@ -116,6 +127,7 @@ __all__ = [
     "OutOfMemory",
     "Part",
     "PoolFull",
+    "PreparedInfo",
     "ReadOnly",
     "RecordId",
     "RolledBack",

@@ -98,12 +98,14 @@ async def in_pool(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await _uncancelled(future, lambda: None)
 
 
-async def execute_whole(batch: Batch, store: int, begin: Begin) -> tuple[list[Any], int]:
+async def execute_whole(
+    batch: Batch, store: int, begin: Begin, end: int = _batch.COMMIT
+) -> tuple[list[Any], int]:
     """Performs a batch as a transaction. The second result is its commit's LSN."""
     steps = _batch.Steps(batch)
     while True:
         steps.whole(store, begin)
-        await perform(steps.request, _batch.COMMIT, 0, lambda: None)
+        await perform(steps.request, end, 0, lambda: None)
         if steps.done(whole=True):
             return steps.request.results(), steps.request.lsn()
 
@@ -172,6 +174,10 @@ class AsyncTransaction:
     async def abort(self) -> None:
         """Rolls back."""
         await self._end(_batch.ABORT)
+
+    async def prepare(self, gid: Value) -> bool:
+        """Transaction.prepare(): whether the transaction is in doubt now."""
+        return (await self._end(_batch.PREPARE, gid)).prepared()
 
     async def call(
         self, fn: Callable[Concatenate[Transaction, P], R], *args: P.args, **kwargs: P.kwargs
@@ -301,9 +307,11 @@ class AsyncTransaction:
     async def _one(self, batch: Batch) -> Any:
         return (await self.execute(batch))[0]
 
-    async def _end(self, end: int) -> None:
+    async def _end(self, end: int, gid: Value | None = None) -> _core.Request:
         request = _core.Request()
         request.use(self._txn._handle)
+        if gid is not None:
+            request.name(gid)
         try:
             await perform(request, end, 0, lambda: None)
         finally:
@@ -312,6 +320,7 @@ class AsyncTransaction:
         if request.code() != 0:
             request.fail()
         self._txn.lsn = request.lsn()
+        return request
 
     async def _abandon(self) -> None:
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # enum lockstep_operation_kind, lockstep_request_end, lockstep_code
 _INSERT, _PUT, _UPDATE, _HEAP_UPDATE, _HEAP_ERASE = 2, 3, 4, 9, 10
-KEEP, COMMIT, ABORT = 0, 1, 2
+KEEP, COMMIT, ABORT, PREPARE = 0, 1, 2, 3
 _VALUE_TOO_LONG = 23
 
 
@@ -115,11 +115,13 @@ def execute_within(batch: Batch, txn: int, end: int) -> list[Any]:
             return steps.request.results()
 
 
-def execute_whole(batch: Batch, store: int, begin: Begin) -> tuple[list[Any], int]:
+def execute_whole(
+    batch: Batch, store: int, begin: Begin, end: int = COMMIT
+) -> tuple[list[Any], int]:
     """Performs a batch as a transaction, and waits. The second result is its commit's LSN."""
     steps = Steps(batch)
     while True:
         steps.whole(store, begin)
-        steps.request.batch(COMMIT, 0)
+        steps.request.batch(end, 0)
         if steps.done(whole=True):
             return steps.request.results(), steps.request.lsn()

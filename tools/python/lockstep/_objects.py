@@ -46,6 +46,16 @@ class TransactionInfo(NamedTuple):
     waits_for: str
     waited_nanos: int
     waits_for_ids: tuple[int, ...]
+    gid: bytes
+
+
+class PreparedInfo(NamedTuple):
+    """A transaction in doubt. The age is in nanoseconds, since its prepare."""
+
+    gid: bytes
+    id: int
+    age_nanos: int
+    locks: int
 
 
 class BackupInfo(NamedTuple):

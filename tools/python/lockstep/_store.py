@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
 from ._errors import Deadlock, Error
-from ._objects import BackupInfo, Heap, Index, ObjectInfo, TransactionInfo
+from ._objects import BackupInfo, Heap, Index, ObjectInfo, PreparedInfo, TransactionInfo
 from ._transaction import KeyFunction, Transaction, pause
 
 if TYPE_CHECKING:
+    from ._keys import Value
     from ._options import Options, StepsMode, StepsOptions, TransactionOptions
 
 R = TypeVar("R")
@@ -165,6 +166,53 @@ class Store:
     async def call_async(self, fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """Runs a call that takes a while, such as `store.backup`, on a thread of a pool."""
         return await _aio.in_pool(fn, *args, **kwargs)
+
+    # Two-phase commit.
+
+    def prepare(
+        self, batch: _batch.Batch, gid: Value, **options: Unpack[TransactionOptions]
+    ) -> tuple[list[Any], bool]:
+        """Performs a batch as a transaction and prepares it, in one hand-over.
+
+        The results are those of execute() and of Transaction.prepare().
+        """
+        batch._request.name(gid)
+        begin = _options.begin_arguments(options)
+        results, _ = _batch.execute_whole(batch, self._handle, begin, _batch.PREPARE)
+        return results, batch._request.prepared()
+
+    async def prepare_async(
+        self, batch: _batch.Batch, gid: Value, **options: Unpack[TransactionOptions]
+    ) -> tuple[list[Any], bool]:
+        """prepare() for an event loop."""
+        batch._request.name(gid)
+        begin = _options.begin_arguments(options)
+        results, _ = await _aio.execute_whole(batch, self._handle, begin, _batch.PREPARE)
+        return results, batch._request.prepared()
+
+    def prepared(self) -> list[PreparedInfo]:
+        """All transactions in doubt, the oldest first, also those of earlier opens."""
+        return [PreparedInfo(*one) for one in _core.prepared(self._handle)]
+
+    def commit_prepared(self, gid: Value) -> bool:
+        """The second phase: commits what is prepared as `gid`, durably. Any thread may call it.
+
+        False: nothing is in doubt under that name, because an earlier call has ended it. So a
+        coordinator may repeat the call until it succeeds.
+        """
+        return _core.end_prepared(self._handle, gid, True)
+
+    def roll_back_prepared(self, gid: Value) -> bool:
+        """The same with a rollback."""
+        return _core.end_prepared(self._handle, gid, False)
+
+    async def commit_prepared_async(self, gid: Value) -> bool:
+        """commit_prepared() for an event loop, on a thread of a pool."""
+        return await _aio.in_pool(self.commit_prepared, gid)
+
+    async def roll_back_prepared_async(self, gid: Value) -> bool:
+        """roll_back_prepared() for an event loop, on a thread of a pool."""
+        return await _aio.in_pool(self.roll_back_prepared, gid)
 
     # Indexes and heaps.
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _batch, _core, _scan
+from ._errors import StoreFailed
 from ._objects import Heap, Index, RecordId, Savepoint
 from ._options import Access
 
@@ -84,6 +85,22 @@ class Transaction:
         """Rolls back."""
         _core.abort(self._handle)
         self._handle = 0
+
+    def prepare(self, gid: Value) -> bool:
+        """The first phase of two-phase commit: promises to commit or roll back as Store will say.
+
+        `gid` is the name of the global transaction, 1 to GID_BYTES_MAX bytes. The transaction keeps
+        its locks, survives restarts, and belongs to no thread. Store.commit_prepared() or
+        Store.roll_back_prepared() ends it. False: it has changed nothing, and has ended. An
+        exception leaves it as it was, except StoreFailed.
+        """
+        try:
+            prepared = _core.prepare(self._handle, gid)
+        except StoreFailed:
+            self._handle = 0
+            raise
+        self._handle = 0
+        return prepared
 
     def savepoint(self) -> Savepoint:
         """Marks the present state."""
@@ -293,6 +310,21 @@ class Transaction:
         self._handle = 0
         self.lsn = batch._request.lsn()
         return results
+
+    def prepare_with(self, batch: _batch.Batch, gid: Value) -> tuple[list[Any], bool]:
+        """Performs the operations of a batch and prepares, in one hand-over.
+
+        The second result is that of prepare().
+        """
+        batch._request.name(gid)
+        try:
+            results = _batch.execute_within(batch, self._handle, _batch.PREPARE)
+        except StoreFailed:
+            if batch._request.txn() == 0:
+                self._handle = 0
+            raise
+        self._handle = 0
+        return results, batch._request.prepared()
 
     def index(self, name: str, *, create: bool = False) -> Index:
         """The index as the transaction sees the name. `create`: it is made if there is none."""

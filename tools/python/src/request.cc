@@ -136,6 +136,11 @@ void Request::begin_in(Number store, int isolation, int durability, bool read_on
     request_.options = &options_;
 }
 
+void Request::name(nb::handle gid) {
+    idle();
+    request_.gid = keep_value(gid);
+}
+
 void Request::idle() const {
     if (self != nullptr) raise(PyExc_RuntimeError, "the request is running");
 }
@@ -235,6 +240,7 @@ void add_batch(nb::module_& module) {
         .def("__len__", &Request::size)
         .def("use", &Request::use)
         .def("begin_in", &Request::begin_in)
+        .def("name", &Request::name)
         .def("batch", &Request::batch)
         .def("submit",
              [](nb::handle self, const Completions& completions, int end, size_t from) {
@@ -242,6 +248,7 @@ void add_batch(nb::module_& module) {
              })
         .def("code", &Request::code)
         .def("lsn", &Request::lsn)
+        .def("prepared", &Request::prepared)
         .def("txn", &Request::txn)
         .def("performed", &Request::performed)
         .def("make_room", &Request::make_room)

@@ -67,10 +67,13 @@ public:
     // Performs the operations from number `from` on, then ends as lockstep_request_end says.
     // Returns the code of the error, 0 if there is none.
     int batch(int end, size_t from);
+    // The name for LOCKSTEP_END_PREPARE.
+    void name(nb::handle gid);
     void submit(nb::handle self, const Completions& completions, int end, size_t from);
 
     int code() const { return request_.code; }
     uint64_t lsn() const { return request_.lsn; }
+    bool prepared() const { return request_.vote == LOCKSTEP_VOTE_PREPARED; }
     Number txn() const { return number(request_.txn); }
     size_t performed() const { return from_ + request_.performed; }
     // Gives each get that did not fit the room that it needs. False if there was none.

@@ -22,7 +22,7 @@ namespace {
     X(threads_live) X(threads_max) X(worker_sleeps) X(remote_wakes) X(memory_pool) \
     X(memory_locks) X(memory_log) X(memory_stacks) X(backups) X(backup_bytes) X(backup_failures) \
     X(backup_page_repairs) X(archive_pieces) X(archive_bytes) X(archive_failures) \
-    X(archive_gaps) X(archive_backlog_bytes)
+    X(archive_gaps) X(archive_backlog_bytes) X(prepared_open) X(prepared_oldest_nanos)
 // clang-format on
 
 #define LOCKSTEP_COUNT(field) +1
@@ -57,7 +57,7 @@ nb::str text_of(Number store, Read read) {
 
 struct Info {
     lockstep_transaction_info info;
-    std::string waits_for;
+    std::string waits_for, gid;
     std::vector<uint64_t> ids;
 };
 
@@ -67,6 +67,7 @@ nb::list transactions(Number store) {
         static_cast<std::vector<Info>*>(arg)->push_back(
             {*info,
              info->waits_for,
+             {static_cast<const char*>(info->gid.data), info->gid.size},
              {info->waits_for_ids, info->waits_for_ids + info->waits_for_count}});
         return true;
     };
@@ -81,7 +82,7 @@ nb::list transactions(Number store) {
         result.append(nb::make_tuple(i.id, i.age_nanos, i.thread, i.worker, i.state, i.read_only,
                                      i.internal, i.marked, i.locks, i.log_bytes, i.undo_bytes,
                                      i.log_pinned_bytes, one.waits_for, i.waited_nanos,
-                                     nb::tuple(ids)));
+                                     nb::tuple(ids), bytes_of(one.gid.data(), one.gid.size())));
     }
     return result;
 }

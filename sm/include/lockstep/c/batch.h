@@ -47,7 +47,8 @@ typedef struct lockstep_operation {
 enum lockstep_request_end {
     LOCKSTEP_END_KEEP = 0,    // the transaction goes on
     LOCKSTEP_END_COMMIT = 1,  // it commits, and the handle ends as in lockstep_commit()
-    LOCKSTEP_END_ABORT = 2    // it is rolled back
+    LOCKSTEP_END_ABORT = 2,   // it is rolled back
+    LOCKSTEP_END_PREPARE = 3  // it is prepared as `gid`, and the handle ends: lockstep_prepare()
 };
 
 // Operations of one transaction, as one piece of work. The request and all that it points to are
@@ -76,6 +77,8 @@ typedef struct lockstep_request {
     int event_fd;
     int code;            // set: 0, or the code of the error
     uint64_t opaque[8];  // the library's
+    lockstep_slice gid;  // for LOCKSTEP_END_PREPARE
+    int vote;            // set by a prepare: enum lockstep_vote
 } lockstep_request;
 
 // Clears the request, sets its size, and event_fd to -1. NULL does nothing. Never waits.

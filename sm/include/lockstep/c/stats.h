@@ -26,6 +26,7 @@ typedef struct lockstep_stats {
     uint64_t memory_pool, memory_locks, memory_log, memory_stacks;
     uint64_t backups, backup_bytes, backup_failures, backup_page_repairs;
     uint64_t archive_pieces, archive_bytes, archive_failures, archive_gaps, archive_backlog_bytes;
+    uint64_t prepared_open, prepared_oldest_nanos;
 } lockstep_stats;
 // Copies the counters. Set stats->size before. Never waits.
 int lockstep_get_stats(lockstep_store* store, lockstep_stats* stats, lockstep_error* error);
@@ -46,13 +47,15 @@ typedef struct lockstep_transaction_info {
     uint64_t age_nanos;
     uint64_t thread;
     uint32_t worker;
-    const char* state;  // "idle", "running", "lock_wait", "rolling_back", "committing", "ended"
+    // "idle", "running", "lock_wait", "rolling_back", "committing", "ended", "prepared"
+    const char* state;
     bool read_only, internal, marked;
     uint64_t locks, log_bytes, undo_bytes, log_pinned_bytes;
     const char* waits_for;  // text; empty if it does not wait for a lock
     uint64_t waited_nanos;
     const uint64_t* waits_for_ids;  // up to three transactions
     size_t waits_for_count;
+    lockstep_slice gid;  // while the state is "prepared": its global name
 } lockstep_transaction_info;
 // Calls each(arg, info) for all transactions that have begun and not ended, until it returns false.
 int lockstep_transactions(lockstep_store* store,
