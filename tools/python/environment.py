@@ -24,20 +24,22 @@ def run(*command, **options) -> None:
         sys.exit(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
 
 
-def make_venv(directory: pathlib.Path) -> pathlib.Path:
+def make_venv(
+    directory: pathlib.Path, requirements: pathlib.Path = REQUIREMENTS
+) -> pathlib.Path:
     """The interpreter of the environment, which is made if it is new or incomplete.
 
     Ends with SKIPPED if PyPI cannot be reached.
     """
     python = directory / "bin/python"
     done = directory / "requirements.txt"
-    wanted = REQUIREMENTS.read_text()
+    wanted = requirements.read_text()
     if not done.exists() or done.read_text() != wanted:
         shutil.rmtree(directory, ignore_errors=True)
         try:
             make = [sys.executable, "-m", "venv", directory]
             subprocess.run(make, check=True, capture_output=True, text=True)
-            install = [python, "-m", "pip", "install", "-q", "-r", REQUIREMENTS]
+            install = [python, "-m", "pip", "install", "-q", "-r", requirements]
             subprocess.run(install, check=True, capture_output=True, text=True)
         except subprocess.CalledProcessError as error:
             print(f"the test's packages cannot be installed: {error.stderr}", file=sys.stderr)
@@ -58,9 +60,11 @@ def launcher() -> list[str]:
     return ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
 
 
-def build_extension(build: pathlib.Path, python: pathlib.Path, coverage: bool) -> pathlib.Path:
-    """Builds the package in place: the folder for PYTHONPATH."""
-    out = build / "python" / ("coverage" if coverage else "plain")
+def build_extension(
+    build: pathlib.Path, python: pathlib.Path, coverage: bool, name: str = ""
+) -> pathlib.Path:
+    """Builds the package in place, in a folder of this name: the folder for PYTHONPATH."""
+    out = build / "python" / (name or ("coverage" if coverage else "plain"))
     options = [
         f"-DLOCKSTEP_PREFIX={install_library(build)}",
         f"-DLOCKSTEP_PYTHON_COVERAGE={'ON' if coverage else 'OFF'}",

@@ -1,0 +1,53 @@
+"""bank - accounts over shards, and the rule that no money appears or disappears.
+
+Each transfer has a number and writes a receipt on both shards, so that after crashes every
+acknowledged transfer can be looked for.
+"""
+
+import lockstep
+from lockstep.cluster import Procedures
+
+procedures = Procedures()
+WRITE = lockstep.Access.WRITE
+
+
+@procedures.local
+def deposit(txn, objects, account, amount):
+    accounts = objects.index("accounts")
+    balance = int(txn.get(accounts, (account,), WRITE) or b"0") + amount
+    txn.put(accounts, (account,), str(balance))
+    return balance
+
+
+@procedures.local
+def take_part(txn, objects, account, amount, receipt):
+    txn.insert(objects.index("receipts"), (account, receipt), str(amount))
+    return deposit(txn, objects, account, amount)
+
+
+@procedures.local
+def balance(txn, objects, account):
+    return int(txn.get(objects.index("accounts"), (account,)) or b"0")
+
+
+@procedures.local
+def everything(txn, objects):
+    accounts = {lockstep.unpack_key(k, int)[0]: int(v) for k, v in
+                txn.scan(objects.index("accounts"))}
+    receipts = {lockstep.unpack_key(k, int, int): int(v) for k, v in
+                txn.scan(objects.index("receipts"))}
+    return accounts, receipts
+
+
+@procedures.cross_shard
+async def transfer(txn, source, target, amount, receipt):
+    left = await txn.call(source, "take_part", source, -amount, receipt)
+    if left < 0:
+        raise ValueError("not enough money")
+    await txn.call(target, "take_part", target, amount, receipt)
+    return left
+
+
+@procedures.cross_shard
+async def total(txn, accounts):
+    return sum([await txn.call(account, "balance", account) for account in accounts])

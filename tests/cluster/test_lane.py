@@ -1,0 +1,97 @@
+"""Batches to a process and back."""
+
+import asyncio
+
+import pytest
+from lockstep.cluster import Overloaded
+from lockstep.cluster._lane import BATCH_MAX, Desk, Lane, Lost
+
+
+def test_messages_of_a_turn_share_a_call():
+    async def run():
+        batches = []
+        desk = Desk(lambda message: asyncio.sleep(0, message * 2))
+
+        async def exchange(lane, messages):
+            batches.append(len(messages))
+            return await desk.exchange(lane, messages)
+
+        lane = Lane(exchange)
+        assert await asyncio.gather(*map(lane.send, range(1000))) == list(range(0, 2000, 2))
+        assert max(batches) == BATCH_MAX
+        assert len(batches) < 50
+
+    asyncio.run(run())
+
+
+def test_a_slow_message_does_not_hold_back_the_others():
+    async def run():
+        go = asyncio.Event()
+
+        async def perform(message):
+            if message == "slow":
+                await go.wait()
+            return message
+
+        lane = Lane(Desk(perform).exchange)
+        slow = asyncio.create_task(lane.send("slow"))
+        for n in range(20):
+            assert await asyncio.wait_for(lane.send(n), 5) == n
+        assert not slow.done()
+        go.set()
+        assert await asyncio.wait_for(slow, 5) == "slow"
+
+    asyncio.run(run())
+
+
+def test_errors_reach_their_sender():
+    async def run():
+        async def perform(message):
+            raise KeyError(message)
+
+        lane = Lane(Desk(perform).exchange)
+        for n in range(3):
+            with pytest.raises(KeyError, match=str(n)):
+                await lane.send(n)
+
+    asyncio.run(run())
+
+
+def test_a_dead_process_loses_what_was_sent_and_nothing_else():
+    async def run():
+        desk = Desk(lambda message: asyncio.sleep(0, message))
+        dead = True
+
+        async def exchange(lane, messages):
+            if dead:
+                await asyncio.sleep(0.01)
+                raise Lost("dead")
+            return await desk.exchange(lane, messages)
+
+        lane = Lane(exchange)
+        first = [asyncio.create_task(lane.send(n)) for n in range(3)]
+        answers = await asyncio.gather(*first, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [Lost] * 3
+        dead = False
+        assert await lane.send("again") == "again"
+
+    asyncio.run(run())
+
+
+def test_a_full_queue_refuses():
+    async def run():
+        go = asyncio.Event()
+
+        async def perform(message):
+            await go.wait()
+
+        lane = Lane(Desk(perform).exchange, queue_max=3)
+        waiting = [asyncio.create_task(lane.send(n)) for n in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="3 messages"):
+            await lane.send(3)
+        go.set()
+        await asyncio.gather(*waiting)
+        await lane.send(4)
+
+    asyncio.run(run())

@@ -1,0 +1,53 @@
+"""Stores on several machines: shards as Ray actors, two-phase commit between them.
+
+    import ray
+    from lockstep.cluster import Procedures, ShardedStore
+
+    procedures = Procedures()
+
+    @procedures.local
+    def add(txn, objects, account, amount):
+        accounts = objects.index("accounts")
+        balance = int(txn.get(accounts, account, lockstep.Access.WRITE) or b"0") + amount
+        txn.put(accounts, account, str(balance))
+        return balance
+
+    @procedures.cross_shard
+    async def transfer(txn, source, target, amount):
+        await txn.call(source, "add", source, -amount)
+        await txn.call(target, "add", target, amount)
+
+    ray.init()
+    with ShardedStore("bank", procedures=procedures, shards=4) as store:
+        store.call("alice", "add", "alice", 100)
+        store.run("transfer", "alice", "bob", 30)
+
+Needs Ray: `pip install lockstep[cluster]`.
+"""
+
+from ._coordinator import GlobalTransaction
+from ._errors import (
+    BranchLost,
+    ClusterError,
+    NoSuchProcedure,
+    OutcomeUnknown,
+    Overloaded,
+    ShardUnavailable,
+    Wounded,
+)
+from ._procedures import Objects, Procedures
+from ._sharded import ShardedStore
+
+__all__ = [
+    "BranchLost",
+    "ClusterError",
+    "GlobalTransaction",
+    "NoSuchProcedure",
+    "Objects",
+    "OutcomeUnknown",
+    "Overloaded",
+    "Procedures",
+    "ShardUnavailable",
+    "ShardedStore",
+    "Wounded",
+]

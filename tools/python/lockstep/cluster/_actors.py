@@ -1,0 +1,264 @@
+"""The Ray actors: a shard, and the coordinator. Both restart by themselves and recover.
+
+Actors have names, `<cluster>/shard-<number>` and `<cluster>/coordinator`, in the namespace
+`lockstep`. A call to one that has died is never repeated by Ray, since it may have happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import ray
+from ray import cloudpickle
+
+from .._errors import StoreLocked
+from .._options import Options
+from .._store import Store
+from .._store import open as open_store
+from ._coordinator import Coordinator
+from ._decisions import Decisions
+from ._errors import Restarting
+from ._gauges import Gauges
+from ._lane import Desk, Lane, Lost
+from ._messages import Answer, Message, Submit
+from ._participant import Participant
+
+NAMESPACE = "lockstep"
+#: Calls that an actor takes at a time: two of each client, and questions.
+CALLS_MAX = 1000
+ASK_TIMEOUT = 5.0
+FREE_TIMEOUT = 60.0
+#: Seconds that the coordinator waits for a shard, while other shards keep locks for it.
+SHARD_PATIENCE = 2.0
+
+
+class Layout(NamedTuple):
+    """What every process of a cluster must know."""
+
+    name: str
+    shards: int
+    route: Callable[[Any], int] | None  # None: by hash
+
+    def shard_of(self, key: Any) -> int:
+        """The shard of a key, 0 to shards - 1."""
+        if self.route is not None:
+            return self.route(key) % self.shards
+        digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % self.shards
+
+    def shard_name(self, shard: int) -> str:
+        """The name of the shard's actor."""
+        return f"{self.name}/shard-{shard}"
+
+    @property
+    def coordinator_name(self) -> str:
+        """The name of the coordinator's actor."""
+        return f"{self.name}/coordinator"
+
+
+def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
+    """A lane to a named actor.
+
+    After a loss, or when the actor is about to be restarted, the next batch is held until the
+    actor says that it is ready, so that its messages are not lost too; at most `patience` seconds.
+    """
+    handle: Any = None
+
+    async def reach() -> Any:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                found = ray.get_actor(name, namespace=NAMESPACE)
+                ready = found.ready.remote()
+                if await asyncio.wait_for(ready, max(until - time.monotonic(), 0.1)):
+                    return found
+                why = "it is being restarted"
+            except (ray.exceptions.RayError, ValueError, TimeoutError) as error:
+                why = type(error).__name__
+            if time.monotonic() > until:
+                raise Lost(f"{name}: {why}")
+            await asyncio.sleep(0.05)
+
+    async def exchange(lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+        nonlocal handle
+        if handle is None:
+            handle = await reach()
+        try:
+            answers: list[Answer] = await handle.exchange.remote(lane, messages)
+            if any(isinstance(answer.error, Restarting) for answer in answers):
+                handle = None
+            return answers
+        except ray.exceptions.RayError as error:
+            handle = None
+            raise Lost(f"{name}: {type(error).__name__}") from None
+
+    return Lane(exchange, queue_max=queue_max)
+
+
+def open_when_free(directory: str, options: Options) -> Store:
+    """Opens a store. The process before, whose node was lost, may take a while to end."""
+    until = time.monotonic() + FREE_TIMEOUT
+    while True:
+        try:
+            return open_store(directory, **options)
+        except StoreLocked:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+@ray.remote(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS_MAX)
+class Shard:
+    """A store and its participant."""
+
+    def __init__(
+        self, layout: Layout, number: int, directory: str, procedures: bytes, options: Options
+    ) -> None:
+        self._number = number
+        began = time.monotonic()
+        store = open_when_free(directory, options)
+        self._recovery_seconds = time.monotonic() - began
+        self._coordinator: Any = None
+        self._coordinator_name = layout.coordinator_name
+        self._participant = Participant(store, cloudpickle.loads(procedures), self._ask)
+        self._store = store
+        self._desk: Desk | None = None
+        self._gauges = Gauges(layout.name, str(number), self._figures)
+
+    async def ready(self) -> bool:
+        """Whether it takes messages."""
+        return not self._participant.draining
+
+    async def exchange(self, lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+        """Lane's other end."""
+        if self._desk is None:
+            self._desk = Desk(lambda message: asyncio.wrap_future(self._participant.submit(message)))
+        return await self._desk.exchange(lane, messages)
+
+    async def status(self) -> dict[str, Any]:
+        """Figures for `python -m lockstep.cluster status`."""
+        return {
+            "shard": self._number,
+            "node": ray.get_runtime_context().get_node_id(),
+            "pid": os.getpid(),
+            "recovery_seconds": self._recovery_seconds,
+            **self._figures(),
+        }
+
+    async def metrics(self) -> str:
+        """The store's metrics, as text in the format of Prometheus."""
+        return self._store.metrics()
+
+    async def verify(self) -> list[str]:
+        """Store.verify(); no transaction may be active."""
+        return await asyncio.to_thread(self._store.verify)
+
+    async def drain(self, seconds: float) -> bool:
+        """Participant.drain()."""
+        return await asyncio.to_thread(self._participant.drain, seconds)
+
+    async def close(self) -> None:
+        """Closes the store, so that the next process finds nothing to recover."""
+        self._gauges.close()
+        await asyncio.to_thread(self._participant.close)
+
+    def _figures(self) -> dict[str, float]:
+        doubts = self._participant.in_doubt()
+        return {
+            "open_branches": self._participant.open_branches,
+            "in_doubt": len(doubts),
+            "in_doubt_age_seconds": max((age for _, age in doubts), default=0.0),
+            **self._participant.counts,
+        }
+
+    def _ask(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+        if self._coordinator is None:
+            self._coordinator = ray.get_actor(self._coordinator_name, namespace=NAMESPACE)
+        try:
+            answer = self._coordinator.outcomes.remote(gids).future()
+            outcomes: dict[bytes, bool | None] = answer.result(ASK_TIMEOUT)
+            return outcomes
+        except (ray.exceptions.RayError, TimeoutError):
+            self._coordinator = None
+            return {}
+
+
+@ray.remote(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS_MAX)
+class CoordinatorActor:
+    """Decisions and global transactions."""
+
+    def __init__(
+        self, layout: Layout, directory: str, procedures: bytes, options: Options
+    ) -> None:
+        self._layout = layout
+        self._decisions = Decisions(open_when_free(directory, options))
+        self._lanes: dict[int, Lane] = {}
+        self._started = False
+        self._gauges = Gauges(layout.name, "coordinator", self._figures)
+        self._coordinator = Coordinator(
+            self._decisions, cloudpickle.loads(procedures), self._send, layout.shard_of
+        )
+        self._desk: Desk | None = None
+
+    async def ready(self) -> bool:
+        """Whether it takes messages."""
+        return True
+
+    async def exchange(self, lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+        """Lane's other end."""
+        self._start()
+        if self._desk is None:
+            self._desk = Desk(self._perform)
+        return await self._desk.exchange(lane, messages)
+
+    def _start(self) -> None:
+        """Tells the shards what was decided before a restart, once there is an event loop."""
+        if not self._started:
+            self._started = True
+            self._coordinator.start()
+
+    async def outcomes(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+        """What a participant in doubt asks."""
+        self._start()
+        return self._coordinator.outcomes(gids)
+
+    async def status(self) -> dict[str, Any]:
+        """Figures for `python -m lockstep.cluster status`."""
+        self._start()
+        return {
+            "shards": self._layout.shards,
+            "node": ray.get_runtime_context().get_node_id(),
+            "pid": os.getpid(),
+            **self._figures(),
+        }
+
+    async def close(self) -> None:
+        """Closes the store of decisions, when the shards have heard them."""
+        self._gauges.close()
+        await self._coordinator.finish()
+        await asyncio.to_thread(self._decisions.close)
+
+    def _figures(self) -> dict[str, float]:
+        return {
+            "active": self._coordinator.active,
+            "undelivered": self._coordinator.undelivered,
+            **self._coordinator.counts,
+        }
+
+    async def _perform(self, message: Message) -> Any:
+        if not isinstance(message, Submit):
+            raise TypeError(f"the coordinator does not know {type(message).__name__}")
+        return await self._coordinator.submit(message)
+
+    async def _send(self, shard: int, message: Message) -> Any:
+        lane = self._lanes.get(shard)
+        if lane is None:
+            lane = self._lanes[shard] = lane_to(
+                self._layout.shard_name(shard), patience=SHARD_PATIENCE
+            )
+        return await lane.send(message)

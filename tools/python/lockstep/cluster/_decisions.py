@@ -1,0 +1,54 @@
+"""The decisions of a coordinator, in a store of its own.
+
+Invariants DE-1 A commit is in the store, durably, before any participant hears of it.
+           DE-2 What is not in the store and not under way was rolled back (presumed abort).
+           DE-3 A gid begins with the number of the opening, so none comes twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from .._batch import Batch
+from .._keys import pack_key
+from .._store import Store
+
+
+class Decisions:
+    """Opens the decisions of a store: `pending` are those that not every shard has heard."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        meta = store.index("meta", create=True)
+        self._commits = store.index("commits", create=True)
+        with store.transaction() as txn:
+            opening = 1 + int(txn.get(meta, b"opening") or b"0")
+            txn.put(meta, b"opening", str(opening))
+        self._opening = opening
+        self._numbers = itertools.count(1)
+        self.pending: dict[bytes, tuple[int, ...]] = {}
+        with store.transaction() as txn:
+            for gid, shards in txn.scan(self._commits):
+                self.pending[gid] = tuple(int(shard) for shard in shards.split(b","))
+
+    def new_gid(self) -> bytes:
+        """The name of a new global transaction (DE-3)."""
+        return pack_key(self._opening, next(self._numbers))
+
+    async def commit(self, gid: bytes, shards: tuple[int, ...]) -> None:
+        """Decides that the transaction commits on these shards. Durable when it returns (DE-1)."""
+        batch = Batch()
+        batch.insert(self._commits, gid, ",".join(map(str, shards)))
+        await self._store.execute_async(batch)
+        self.pending[gid] = shards
+
+    async def forget(self, gid: bytes) -> None:
+        """Every shard has committed. Not durable: after a crash they are told again."""
+        batch = Batch()
+        batch.erase(self._commits, gid)
+        await self._store.execute_async(batch, durability="lazy")
+        self.pending.pop(gid, None)
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._store.close()

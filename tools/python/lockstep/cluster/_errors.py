@@ -1,0 +1,35 @@
+"""Errors of a sharded store."""
+
+from __future__ import annotations
+
+
+class ClusterError(Exception):
+    """A call of a sharded store failed."""
+
+
+class OutcomeUnknown(ClusterError):
+    """A process died while it ended the transaction. It has committed everywhere or nowhere."""
+
+
+class ShardUnavailable(ClusterError):
+    """The process did not answer, and nothing of the transaction remains."""
+
+
+class Restarting(ShardUnavailable):
+    """The shard begins nothing more, because it is about to be restarted."""
+
+
+class Wounded(ClusterError):
+    """An older transaction needed a lock of this one, which was rolled back. It may be repeated."""
+
+
+class BranchLost(ClusterError):
+    """A shard was restarted in the middle of the transaction, which was rolled back everywhere."""
+
+
+class Overloaded(ClusterError):
+    """The queue of a shard is full."""
+
+
+class NoSuchProcedure(ClusterError):
+    """No procedure is registered under that name."""

@@ -1,0 +1,71 @@
+"""What clients, coordinator and shards say to each other. Batches of messages make one call."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+#: Global transactions that a coordinator has under way. Others wait for one to end.
+ACTIVE_MAX = 64
+
+
+class Age(NamedTuple):
+    """When a transaction was submitted first. It keeps its age when it is repeated."""
+
+    nanos: int
+    tie: int
+
+
+class Run(NamedTuple):
+    """A transaction of one shard. The answer is the procedure's result."""
+
+    age: Age
+    procedure: str
+    arguments: tuple[Any, ...]
+
+
+class Step(NamedTuple):
+    """A part of a global transaction. `first`: it begins the branch on this shard."""
+
+    gid: bytes
+    age: Age
+    first: bool
+    procedure: str
+    arguments: tuple[Any, ...]
+
+
+class Prepare(NamedTuple):
+    """The first phase. The answer: True if prepared, False if it had changed nothing."""
+
+    gid: bytes
+
+
+class CommitBranch(NamedTuple):
+    """Commits the only branch of a global transaction, in one phase."""
+
+    gid: bytes
+
+
+class Decide(NamedTuple):
+    """The second phase, or a rollback. It may be repeated, and come for what does not exist."""
+
+    gid: bytes
+    commit: bool
+
+
+class Submit(NamedTuple):
+    """A global transaction, for the coordinator."""
+
+    age: Age
+    procedure: str
+    arguments: tuple[Any, ...]
+
+
+Message = Run | Step | Prepare | CommitBranch | Decide | Submit
+
+
+class Answer(NamedTuple):
+    """Of the message with this number: a value or an error."""
+
+    number: int
+    value: Any
+    error: BaseException | None

@@ -1,0 +1,285 @@
+"""A shard without Ray: a store, the branches of global transactions on it, and their deadlocks.
+
+Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
+           PA-2 What begins a transaction has threads of its own, and so have later steps, of which
+                there are as many threads as global transactions under way. So nothing that would
+                release a lock waits for a thread that waits for the lock.
+           PA-3 The wounded are never prepared: such a branch waits for no lock, so no deadlock goes
+                through it, and only its coordinator may end it.
+Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
+           Systems", 1978 (wound-wait); Mohan, Lindsay, Obermarck, "Transaction Management in the R*
+           Distributed Database Management System", 1986 (presumed abort).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._errors import Deadlock, EndedByOperator, Error
+from .._store import Store
+from .._transaction import Transaction, pause
+from ._errors import BranchLost, Restarting, Wounded
+from ._messages import ACTIVE_MAX, Age, CommitBranch, Decide, Message, Prepare, Run, Step
+from ._procedures import Objects, Procedures
+
+#: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
+Ask = Callable[[list[bytes]], dict[bytes, bool | None]]
+LOOK_SECONDS = 0.01
+ASK_SECONDS = 0.5
+REPEATS_MAX = 50
+WOUNDED = "an older transaction needed its locks"
+
+
+@dataclass
+class Branch:
+    """A transaction of this store that belongs to a global one and is not prepared."""
+
+    txn: Transaction
+    number: int  # of the engine
+    age: Age
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+    used: float = field(default_factory=time.monotonic)
+    wounded: bool = False
+
+
+class Participant:
+    """Performs messages on threads. close() ends it."""
+
+    def __init__(
+        self, store: Store, procedures: Procedures, ask: Ask, *, threads: int = 32
+    ) -> None:
+        self._store = store
+        self._procedures = procedures
+        self._ask = ask
+        self._objects = Objects(store)
+        self._branches: dict[bytes, Branch] = {}
+        self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
+        self._begins = ThreadPoolExecutor(threads, "begins")
+        self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
+        self._stop = threading.Event()
+        self._draining = False
+        self.counts = {"runs": 0, "steps": 0, "prepared": 0, "wounded": 0, "resolved": 0}
+        self._watchers = [
+            threading.Thread(target=self._repeat, args=(fn, seconds), name=fn.__name__)
+            for fn, seconds in (
+                (self._wound_younger, LOOK_SECONDS),
+                (self._resolve, ASK_SECONDS),
+            )
+        ]
+        for watcher in self._watchers:
+            watcher.start()
+
+    def close(self) -> None:
+        """Ends the threads, then rolls open branches back and closes the store."""
+        self._stop.set()
+        for watcher in self._watchers:
+            watcher.join()
+        self._begins.shutdown()
+        self._later.shutdown()
+        self._store.close()
+
+    def submit(self, message: Message) -> Future[Any]:
+        """Performs a message on a thread. Raises Restarting behind close()."""
+        perform, pool = self._place(message)
+        try:
+            return pool.submit(perform, message)
+        except RuntimeError:
+            raise Restarting("the shard has been closed; nothing has been done") from None
+
+    def _place(self, message: Message) -> tuple[Callable[[Any], Any], ThreadPoolExecutor]:
+        """What performs a message, and the threads that may (PA-2)."""
+        match message:
+            case Run():
+                return self._run, self._begins
+            case Step():
+                return self._step, self._begins if message.first else self._later
+            case Prepare():
+                return self._prepare, self._later
+            case CommitBranch():
+                return self._commit, self._later
+            case Decide():
+                return self._decide, self._later
+            case _:
+                raise TypeError(f"a shard does not know {type(message).__name__}")
+
+    def drain(self, seconds: float) -> bool:
+        """Begins nothing more, and waits for what is under way. Whether all of it has ended.
+
+        What would begin raises Restarting, so its sender tries again after the restart.
+        """
+        self._draining = True
+        until = time.monotonic() + seconds
+        while self._ages or self._branches or self.in_doubt():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def in_doubt(self) -> list[tuple[bytes, float]]:
+        """What is prepared and not decided: gid and age in seconds, the oldest first."""
+        return [(one.gid, one.age_nanos / 1e9) for one in self._store.prepared()]
+
+    @property
+    def draining(self) -> bool:
+        """Whether drain() was called."""
+        return self._draining
+
+    @property
+    def open_branches(self) -> int:
+        """Branches that are neither prepared nor ended."""
+        return len(self._branches)
+
+    # Messages.
+
+    def _run(self, message: Run) -> Any:
+        procedure = self._procedures.find_local(message.procedure)
+        self._check_admission()
+        for tried in range(REPEATS_MAX):
+            try:
+                with self._store.begin() as txn, self._aged(txn, message.age):
+                    result = procedure(txn, self._objects, *message.arguments)
+                    txn.commit()
+                self.counts["runs"] += 1
+                return result
+            except (Deadlock, EndedByOperator):
+                time.sleep(pause(tried))
+        raise Wounded(f"{message.procedure}: a victim of deadlocks {REPEATS_MAX} times")
+
+    def _step(self, message: Step) -> Any:
+        procedure = self._procedures.find_local(message.procedure)
+        if message.first:
+            self._check_admission()
+            txn = self._store.begin()
+            branch = Branch(txn, txn.id, message.age)
+            self._ages[branch.number] = message.age
+            self._branches[message.gid] = branch
+        with self._branch(message.gid) as branch:
+            self.counts["steps"] += 1
+            return procedure(branch.txn, self._objects, *message.arguments)
+
+    def _prepare(self, message: Prepare) -> bool:
+        with self._branch(message.gid) as branch:
+            prepared = branch.txn.prepare(message.gid)
+            self._ended(message.gid, branch)
+        self.counts["prepared"] += prepared
+        return prepared
+
+    def _commit(self, message: CommitBranch) -> None:
+        with self._branch(message.gid) as branch:
+            branch.txn.commit()
+            self._ended(message.gid, branch)
+
+    def _decide(self, message: Decide) -> None:
+        gid = message.gid
+        if message.commit:
+            self._store.commit_prepared(gid)
+            return
+        branch = self._branches.get(gid)
+        if branch is not None:
+            with contextlib.suppress(Error):
+                self._store.end_transaction(branch.number)  # it may wait for a lock
+            with branch.mutex:
+                self._roll_back(gid, branch)
+        self._store.roll_back_prepared(gid)
+
+    def _check_admission(self) -> None:
+        if self._draining:
+            raise Restarting("the shard is being restarted; nothing has begun")
+
+    # Branches.
+
+    @contextlib.contextmanager
+    def _branch(self, gid: bytes) -> Iterator[Branch]:
+        """The branch, for this thread alone. An exception rolls it back."""
+        branch = self._branches.get(gid)
+        if branch is None:
+            raise BranchLost("the shard does not know the transaction; it was restarted")
+        with branch.mutex:
+            if self._branches.get(gid) is not branch:
+                raise BranchLost("the transaction was rolled back meanwhile")
+            try:
+                if branch.wounded:
+                    raise Wounded(WOUNDED)
+                yield branch
+            except EndedByOperator:
+                self._roll_back(gid, branch)
+                raise Wounded(WOUNDED) from None
+            except BaseException:
+                self._roll_back(gid, branch)
+                raise
+            finally:
+                branch.used = time.monotonic()
+
+    def _roll_back(self, gid: bytes, branch: Branch) -> None:
+        """The caller holds the mutex."""
+        branch.txn._abandon()  # a commit that failed has rolled back already
+        self._ended(gid, branch)
+
+    def _ended(self, gid: bytes, branch: Branch) -> None:
+        self._branches.pop(gid, None)
+        self._ages.pop(branch.number, None)
+
+    @contextlib.contextmanager
+    def _aged(self, txn: Transaction, age: Age) -> Iterator[None]:
+        number = txn.id
+        self._ages[number] = age
+        try:
+            yield
+        finally:
+            self._ages.pop(number, None)
+
+    # Watchers.
+
+    def _repeat(self, fn: Callable[[], None], seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            with contextlib.suppress(Exception):
+                fn()
+
+    def _wound_younger(self) -> None:
+        """Ends each transaction that an older one waits for (PA-3). The younger only wait.
+
+        Only then no cycle over several shards can last: along it the ages would fall for ever.
+        The engine itself breaks cycles within this store.
+        """
+        if not self._branches:
+            return
+        for info in self._store.transactions():
+            waiter = self._ages.get(info.id)
+            if waiter is None:
+                continue
+            for number in info.waits_for_ids:
+                holder = self._ages.get(number)
+                if holder is not None and holder > waiter:
+                    self._wound(number)
+
+    def _wound(self, number: int) -> None:
+        self.counts["wounded"] += 1
+        for branch in list(self._branches.values()):
+            # Idle between two steps: nobody else would roll it back.
+            if branch.number == number and branch.mutex.acquire(blocking=False):
+                try:
+                    branch.wounded = True
+                    self._ages.pop(number, None)
+                    branch.txn._abandon()
+                    return
+                finally:
+                    branch.mutex.release()
+        self._store.end_transaction(number)
+
+    def _resolve(self) -> None:
+        """Asks the coordinator what became of transactions that have been still for a while."""
+        now = time.monotonic()
+        doubtful = [gid for gid, age in self.in_doubt() if age > ASK_SECONDS]
+        still = [gid for gid, b in list(self._branches.items()) if now - b.used > ASK_SECONDS]
+        if not doubtful and not still:
+            return
+        for gid, commit in self._ask(doubtful + still).items():
+            if commit is not None and not (commit and gid in self._branches):
+                self._decide(Decide(gid, commit))
+                self.counts["resolved"] += 1

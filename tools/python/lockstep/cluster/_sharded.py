@@ -1,0 +1,198 @@
+"""ShardedStore: what a program uses."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, TypeVar
+
+import ray
+
+from .._options import Options
+from ._actors import NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
+from ._errors import OutcomeUnknown, Restarting
+from ._lane import Lane, Lost
+from ._messages import Age, Message, Run, Submit
+from ._procedures import Procedures
+
+R = TypeVar("R")
+#: How long a call waits for a shard that is being restarted.
+RESTART_SECONDS = 60.0
+#: How long a closed shard lives on to refuse what was sent before its senders knew.
+ANSWER_SECONDS = 0.5
+
+
+class ShardedStore:
+    """Shards on the nodes of a Ray cluster, and the coordinator of transactions over several.
+
+    ray.init() must have been called. A shard keeps its store in `directory`/shard-<number> on the
+    node where it runs. `route` maps a key to a number, the shard is that number modulo `shards`;
+    without it the key's hash decides. `resources` gives each shard the Ray resources that tie it
+    to its node; shard i takes entry i modulo their number, the coordinator the first. Without
+    them a shard must not move to a node that cannot see its directory.
+
+    call() runs a procedure on one shard, run() one over several; submit_call() and submit_run()
+    return a Future, call_async() and run_async() are coroutines. Any thread may use it.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        procedures: Procedures,
+        shards: int = 2,
+        name: str = "default",
+        route: Callable[[Any], int] | None = None,
+        resources: Sequence[dict[str, float]] = ({},),
+        options: Options | None = None,
+        queue_max: int = 4096,
+    ) -> None:
+        if shards < 1:
+            raise ValueError(f"shards is {shards}; a sharded store has at least one")
+        self._layout = Layout(name, shards, route)
+        self._queue_max = queue_max
+        self._ties = itertools.count(os.getpid() << 32)
+        root = pathlib.Path(directory).resolve()
+        given: Options = {"workers": 1, "lock_timeout": 5.0, **(options or {})}
+        pickled = procedures.pickle()
+        common = {"namespace": NAMESPACE, "get_if_exists": True, "num_cpus": 0}
+        self.coordinator = CoordinatorActor.options(  # type: ignore[attr-defined]
+            name=self._layout.coordinator_name, resources=dict(resources[0]), **common
+        ).remote(self._layout, str(root / "coordinator"), pickled, given)
+        self.shards = [
+            Shard.options(  # type: ignore[attr-defined]
+                name=self._layout.shard_name(number),
+                resources=dict(resources[number % len(resources)]),
+                **common,
+            ).remote(self._layout, number, str(root / f"shard-{number}"), pickled, given)
+            for number in range(shards)
+        ]
+        ray.get([shard.status.remote() for shard in self.shards])
+        ray.get(self.coordinator.status.remote())
+        self._lanes: dict[str, Lane] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="lockstep.cluster")
+        self._thread.daemon = True
+        self._thread.start()
+
+    def close(self) -> None:
+        """Closes every store and ends the actors. Transactions that run are rolled back."""
+        ray.get(self.coordinator.close.remote())
+        ray.get([shard.close.remote() for shard in self.shards])
+        for actor in [*self.shards, self.coordinator]:
+            ray.kill(actor, no_restart=True)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> ShardedStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Transactions.
+
+    def call(self, key: Any, procedure: str, *arguments: Any) -> Any:
+        """Runs a local procedure as a transaction on the shard of `key`; its result, durable.
+
+        Raises what the procedure raised, OutcomeUnknown, Overloaded.
+        """
+        return self.submit_call(key, procedure, *arguments).result()
+
+    def submit_call(self, key: Any, procedure: str, *arguments: Any) -> Future[Any]:
+        """call() without waiting."""
+        return self._submit(self._call(key, procedure, arguments))
+
+    async def call_async(self, key: Any, procedure: str, *arguments: Any) -> Any:
+        """call() for an event loop."""
+        return await asyncio.wrap_future(self.submit_call(key, procedure, *arguments))
+
+    def run(self, procedure: str, *arguments: Any) -> Any:
+        """Runs a cross-shard procedure as one transaction; its result, durable everywhere.
+
+        Raises what the procedure raised, OutcomeUnknown, Overloaded.
+        """
+        return self.submit_run(procedure, *arguments).result()
+
+    def submit_run(self, procedure: str, *arguments: Any) -> Future[Any]:
+        """run() without waiting."""
+        return self._submit(self._run(procedure, arguments))
+
+    async def run_async(self, procedure: str, *arguments: Any) -> Any:
+        """run() for an event loop."""
+        return await asyncio.wrap_future(self.submit_run(procedure, *arguments))
+
+    def shard_of(self, key: Any) -> int:
+        """The number of the key's shard."""
+        return self._layout.shard_of(key)
+
+    # Operation.
+
+    def restart(self, shard: int, *, drain_seconds: float = 10.0) -> bool:
+        """Restarts a shard's process, for a new version of procedures or of the package.
+
+        It begins nothing new, ends what is under way, and closes its store. Callers wait
+        meanwhile, and see no error. False: something did not end within `drain_seconds`, and was
+        rolled back.
+        """
+        actor = self.shards[shard]
+        drained: bool = ray.get(actor.drain.remote(drain_seconds))
+        ray.get(actor.close.remote())
+        time.sleep(ANSWER_SECONDS)
+        ray.kill(actor, no_restart=False)
+        return drained
+
+    # Observation.
+
+    def status(self) -> dict[str, Any]:
+        """The figures of the coordinator and of each shard."""
+        return {
+            "coordinator": ray.get(self.coordinator.status.remote()),
+            "shards": ray.get([shard.status.remote() for shard in self.shards]),
+        }
+
+    # Parts.
+
+    def _submit(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _call(self, key: Any, procedure: str, arguments: tuple[Any, ...]) -> Any:
+        name = self._layout.shard_name(self._layout.shard_of(key))
+        message = Run(self._new_age(), procedure, arguments)
+        until = time.monotonic() + RESTART_SECONDS
+        while True:
+            try:
+                return await self._send(name, message)
+            except Restarting:  # nothing has begun
+                if time.monotonic() > until:
+                    raise
+
+    async def _run(self, procedure: str, arguments: tuple[Any, ...]) -> Any:
+        message = Submit(self._new_age(), procedure, arguments)
+        return await self._send(self._layout.coordinator_name, message)
+
+    async def _send(self, name: str, message: Message) -> Any:
+        if name not in self._lanes:
+            self._lanes[name] = lane_to(
+                name, patience=RESTART_SECONDS, queue_max=self._queue_max
+            )
+        try:
+            return await self._lanes[name].send(message)
+        except Lost as lost:
+            raise OutcomeUnknown(str(lost)) from None
+
+    def _new_age(self) -> Age:
+        return Age(time.time_ns(), next(self._ties))
