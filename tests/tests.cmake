@@ -206,7 +206,7 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(postgres PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
-# Shards on Ray: the tests and five kills of ./tools/run cluster-test. One core each for Ray's nodes.
+# Shards on Ray: the tests of ./tools/run cluster-test, and five kills.
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME cluster COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/cluster/cluster_test.py ${CMAKE_BINARY_DIR} --kills 5)

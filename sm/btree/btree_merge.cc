@@ -42,8 +42,11 @@ bool contains(const Chains& chains, const OverflowRef& ref) {
         chains, [&](const OverflowRef& c) { return c.first == ref.first && c.chain == ref.chain; });
 }
 
+// The flag first: behind it the table is emptied by another worker, once no thread is between the
+// flag and its version (SS-2).
 bool has_version(const Env& env, ObjectId object, Slice key) {
-    return env.versions != nullptr && env.versions->has(name_of_key(object, key));
+    return env.keeps_versions.load(std::memory_order_acquire) && env.versions != nullptr &&
+           env.versions->has(name_of_key(object, key));
 }
 
 // Unlocked ghosts of a latched leaf; at most `limit`. Their chains that are not among `freed` are

@@ -11,7 +11,8 @@
 //                 has versions of all its changes.
 //            SS-2 A thread of a worker runs only while no other thread of that worker is between
 //                 the test of the flag and the change of the page: change_pages() does not park
-//                 there. So after one thread of each worker has run, every change sees the flag.
+//                 there, nor does the removal of ghosts. So after one thread of each worker has
+//                 run, every change sees the flag.
 //            SS-3 Each writer notes where its changes begin that leave versions by themselves
 //                 (Outcome::earlier). The versions of all older ones come from its undo chain.
 // Blocking   open() of the first snapshot in a period parks until each worker has run a thread, and

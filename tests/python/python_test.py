@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tools/python"))
 import environment  # noqa: E402
 
 WANTED = 95  # percent of lines
+OMITTED = "--omit=*/lockstep/cluster/*"  # tests/cluster runs it, in processes of Ray
 README = ROOT / "README.md"
 LINES_MAX = 15
 
@@ -54,7 +55,7 @@ def main() -> None:
 def pytest(python: pathlib.Path, path: pathlib.Path, options: list[str], coverage: bool) -> int:
     command = [str(python), "-X", "faulthandler", "-m"]
     if coverage:
-        command += ["coverage", "run", "--branch", f"--source={path}/lockstep", "-m"]
+        command += ["coverage", "run", "--branch", f"--source={path}/lockstep", OMITTED, "-m"]
     command += ["pytest", "-q", "-p", "no:cacheprovider", *options]
     return subprocess.run(command, cwd=path.parent, env=variables(path)).returncode
 
@@ -65,7 +66,8 @@ def variables(path: pathlib.Path) -> dict[str, str]:
 
 def check_types(python: pathlib.Path, path: pathlib.Path) -> None:
     """mypy --strict on the package and its examples, and on code that it must refuse."""
-    mypy = [python, "-m", "mypy", "--strict", "--cache-dir", path.parent / "mypy"]
+    settings = ["--config-file", ROOT / "tools/python/pyproject.toml"]
+    mypy = [python, "-m", "mypy", "--strict", *settings, "--cache-dir", path.parent / "mypy"]
     examples = sorted((ROOT / "tools/python/examples").glob("*.py"))
     typed = [name for name in examples if name.stem != "cities"]  # pandas has no types
     environment.run(*mypy, "-p", "lockstep", env=variables(path))

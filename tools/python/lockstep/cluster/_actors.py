@@ -137,7 +137,7 @@ class Shard:
     async def exchange(self, lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
         """Lane's other end."""
         if self._desk is None:
-            self._desk = Desk(lambda message: asyncio.wrap_future(self._participant.submit(message)))
+            self._desk = Desk(self._perform)
         return await self._desk.exchange(lane, messages)
 
     async def status(self) -> dict[str, Any]:
@@ -166,6 +166,9 @@ class Shard:
         """Closes the store, so that the next process finds nothing to recover."""
         self._gauges.close()
         await asyncio.to_thread(self._participant.close)
+
+    async def _perform(self, message: Message) -> Any:
+        return await asyncio.wrap_future(self._participant.submit(message))
 
     def _figures(self) -> dict[str, float]:
         doubts = self._participant.in_doubt()
