@@ -3,7 +3,8 @@
 
 Usage: cluster_test.py BUILD [--kills N] [--seed S]. BUILD is a build directory with the library.
 The script makes a virtual environment with Ray in BUILD/python, builds the extension there, runs
-the tests of this folder, then kill_test.py. Exit status 77: PyPI cannot be reached.
+the tests of this folder, then kill_test.py. Exit status 77: PyPI cannot be reached, or Ray does not
+start here.
 """
 
 import os
@@ -16,6 +17,8 @@ sys.path.insert(0, str(HERE.parents[1] / "tools/python"))
 
 import environment  # noqa: E402
 
+PROBE = "import ray; ray.init(num_cpus=1, include_dashboard=False); ray.shutdown()"
+
 
 def main() -> None:
     build = pathlib.Path(sys.argv[1]).resolve()
@@ -27,6 +30,16 @@ def main() -> None:
         "PYTHONDONTWRITEBYTECODE": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
+    try:
+        probe = subprocess.run(
+            [str(python), "-c", PROBE], env=variables, capture_output=True, text=True, timeout=120
+        )
+        said = probe.stderr if probe.returncode != 0 else ""
+    except subprocess.TimeoutExpired:
+        said = "it does not answer within 120 s"
+    if said:
+        print(f"Ray does not start on this machine: {said}")
+        sys.exit(environment.SKIPPED)
     for command in (
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *sorted(HERE.glob("test_*.py"))],
         [python, HERE / "kill_test.py", *sys.argv[2:]],

@@ -159,6 +159,15 @@ def main():
     quiet = {"num_cpus": 1, "resources": {"first": 100}, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=quiet)
     ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
+    try:
+        print(run(cluster, given, rng))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def run(cluster, given, rng):
+    """Load, kills, audit; what happened."""
     ledger = Ledger()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lockstep-cluster-") as directory:
@@ -178,9 +187,7 @@ def main():
             committed = audit(store, ledger, given.shards)
             for shard in store.shards:
                 assert ray.get(shard.verify.remote()) == []
-    ray.shutdown()
-    cluster.shutdown()
-    print(
+    return (
         f"{given.kills} kills ({killer.counts}) in {time.monotonic() - began:.0f} s: "
         f"{len(ledger.acknowledged)} transfers acknowledged, {len(ledger.refused)} refused, "
         f"{len(ledger.unknown)} of unknown outcome, of which {committed} had committed; "
