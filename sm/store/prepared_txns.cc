@@ -31,7 +31,7 @@ constexpr Nanos kLookPause = 1 * kMillisecond;
 struct GidCopy {
     explicit GidCopy(Slice gid) : size(gid.size()) {
         DCHECK(size <= kGidBytesMax);
-        std::memcpy(bytes, gid.data(), size);
+        std::copy_n(gid.data(), size, bytes);
     }
     Slice slice() const { return {bytes, size}; }
 

@@ -1,4 +1,4 @@
-// log_reader.cc - sequential reading in chunks of up to 1 MB, over segment boundaries.
+// log_reader.cc - sequential reading in chunks of 1 MB, over segment boundaries.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -10,9 +10,9 @@
 namespace lockstep::txn {
 
 namespace {
-constexpr uint64_t kChunk = 1ull << 20, kFirstChunk = 32 * 1024;
+constexpr uint64_t kChunk = 1ull << 20;   // more than a record: one refill completes it
 constexpr uint64_t kLsnEnd = 1ull << 62;  // no log gets there; sums below it do not wrap
-static_assert(kFirstChunk % kLogBlock == 0 && kFirstChunk <= kChunk);
+static_assert(kChunk >= block_ceil(kLogRecordMax) + kLogBlock);
 // A record may begin in the last block.
 constexpr uint64_t kBufferBytes = kChunk + block_ceil(kLogRecordMax) + kLogBlock;
 struct alignas(kLogBlock) Buffer {
@@ -48,7 +48,6 @@ struct LogReader::Impl {
     uint64_t open_segment = UINT64_MAX;
     std::unique_ptr<Buffer> buffer;  // allocated by the first read
     uint64_t begin = 0, end = 0;     // LSNs held by the buffer
-    uint64_t chunk = kFirstChunk;    // doubles up to kChunk: most logs that are read are short
     uint64_t position = kLogFirst;
 };
 
@@ -75,9 +74,7 @@ Result<void> LogReader::Impl::refill() {
         std::memmove(buffer->bytes, buffer->bytes + (keep_from - begin), end - keep_from);
         begin = keep_from;
     }
-    DCHECK(chunk >= kFirstChunk && chunk <= kChunk);
-    uint64_t room = std::min(chunk, kBufferBytes - (end - begin));
-    chunk = std::min(kChunk, 2 * chunk);
+    uint64_t room = std::min(kChunk, kBufferBytes - (end - begin));
     while (room > 0) {
         if (!TRY(open(files.number_of(end)))) return {};
         const uint64_t bytes = std::min(room, files.segment_end(end) - end);

@@ -2,6 +2,7 @@
 // c_prepared_test.cc - the C interface of two-phase commit: prepare in all forms, and the calls
 // that end what is in doubt.
 #include <algorithm>
+#include <deque>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -86,7 +87,7 @@ public:
         r.operations = &op;
         r.count = 1;
         r.end = LOCKSTEP_END_PREPARE;
-        r.gid = slice_of(gid);
+        r.gid = slice_of(gids.emplace_back(gid));
         r.vote = -1;
         r.error = &error;
         return r;
@@ -94,6 +95,7 @@ public:
 
     lockstep_index* index = nullptr;
     lockstep_operation op = {};
+    std::deque<std::string> gids;  // of requests
 };
 
 TEST_F(CPrepared, ASession) {
