@@ -96,9 +96,8 @@ Result<void> BufferPool::Impl::map_memory() {
     other_bytes = buffers + size_t{frame_count} * (sizeof(FrameInfo) + sizeof(uint32_t));
     // One huge page of words covers 2 GB of the volume: a random page then costs no TLB miss for
     // its word.
-    const size_t alignment = options.huge_pages ? kHugePage : alignof(Page);
-    pool.words_ = reinterpret_cast<threads::LatchWord*>(
-        map_aligned(words_bytes, options.huge_pages ? kHugePage : kBlock));
+    const size_t alignment = options.huge_pages ? kHugePage : kBlock;
+    pool.words_ = reinterpret_cast<threads::LatchWord*>(map_aligned(words_bytes, alignment));
     if (options.huge_pages && pool.words_ != nullptr)
         madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
     pool.frames_ =

@@ -28,10 +28,15 @@ class Shards:
         self.open()
 
     def open(self):
-        self.decisions = Decisions(lockstep.open(self.path, workers=1, pool_bytes=8 << 20))
+        store = lockstep.open(self.path, workers=1, pool_bytes=8 << 20)
+        self.decisions = Decisions(store, 4)
+        self.failures = 0
 
     def make(self):
-        return Coordinator(self.decisions, procedures, self.send, int)
+        return Coordinator(self.decisions, procedures, self.send, int, failed=self.fail)
+
+    def fail(self):
+        self.failures += 1
 
     async def send(self, shard, message):
         self.said.append((shard, message))
@@ -151,3 +156,28 @@ def test_while_it_is_not_decided_it_says_so(shards):
         assert heard == [None, None, True, True]
 
     asyncio.run(run())
+
+
+def test_a_decision_that_may_be_on_disk_is_neither_taken_back_nor_told(shards, monkeypatch):
+    async def fail(gid, changed):
+        raise lockstep.StoreFailed("disk")
+
+    monkeypatch.setattr(shards.decisions, "commit", fail)
+
+    async def run():
+        coordinator = shards.make()
+        with pytest.raises(OutcomeUnknown, match="disk"):
+            await coordinator.submit(Submit(Age(1, 1), "visit", ([0, 1],)))
+        await coordinator.finish()
+        (gid,) = {message.gid for _, message in shards.of(Prepare)}
+        assert coordinator.outcomes([gid]) == {gid: None}
+
+    asyncio.run(run())
+    assert not shards.of(Decide) and shards.failures == 1
+
+
+def test_the_number_of_shards_is_kept(shards):
+    shards.decisions.close()
+    store = lockstep.open(shards.path, workers=1, pool_bytes=8 << 20)
+    shards.decisions = Decisions(store, 5)
+    assert shards.decisions.shards == 4

@@ -1,9 +1,10 @@
 """Batches to a process and back."""
 
 import asyncio
+import threading
 
 import pytest
-from lockstep.cluster import Overloaded
+from lockstep.cluster import ClusterError, Overloaded
 from lockstep.cluster._lane import BATCH_MAX, Desk, Lane, Lost
 
 
@@ -93,5 +94,56 @@ def test_a_full_queue_refuses():
         go.set()
         await asyncio.gather(*waiting)
         await lane.send(4)
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_pickled_spoils_nothing_else():
+    async def run():
+        async def perform(message):
+            if message == "result":
+                return threading.Lock()
+            if message == "error":
+                raise Odd(1, 2)
+            return message
+
+        lane = Lane(Desk(perform).exchange)
+        answers = await asyncio.gather(
+            *map(lane.send, ["good", "result", "error", "fine"]), return_exceptions=True
+        )
+        assert answers[0] == "good" and answers[3] == "fine"
+        for answer, match in ((answers[1], "the result cannot be sent"), (answers[2], "read here")):
+            assert isinstance(answer, ClusterError) and match in str(answer)
+        with pytest.raises(TypeError, match="pickle"):
+            await lane.send(threading.Lock())
+        assert await lane.send("still") == "still"
+
+    asyncio.run(run())
+
+
+class Odd(Exception):
+    """Its pickled form cannot be read: the arguments are not those of the constructor."""
+
+    def __init__(self, first, second):
+        super().__init__(first)
+
+
+def test_any_error_of_the_way_is_a_loss():
+    async def run():
+        async def exchange(lane, messages):
+            raise OSError("network")
+
+        with pytest.raises(Lost, match="network"):
+            await Lane(exchange).send(1)
+
+    asyncio.run(run())
+
+
+def test_a_desk_forgets_lanes_that_have_their_answers():
+    async def run():
+        desk = Desk(lambda message: asyncio.sleep(0, message))
+        for n in range(5):
+            assert await Lane(desk.exchange).send(n) == n
+        assert desk.lanes == 0
 
     asyncio.run(run())

@@ -31,13 +31,17 @@ class Shard:
     def __init__(self, path):
         self.path = path
         self.outcomes = {}
+        self.failures = 0
         self.asked = []
         self.open()
 
     def open(self):
         store = lockstep.open(self.path, workers=1, pool_bytes=8 << 20, lock_timeout=8.0)
         store.index("i", create=True)
-        self.participant = Participant(store, procedures, self.ask, threads=4)
+        self.participant = Participant(store, procedures, self.ask, threads=4, failed=self.fail)
+
+    def fail(self):
+        self.failures += 1
 
     def ask(self, gids):
         self.asked += gids
@@ -207,3 +211,8 @@ def test_draining_ends_what_runs_and_begins_nothing(shard):
     shard.participant.close()
     with pytest.raises(ShardUnavailable, match="closed"):
         shard.send(Run(OLD, "get", ("a",)))
+
+
+def test_a_store_that_has_failed_is_told(shard, monkeypatch):
+    monkeypatch.setattr(type(shard.participant._store), "failure", lambda _: "disk")
+    wait_for(lambda: shard.failures != 0)

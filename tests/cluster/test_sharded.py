@@ -136,6 +136,8 @@ def test_keys_are_spread_by_hash(store, tmp_path):
         counts = [other.call(key, "count") for key in ("k0", "k1", "k2", "k3", "k4")]
         assert {other.shard_of(f"k{n}") for n in range(50)} == {0, 1}
         assert 10 < counts[0] < 40
+    with pytest.raises(ValueError, match="made with 2 shards, not 3"):
+        ShardedStore(tmp_path, procedures=procedures, shards=3, name="other")
 
 
 def test_bad_arguments(tmp_path):

@@ -22,10 +22,9 @@ from .._store import Store
 from .._store import open as open_store
 from ._coordinator import Coordinator
 from ._decisions import Decisions
-from ._errors import Restarting
 from ._gauges import Gauges
 from ._lane import Desk, Lane, Lost
-from ._messages import Answer, Message, Submit
+from ._messages import Message, Numbered, Submit
 from ._participant import Participant
 
 NAMESPACE = "lockstep"
@@ -84,20 +83,27 @@ def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
                 raise Lost(f"{name}: {why}")
             await asyncio.sleep(0.05)
 
-    async def exchange(lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+    async def exchange(lane: int, messages: list[Numbered]) -> list[Numbered]:
         nonlocal handle
         if handle is None:
             handle = await reach()
         try:
-            answers: list[Answer] = await handle.exchange.remote(lane, messages)
-            if any(isinstance(answer.error, Restarting) for answer in answers):
-                handle = None
+            answers: list[Numbered] = await handle.exchange.remote(lane, messages)
             return answers
         except ray.exceptions.RayError as error:
             handle = None
             raise Lost(f"{name}: {type(error).__name__}") from None
 
-    return Lane(exchange, queue_max=queue_max)
+    def restarting() -> None:
+        nonlocal handle
+        handle = None
+
+    return Lane(exchange, queue_max=queue_max, restarting=restarting)
+
+
+def end_process() -> None:
+    """The store has failed. Ray starts the process again, which opens and recovers it."""
+    os._exit(1)
 
 
 def open_when_free(directory: str, options: Options) -> Store:
@@ -125,7 +131,9 @@ class Shard:
         self._recovery_seconds = time.monotonic() - began
         self._coordinator: Any = None
         self._coordinator_name = layout.coordinator_name
-        self._participant = Participant(store, cloudpickle.loads(procedures), self._ask)
+        self._participant = Participant(
+            store, cloudpickle.loads(procedures), self._ask, failed=end_process
+        )
         self._store = store
         self._desk: Desk | None = None
         self._gauges = Gauges(layout.name, str(number), self._figures)
@@ -134,7 +142,7 @@ class Shard:
         """Whether it takes messages."""
         return not self._participant.draining
 
-    async def exchange(self, lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+    async def exchange(self, lane: int, messages: list[Numbered]) -> list[Numbered]:
         """Lane's other end."""
         if self._desk is None:
             self._desk = Desk(self._perform)
@@ -199,12 +207,16 @@ class CoordinatorActor:
         self, layout: Layout, directory: str, procedures: bytes, options: Options
     ) -> None:
         self._layout = layout
-        self._decisions = Decisions(open_when_free(directory, options))
+        self._decisions = Decisions(open_when_free(directory, options), layout.shards)
         self._lanes: dict[int, Lane] = {}
         self._started = False
         self._gauges = Gauges(layout.name, "coordinator", self._figures)
         self._coordinator = Coordinator(
-            self._decisions, cloudpickle.loads(procedures), self._send, layout.shard_of
+            self._decisions,
+            cloudpickle.loads(procedures),
+            self._send,
+            layout.shard_of,
+            failed=end_process,
         )
         self._desk: Desk | None = None
 
@@ -212,7 +224,7 @@ class CoordinatorActor:
         """Whether it takes messages."""
         return True
 
-    async def exchange(self, lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+    async def exchange(self, lane: int, messages: list[Numbered]) -> list[Numbered]:
         """Lane's other end."""
         self._start()
         if self._desk is None:
@@ -234,7 +246,7 @@ class CoordinatorActor:
         """Figures for `python -m lockstep.cluster status`."""
         self._start()
         return {
-            "shards": self._layout.shards,
+            "shards": self._decisions.shards,
             "node": ray.get_runtime_context().get_node_id(),
             "pid": os.getpid(),
             **self._figures(),

@@ -2,7 +2,9 @@
 
 Invariants CO-1 A gid is in `_active` from its first message until its outcome is known. Until then
                 participants that ask hear that it is not decided.
-           CO-2 The caller hears of a commit when the decision is durable. Locks are released when
+           CO-2 If the decision cannot be written, it may be on disk all the same. Nobody is told
+                anything then, and the gid stays active, until the decisions are opened again.
+           CO-3 The caller hears of a commit when the decision is durable. Locks are released when
                 the decision reaches the shard, so no later transaction sees the state before.
 Source     Mohan, Lindsay, Obermarck, 1986: presumed abort. A rollback is neither written nor
            acknowledged, and a participant that has changed nothing leaves at its vote.
@@ -26,6 +28,10 @@ from ._procedures import Global, Procedures
 Send = Callable[[int, Message], Awaitable[Any]]
 Route = Callable[[Any], int]
 REPEATS_MAX = 100
+
+
+class DecisionFailed(Exception):
+    """A decision could not be written (CO-2)."""
 
 
 class GlobalTransaction:
@@ -54,12 +60,22 @@ class GlobalTransaction:
 
 
 class Coordinator:
-    """Runs global transactions. start() tells shards what an earlier process had decided."""
+    """Runs global transactions. start() tells shards what an earlier process had decided.
+
+    `failed` is called when the store of decisions has failed, and must be opened again.
+    """
 
     def __init__(
-        self, decisions: Decisions, procedures: Procedures, send: Send, route: Route
+        self,
+        decisions: Decisions,
+        procedures: Procedures,
+        send: Send,
+        route: Route,
+        *,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._decisions = decisions
+        self._failed = failed
         self._procedures = procedures
         self._send = send
         self._route = route
@@ -87,6 +103,7 @@ class Coordinator:
             gid = self._decisions.new_gid()
             txn = GlobalTransaction(gid, message.age, self._send, self._route)
             self._active.add(gid)  # CO-1
+            undecided = False
             try:
                 result = await procedure(txn, *message.arguments)
                 await self._commit(gid, list(txn.shards))
@@ -94,6 +111,10 @@ class Coordinator:
                 return result
             except OutcomeUnknown:
                 raise
+            except DecisionFailed as failure:
+                undecided = True
+                self._failed()
+                raise OutcomeUnknown(str(failure)) from None
             except (Deadlock, Wounded, BranchLost, LockTimeout, ShardUnavailable):
                 self._roll_back(gid, list(txn.shards))
                 self.counts["repeated"] += 1
@@ -102,7 +123,8 @@ class Coordinator:
                 self.counts["rolled_back"] += 1
                 raise
             finally:
-                self._active.discard(gid)
+                if not undecided:
+                    self._active.discard(gid)
             await asyncio.sleep(random.random() * min(0.002 * (1 << min(tried, 8)), 0.2))
         raise ClusterError(f"{message.procedure}: rolled back {REPEATS_MAX} times")
 
@@ -145,7 +167,10 @@ class Coordinator:
                 raise vote
         changed = tuple(shard for shard, vote in zip(shards, votes, strict=True) if vote)
         if changed:
-            await self._decisions.commit(gid, changed)
+            try:
+                await self._decisions.commit(gid, changed)
+            except Exception as error:
+                raise DecisionFailed(f"the decision could not be written: {error}") from None
             self._background(self._tell(gid, changed))
 
     async def _tell(self, gid: bytes, shards: tuple[int, ...]) -> None:

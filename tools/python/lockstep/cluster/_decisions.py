@@ -15,21 +15,26 @@ from .._store import Store
 
 
 class Decisions:
-    """Opens the decisions of a store: `pending` are those that not every shard has heard."""
+    """Opens the decisions of a store: `pending` are those that not every shard has heard.
 
-    def __init__(self, store: Store) -> None:
+    The number of shards is kept from the first opening on.
+    """
+
+    def __init__(self, store: Store, shards: int) -> None:
         self._store = store
         meta = store.index("meta", create=True)
         self._commits = store.index("commits", create=True)
         with store.transaction() as txn:
             opening = 1 + int(txn.get(meta, b"opening") or b"0")
             txn.put(meta, b"opening", str(opening))
+            self.shards = int(txn.get(meta, b"shards") or shards)
+            txn.put(meta, b"shards", str(self.shards))
         self._opening = opening
         self._numbers = itertools.count(1)
         self.pending: dict[bytes, tuple[int, ...]] = {}
         with store.transaction() as txn:
-            for gid, shards in txn.scan(self._commits):
-                self.pending[gid] = tuple(int(shard) for shard in shards.split(b","))
+            for gid, changed in txn.scan(self._commits):
+                self.pending[gid] = tuple(int(shard) for shard in changed.split(b","))
 
     def new_gid(self) -> bytes:
         """The name of a new global transaction (DE-3)."""

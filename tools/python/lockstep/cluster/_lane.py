@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from ._errors import Overloaded
-from ._messages import Answer, Message
+from ray import cloudpickle
 
-#: Hands messages with their numbers to the process, and brings answers: (lane, messages).
-Exchange = Callable[[int, list[tuple[int, Message]]], Awaitable[list[Answer]]]
+from ._errors import ClusterError, Overloaded, Restarting
+from ._messages import Message, Numbered
+
+#: Hands messages to the process and brings answers: (lane, messages).
+Exchange = Callable[[int, list[Numbered]], Awaitable[list[Numbered]]]
 BATCH_MAX = 256
 CALLS_MAX = 2
+POLL_SECONDS = 1.0
 
 
 class Lost(Exception):
@@ -32,29 +36,38 @@ class Lost(Exception):
 
 
 class Lane:
-    """send() is the only call. `exchange` raises Lost if the process cannot be reached."""
+    """send() is the only call. `exchange` raises Lost if the process cannot be reached.
 
-    _lanes = itertools.count(time.time_ns())
+    `restarting` is called when the process says that it begins nothing more.
+    """
 
-    def __init__(self, exchange: Exchange, *, queue_max: int = 4096) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        queue_max: int = 4096,
+        restarting: Callable[[], None] = lambda: None,
+    ) -> None:
         self._exchange = exchange
         self._queue_max = queue_max
-        self._name = next(Lane._lanes)
+        self._restarting = restarting
+        self._name = int.from_bytes(os.urandom(8), "big")
         self._numbers = itertools.count(1)
-        self._queue: deque[tuple[int, Message]] = deque()
+        self._queue: deque[Numbered] = deque()
         self._missing: dict[int, asyncio.Future[Any]] = {}
         self._sent: set[int] = set()
         self._calls = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def send(self, message: Message) -> Any:
-        """The answer. Raises its error, Lost, Overloaded."""
+        """The answer. Raises its error, Lost, Overloaded, and what pickling the message raises."""
         if len(self._missing) >= self._queue_max:
             raise Overloaded(f"{self._queue_max} messages wait for one process")
+        pickled = cloudpickle.dumps(message)
         number = next(self._numbers)
         answer = asyncio.get_running_loop().create_future()
         self._missing[number] = answer
-        self._queue.append((number, message))
+        self._queue.append((number, pickled))
         if self._calls < CALLS_MAX:
             self._start()
         try:
@@ -74,27 +87,38 @@ class Lane:
         self._sent.update(number for number, _ in batch)
         try:
             answers = await self._exchange(self._name, batch)
-        except Lost as lost:
+        except Exception as error:
             sent, self._sent = self._sent, set()
             for number in sent:
-                self._answer(Answer(number, None, Lost(str(lost))))
+                self._answer(number, None, error if isinstance(error, Lost) else Lost(repr(error)))
         else:
-            for answer in answers:
-                self._sent.discard(answer.number)
-                self._answer(answer)
+            for number, pickled in answers:
+                self._sent.discard(number)
+                self._answer(number, *_loads(pickled))
         finally:
             self._calls -= 1
         if self._queue or (self._sent and self._calls == 0):
             self._start()
 
-    def _answer(self, answer: Answer) -> None:
-        waiting = self._missing.get(answer.number)
+    def _answer(self, number: int, value: Any, error: BaseException | None) -> None:
+        if isinstance(error, Restarting):
+            self._restarting()
+        waiting = self._missing.get(number)
         if waiting is None or waiting.done():
             return
-        if answer.error is None:
-            waiting.set_result(answer.value)
+        if error is None:
+            waiting.set_result(value)
         else:
-            waiting.set_exception(answer.error)
+            waiting.set_exception(error)
+
+
+@dataclass
+class _Visitor:
+    """A lane as its other end sees it."""
+
+    ready: list[Numbered] = field(default_factory=list)
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    running: int = 0
 
 
 class Desk:
@@ -102,34 +126,58 @@ class Desk:
 
     def __init__(self, perform: Callable[[Message], Awaitable[Any]]) -> None:
         self._perform = perform
-        self._ready: dict[int, list[Answer]] = {}
-        self._waiting: dict[int, asyncio.Event] = {}
+        self._visitors: dict[int, _Visitor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def exchange(self, lane: int, messages: list[tuple[int, Message]]) -> list[Answer]:
+    async def exchange(self, lane: int, messages: list[Numbered]) -> list[Numbered]:
         """Performs messages; the answers that are ready, at least one or none after a second."""
-        ready = self._ready.setdefault(lane, [])
-        event = self._waiting.setdefault(lane, asyncio.Event())
+        visitor = self._visitors.setdefault(lane, _Visitor())
         loop = asyncio.get_running_loop()
-        for number, message in messages:
-            task = loop.create_task(self._answer(ready, event, number, message))
+        for number, pickled in messages:
+            visitor.running += 1
+            task = loop.create_task(self._answer(visitor, number, pickled))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        if not ready:
-            event.clear()
+        if not visitor.ready:
+            visitor.event.clear()
             try:
-                await asyncio.wait_for(event.wait(), 1.0)
+                await asyncio.wait_for(visitor.event.wait(), POLL_SECONDS)
             except TimeoutError:
-                return []
-            await asyncio.sleep(0)
-        answers, ready[:] = ready[:], []
+                pass
+            await asyncio.sleep(0)  # what else is done in this turn
+        answers, visitor.ready = visitor.ready, []
+        if visitor.running == 0 and self._visitors.get(lane) is visitor:
+            del self._visitors[lane]  # it comes anew, if it comes again
         return answers
 
-    async def _answer(
-        self, ready: list[Answer], event: asyncio.Event, number: int, message: Message
-    ) -> None:
+    @property
+    def lanes(self) -> int:
+        """Lanes that wait for an answer, or have not fetched one."""
+        return len(self._visitors)
+
+    async def _answer(self, visitor: _Visitor, number: int, pickled: bytes) -> None:
         try:
-            ready.append(Answer(number, await self._perform(message), None))
-        except Exception as error:
-            ready.append(Answer(number, None, error))
-        event.set()
+            value, error = await self._perform(cloudpickle.loads(pickled)), None
+        except Exception as raised:
+            value, error = None, raised
+        visitor.running -= 1
+        visitor.ready.append((number, _dumps(value, error)))
+        visitor.event.set()
+
+
+def _dumps(value: Any, error: Exception | None) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps((value, error))
+    except Exception as refused:
+        what = "result" if error is None else f"error {error!r}"
+        text = f"done, but the {what} cannot be sent: {refused}"
+        pickled = cloudpickle.dumps((None, ClusterError(text)))
+    return pickled
+
+
+def _loads(pickled: bytes) -> tuple[Any, BaseException | None]:
+    try:
+        value, error = cloudpickle.loads(pickled)
+        return value, error
+    except Exception as refused:
+        return None, ClusterError(f"done, but the answer cannot be read here: {refused}")

@@ -63,9 +63,6 @@ class Submit(NamedTuple):
 Message = Run | Step | Prepare | CommitBranch | Decide | Submit
 
 
-class Answer(NamedTuple):
-    """Of the message with this number: a value or an error."""
-
-    number: int
-    value: Any
-    error: BaseException | None
+#: A message with its number, and the answer to it: a pickled pair of value and error. They are
+#: pickled one by one, so that one that cannot be pickled does not spoil its batch.
+Numbered = tuple[int, bytes]

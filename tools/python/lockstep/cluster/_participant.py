@@ -49,14 +49,24 @@ class Branch:
 
 
 class Participant:
-    """Performs messages on threads. close() ends it."""
+    """Performs messages on threads. close() ends it.
+
+    `failed` is called when the store has failed, and must be opened again.
+    """
 
     def __init__(
-        self, store: Store, procedures: Procedures, ask: Ask, *, threads: int = 32
+        self,
+        store: Store,
+        procedures: Procedures,
+        ask: Ask,
+        *,
+        threads: int = 32,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._procedures = procedures
         self._ask = ask
+        self._failed = failed
         self._objects = Objects(store)
         self._branches: dict[bytes, Branch] = {}
         self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
@@ -274,6 +284,8 @@ class Participant:
 
     def _resolve(self) -> None:
         """Asks the coordinator what became of transactions that have been still for a while."""
+        if self._store.failure() is not None:
+            self._failed()
         now = time.monotonic()
         doubtful = [gid for gid, age in self.in_doubt() if age > ASK_SECONDS]
         still = [gid for gid, b in list(self._branches.items()) if now - b.used > ASK_SECONDS]

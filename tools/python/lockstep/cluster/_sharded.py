@@ -66,6 +66,12 @@ class ShardedStore:
         self.coordinator = CoordinatorActor.options(  # type: ignore[attr-defined]
             name=self._layout.coordinator_name, resources=dict(resources[0]), **common
         ).remote(self._layout, str(root / "coordinator"), pickled, given)
+        made = ray.get(self.coordinator.status.remote())["shards"]
+        if made != shards:
+            raise ValueError(
+                f"{name!r} in {root} was made with {made} shards, not {shards}; keys would be"
+                " looked for in the wrong ones"
+            )
         self.shards = [
             Shard.options(  # type: ignore[attr-defined]
                 name=self._layout.shard_name(number),
@@ -75,7 +81,6 @@ class ShardedStore:
             for number in range(shards)
         ]
         ray.get([shard.status.remote() for shard in self.shards])
-        ray.get(self.coordinator.status.remote())
         self._lanes: dict[str, Lane] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lockstep.cluster")
