@@ -14,7 +14,7 @@ namespace latch = threads::latch;
 
 namespace {
 
-constexpr uint64_t kHugePage = 2u << 20, kBlock = 4096;
+constexpr uint64_t kHugePage = 2u << 20;
 constexpr uint64_t kBytesMin = 1u << 20;
 
 std::byte* map_private(size_t bytes) {
@@ -23,10 +23,9 @@ std::byte* map_private(size_t bytes) {
     return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
-// Frames begin at a huge page's boundary, so that the kernel can back them with huge pages from the
-// first byte on.
+// The kernel gives addresses that are multiples of 4096. A Page wants more, and frames begin at a
+// huge page's boundary so that the kernel can back them with huge pages from the first byte on.
 std::byte* map_aligned(size_t bytes, size_t alignment) {
-    if (alignment <= kBlock) return map_private(bytes);
     std::byte* at = map_private(bytes + alignment);
     if (at == nullptr) return nullptr;
     DCHECK(std::has_single_bit(alignment) && alignment % 4096 == 0);
@@ -69,7 +68,9 @@ void BufferPool::Impl::give_back(threads::MappingUse use, void* at, size_t bytes
 
 std::byte* BufferPool::Impl::obtain(threads::MappingUse use, size_t bytes, size_t alignment) {
     void* at = options.mappings != nullptr ? options.mappings->take(use, bytes) : nullptr;
-    return at != nullptr ? static_cast<std::byte*>(at) : map_aligned(bytes, alignment);
+    if (at == nullptr) return map_aligned(bytes, alignment);
+    DCHECK(reinterpret_cast<uintptr_t>(at) % alignment == 0);  // every use has one alignment
+    return static_cast<std::byte*>(at);
 }
 
 // Divides options.bytes: write buffers are about 1/32 of it at most, the rest is frames with their
@@ -96,7 +97,7 @@ Result<void> BufferPool::Impl::map_memory() {
     other_bytes = buffers + size_t{frame_count} * (sizeof(FrameInfo) + sizeof(uint32_t));
     // One huge page of words covers 2 GB of the volume: a random page then costs no TLB miss for
     // its word.
-    const size_t alignment = options.huge_pages ? kHugePage : kBlock;
+    const size_t alignment = options.huge_pages ? kHugePage : alignof(Page);
     pool.words_ = reinterpret_cast<threads::LatchWord*>(map_aligned(words_bytes, alignment));
     if (options.huge_pages && pool.words_ != nullptr)
         madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);

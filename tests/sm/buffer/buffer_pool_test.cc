@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/sm/buffer/pool_test_util.h"
+#include "threads/io/aligned_buffer.h"
 
 namespace lockstep::sm {
 namespace {
@@ -80,6 +81,28 @@ TEST(BufferPool, WorksWithoutCleaner) {
             }
     });
     EXPECT_EQ(rig.verify(), "");
+}
+
+// The kernel promises addresses that are multiples of 4096 only: a mapping of one such page between
+// two pools moves the next one's frames.
+TEST(BufferPool, FramesAreAlignedWhereverTheKernelMapsThem) {
+    std::vector<threads::AlignedBuffer> pads;
+    for (int round = 0; round < 6; ++round) {
+        PoolRig rig({.workers = 1, .pool_bytes = 2 << 20});
+        std::vector<PageId> pages;
+        rig.run([&] {
+            make_pages(rig.engine, 3, pages);
+            for (const PageId id : pages) {
+                auto page = rig.engine.pool->fix_shared(id);
+                ASSERT_TRUE(page) << page.error().text();
+                EXPECT_EQ(reinterpret_cast<uintptr_t>(&**page) % alignof(Page), 0u)
+                    << "round " << round;
+            }
+        });
+        auto pad = threads::make_aligned_buffer(4096);
+        ASSERT_TRUE(pad) << pad.error().text();
+        pads.push_back(std::move(*pad));
+    }
 }
 
 // A few pages in constant use stay in memory while many others pass through.
