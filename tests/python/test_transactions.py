@@ -103,6 +103,17 @@ def test_an_exception_rolls_back(store, index):
             raise ZeroDivisionError
 
 
+def test_a_commit_that_fails_ends_the_transaction(store, index):
+    txn = store.begin()
+    txn.put(index, "k", "v")
+    store.end_transaction(txn.id)
+    with pytest.raises(lockstep.EndedByOperator):
+        txn.commit()
+    assert not txn.active and txn.id == 0
+    with store.transaction() as after:
+        assert after.get(index, "k") is None
+
+
 def test_savepoints(store, index):
     with store.transaction() as txn:
         txn.put(index, "a", "1")
@@ -151,6 +162,9 @@ def test_a_transaction_belongs_to_one_call_at_a_time(store, index):
         pass
     with pytest.raises(lockstep.WrongThread):
         waiter.get(index, "j")
+    with pytest.raises(lockstep.WrongThread):
+        waiter.commit()
+    assert waiter.active
     holder.commit()
     thread.join(30)
     waiter.commit()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _batch, _core, _scan
-from ._errors import StoreFailed
+from ._errors import Error, StoreFailed, WrongThread
 from ._objects import Heap, Index, RecordId, Savepoint
 from ._options import Access
 
@@ -77,14 +77,27 @@ class Transaction:
 
     def commit(self) -> int:
         """Commits. The result is that of `lsn`. If it cannot commit, it is rolled back."""
-        self.lsn = _core.commit(self._handle)
+        try:
+            self.lsn = _core.commit(self._handle)
+        except Error as error:
+            self._ended_by(error)
+            raise
         self._handle = 0
         return self.lsn
 
     def abort(self) -> None:
         """Rolls back."""
-        _core.abort(self._handle)
+        try:
+            _core.abort(self._handle)
+        except Error as error:
+            self._ended_by(error)
+            raise
         self._handle = 0
+
+    def _ended_by(self, error: Error) -> None:
+        """A commit or rollback that fails has ended, unless another thread is in a call."""
+        if not isinstance(error, WrongThread):
+            self._handle = 0
 
     def prepare(self, gid: Value) -> bool:
         """The first phase of two-phase commit: promises to commit or roll back as Store will say.
@@ -382,8 +395,6 @@ class Transaction:
 
     def _abandon(self) -> None:
         """Rolls back because of an exception, which must not be hidden by another."""
-        from ._errors import Error
-
         handle, self._handle = self._handle, 0
         try:
             _core.abort(handle)
