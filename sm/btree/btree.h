@@ -272,6 +272,8 @@ private:
                                                            std::span<Lookup> rows, Access access);
     // `committed`: without locks, as at read_committed. `seen`, if not null: becomes the look at
     // its leaf in which each row was read; stays as it is for rows that were read alone.
+    [[gnu::noinline]] Result<size_t> fetch_group_snapshot(txn::Transaction& txn,
+                                                          std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
                                                  Access access, bool committed,
                                                  OptimisticPage* seen = nullptr);

@@ -8,14 +8,18 @@
 //            then. At read_committed no lock is taken: the look at the lock table comes between the
 //            leaf's version and the read (LM-9).
 //            A key that the transaction has announced is at its place already (places.h).
+//            A snapshot takes no lock. It looks for versions between the read and a last look at
+//            the leaf's version, as in btree_snapshot.cc (VT-1).
 //            Exceptions are read again alone: a long key, a page that changed or is not in memory,
-//            a large value.
+//            a large value, a record of which the snapshot needs a version.
 // Blocking   Parks for locks, with no latch held. A key that is read alone may also park for pages.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/btree_key_walk.h"
+#include "sm/btree/btree_snapshot.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/places.h"
+#include "sm/version/version_table.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
@@ -67,6 +71,7 @@ public:
     }
     // `seen`: of each row the look at its leaf in which it was read, if not null.
     Result<size_t> read(bool committed, OptimisticPage* seen);
+    Result<size_t> read_snapshot(const Snapshot& snapshot, const VersionTable& versions);
 
 private:
     bool find_places();
@@ -144,9 +149,35 @@ Result<size_t> Group::read(bool committed, OptimisticPage* seen) {
     return found;
 }
 
+Result<size_t> Group::read_snapshot(const Snapshot& snapshot, const VersionTable& versions) {
+    DCHECK(walk_.size() == rows_.size() && txn_.read_only);
+    const auto prefetch = [&](size_t i) {
+        if (walk_[i].leaf != kPageNone && !is_quiet(snapshot, *walk_[i].pos.at.page))
+            versions.prefetch(walk_.names()[i].value);
+    };
+    const auto as_in_page = [&](size_t i) {
+        const KeyWalk::Look& look = walk_[i];
+        if (look.leaf == kPageNone || !take(look, rows_[i])) return false;
+        const RecordName name{tree_.id(), rows_[i].key, walk_.names()[i].value};
+        RecordCopy version;
+        if (!is_quiet(snapshot, *look.pos.at.page) &&
+            versions.look(snapshot, name, version) != VersionTable::Look::page)
+            return false;
+        return look.pos.at.valid() || MUTANT(snapshot_unvalidated);
+    };
+    for (size_t i = 0; i < rows_.size(); ++i) prefetch(i);
+    size_t found = 0;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+        if (!as_in_page(i)) [[unlikely]]
+            TRY(read_alone(rows_[i], true));
+        found += rows_[i].found;
+    }
+    return found;
+}
+
 }  // namespace
 
-// One after the other: snapshots, and long keys.
+// One after the other: long keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {
@@ -173,16 +204,33 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
     return group.read(committed, seen);
 }
 
+Result<size_t> BTree::fetch_group_snapshot(txn::Transaction& txn, std::span<Lookup> rows,
+                                           Access access) {
+    const Snapshot& snapshot = *local_of(txn).snapshot;
+    Group group(*this, env_, txn, rows);
+    // The single read tells what is wrong with the call, and that the index is younger.
+    if (access != Access::read || history_.empty_to(snapshot) || !group.set_keys(false))
+        [[unlikely]]
+        return fetch_each(txn, rows, access);
+    TRY(history_.check(snapshot, lock_));
+    if (!group.find_leaves()) CTX(btree_leaf);
+    group.find_records();
+    const size_t found = TRY(group.read_snapshot(snapshot, *env_.versions));
+    TRY(history_.check(snapshot, lock_));
+    return found;
+}
+
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     const bool committed =
         access == Access::read &&
         (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
-    const bool one_by_one = txn.isolation == txn::Isolation::snapshot;
+    const bool snapshot = txn.isolation == txn::Isolation::snapshot;
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
-        found += TRY(one_by_one || group.size() == 1 ? fetch_each(txn, group, access)
-                                                     : fetch_group(txn, group, access, committed));
+        found += TRY(group.size() == 1 ? fetch_each(txn, group, access)
+                     : snapshot        ? fetch_group_snapshot(txn, group, access)
+                                       : fetch_group(txn, group, access, committed));
         rows = rows.subspan(group.size());
     }
     return found;

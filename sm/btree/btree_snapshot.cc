@@ -21,15 +21,6 @@ namespace lockstep::sm {
 using namespace node;
 using Look = VersionTable::Look;
 
-namespace {
-
-// Everything on the page is as the snapshot sees it.
-bool is_quiet(const Snapshot& snapshot, const Page& page) {
-    return page.header.lsn <= snapshot.quiet.value;
-}
-
-}  // namespace
-
 Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapshot,
                                   const SearchKey& key, ValueOut& out) {
     if (history_.empty_to(snapshot)) return false;

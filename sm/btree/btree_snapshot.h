@@ -19,6 +19,11 @@
 
 namespace lockstep::sm {
 
+// Everything on the page is as the snapshot sees it.
+inline bool is_quiet(const Snapshot& snapshot, const Page& page) {
+    return page.header.lsn <= snapshot.quiet.value;
+}
+
 class SnapshotScan {
 public:
     // Range [low, high); an empty high means up to the end.

@@ -279,19 +279,30 @@ private:
 };
 
 // Between the writing of the record, whose parts begin at `at`, and the first action (VT-1).
-[[gnu::cold, gnu::noinline]] void keep_versions(Env& env, txn::Transaction& txn,
-                                                std::span<const ChangePart> parts,
-                                                std::span<const PartSize> sizes,
-                                                const std::byte* at) {
+// Not cold for the compiler, although few stores have snapshots open: it would make small code of
+// what runs for every change meanwhile.
+[[gnu::noinline]] void keep_versions(Env& env, txn::Transaction& txn,
+                                     std::span<const ChangePart> parts,
+                                     std::span<const PartSize> sizes, const std::byte* at) {
     DCHECK(env.versions != nullptr && parts.size() == sizes.size());
-    ChangedRecords changed(*env.versions, txn);
+    VersionTable& versions = *env.versions;
+    const auto payload = [&](size_t i) {
+        return Slice(reinterpret_cast<const char*>(at), sizes[i].payload);
+    };
+    if (parts.size() == 1 && !changes_many(parts[0].action)) [[likely]] {
+        at += sizeof(PartHeader) + padded(sizes[0].image);
+        return records_before(parts[0].action, **parts[0].page, payload(0),
+                              [&](const RecordName& name, const RecordState& before) {
+                                  if (!MUTANT(version_missing)) versions.note(txn, name, before);
+                              });
+    }
+    ChangedRecords changed(versions, txn);
     const auto add = [&](const RecordName& name, const RecordState& before) {
         changed.add(name, before);
     };
     for (size_t i = 0; i < parts.size(); ++i) {
         at += sizeof(PartHeader) + padded(sizes[i].image);
-        const Slice payload(reinterpret_cast<const char*>(at), sizes[i].payload);
-        records_before(parts[i].action, **parts[i].page, payload, add);
+        records_before(parts[i].action, **parts[i].page, payload(i), add);
         at += padded(sizes[i].payload);
     }
     changed.note_all();

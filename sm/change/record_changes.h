@@ -35,6 +35,10 @@ using BeforeVisit = FunctionRef<void(const RecordName& name, const RecordState& 
 using Undo = FunctionRef<void(RecordCopy& state)>;
 using UndoneVisit = FunctionRef<void(const RecordName& name, Undo undo)>;
 
+// May the action change several records?
+constexpr bool changes_many(PageAction action) {
+    return action == PageAction::btree_put_many || action == PageAction::btree_replace_many;
+}
 // Visits each record that the action with that payload is about to change on the page.
 void records_before(PageAction action, const Page& page, Slice payload, BeforeVisit visit);
 // Visits each record that it has changed. `object`: that of the log record.

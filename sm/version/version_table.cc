@@ -167,7 +167,7 @@ txn::Outcome* VersionTable::outcome_of(txn::Transaction& txn) {
     return txn.outcome;
 }
 
-bool VersionTable::begin_writer(txn::Transaction& txn) {
+bool VersionTable::begin_in_period(txn::Transaction& txn) {
     txn::Outcome* const outcome = outcome_of(txn);
     if (outcome == nullptr) [[unlikely]] {
         give_up();
@@ -175,14 +175,13 @@ bool VersionTable::begin_writer(txn::Transaction& txn) {
     }
     const uint32_t period = period_.load(std::memory_order_relaxed);
     DCHECK(period != 0 && outcome->active() && outcome->txn() == txn.id);
-    DCHECK(outcome->period <= period);
-    if (outcome->period == period) return true;
+    DCHECK(outcome->period < period);
     outcome->period = period;
     outcome->earlier = txn.last_lsn;
     return true;
 }
 
-VersionTable::Bucket& VersionTable::bucket_of(const RecordName& name) const {
+inline VersionTable::Bucket& VersionTable::bucket_of(const RecordName& name) const {
     return buckets_[(name.hash >> 1) & mask_];
 }
 
@@ -212,7 +211,7 @@ VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName
     return version;
 }
 
-void VersionTable::count_made() {
+inline void VersionTable::count_made() {
     std::atomic<uint64_t>& made = queues_[threads::worker_index()].made;
     made.store(made.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -231,7 +230,7 @@ void VersionTable::dispose(Version* version) {
     pool_.give(taker, here, memory, bytes);
 }
 
-void VersionTable::enqueue(Version& version) {
+inline void VersionTable::enqueue(Version& version) {
     DCHECK(version.queue < workers_);
     Queue& queue = queues_[version.queue];
     const SpinGuard guard(queue.lock);
@@ -253,7 +252,7 @@ uint64_t VersionTable::made() const {
 
 // Under the bucket's lock: does no snapshot see the state that `newest` replaced? A later change of
 // the record is about to leave another version.
-bool VersionTable::is_needless(const Version& newest) const {
+inline bool VersionTable::is_needless(const Version& newest) const {
     DCHECK(newest.linked);
     if (newest.writer->active()) return false;
     if (newest.writer->aborted() || MUTANT(version_dropped_early)) return true;
@@ -310,8 +309,8 @@ void VersionTable::note(txn::Transaction& txn, const RecordName& name, const Rec
 
 // Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
 // reference to the writer before.
-txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
-                                  const RecordState& before) {
+inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
+                                         const RecordState& before) {
     DCHECK(version.linked && !version.writer->active() && writer.active());
     txn::Outcome* const earlier = version.writer;
     writer.add_use();

@@ -51,7 +51,12 @@ public:
 
     // `txn` is about to change something, or its earlier changes are about to get their versions:
     // notes where the changes begin that leave versions by themselves. False: no memory.
-    bool begin_writer(txn::Transaction& txn);
+    bool begin_writer(txn::Transaction& txn) {
+        const txn::Outcome* const outcome = txn.outcome;
+        if (outcome != nullptr && outcome->period == period_.load(std::memory_order_relaxed))
+            return true;
+        return begin_in_period(txn);
+    }
     // `txn` is about to change the record, whose state is `before`. Its page is latched exclusively
     // and its lock is held. Does nothing if the transaction has changed the record before.
     void note(txn::Transaction& txn, const RecordName& name, const RecordState& before);
@@ -98,6 +103,7 @@ private:
     struct Bucket;
     struct Queue;
 
+    bool begin_in_period(txn::Transaction& txn);
     Bucket& bucket_of(const RecordName& name) const;
     Version* make(txn::Outcome& writer, const RecordName& name, const RecordState& before);
     static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);

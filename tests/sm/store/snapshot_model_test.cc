@@ -3,10 +3,12 @@
 // committed state of each moment; and transfers on two workers, whose sum every snapshot must see.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,26 @@ struct Reader {
     Txn txn;
     Contents sees;
 };
+
+// Reads the keys in one call, and compares what is found with `expected`.
+Result<void> compare_many(const Index& index, Txn& txn, std::span<const std::string> keys,
+                          const std::map<std::string, std::string>& expected) {
+    std::vector<std::array<std::byte, 64>> buffers(keys.size());
+    std::vector<Lookup> rows;
+    for (size_t i = 0; i < keys.size(); ++i) rows.push_back({keys[i], buffers[i]});
+    TRY(index.get_many(txn, rows));
+    for (size_t i = 0; i < keys.size(); ++i) {
+        const auto it = expected.find(keys[i]);
+        EXPECT_EQ(rows[i].found, it != expected.end()) << keys[i];
+        if (!rows[i].found || it == expected.end()) continue;
+        EXPECT_EQ(rows[i].bytes, it->second.size()) << keys[i];
+        const size_t copied = std::min(rows[i].bytes, buffers[i].size());
+        EXPECT_EQ(Slice(reinterpret_cast<const char*>(buffers[i].data()), copied),
+                  Slice(it->second).substr(0, copied))
+            << keys[i];
+    }
+    return {};
+}
 
 class SnapshotModel : public StoreCrash {
 protected:
@@ -192,7 +214,7 @@ protected:
     void check(Reader& reader) {
         const auto& [rows, records] = reader.sees;
         std::map<std::string, std::string> seen;
-        switch (rng_.below(5)) {
+        switch (rng_.below(6)) {
             case 0: {
                 Cursor cursor = index().scan(reader.txn);
                 for (auto more = cursor.next(); more && *more; more = cursor.next())
@@ -218,6 +240,12 @@ protected:
                     ASSERT_TRUE(*heap().get(reader.txn, id, text));
                     ASSERT_EQ(text, value);
                 }
+                break;
+            }
+            case 3: {
+                std::array<std::string, 20> keys;
+                for (std::string& key : keys) key = random_key();
+                ASSERT_OK(compare_many(index(), reader.txn, keys, rows));
                 break;
             }
             default:
@@ -341,7 +369,8 @@ TEST_F(SnapshotModel, TransfersOnTwoWorkersKeepTheirSum) {
                 },
                 w));
         all.push_back(store_->start(
-            [&]() -> Result<void> {
+            [&, w]() -> Result<void> {
+                Rng rng(seed * 100 + 50 + static_cast<uint64_t>(w));
                 while (!stop.load()) {
                     Txn txn = TRY(store_->begin(kSnapshot));
                     std::map<std::string, std::string> seen;
@@ -361,6 +390,9 @@ TEST_F(SnapshotModel, TransfersOnTwoWorkersKeepTheirSum) {
                         EXPECT_EQ(found ? value : "", found ? seen[account(i)] : "");
                         ++reads;
                     }
+                    std::array<std::string, 20> keys;
+                    for (std::string& key : keys) key = account(rng.below(kAccounts));
+                    TRY(compare_many(index(), txn, keys, seen));
                     if (scans.load() % 8 == 0) {
                         Cursor back = index().scan(txn);
                         int64_t again = 0;

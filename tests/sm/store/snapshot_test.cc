@@ -129,20 +129,40 @@ TEST_F(SnapshotTest, RollbacksChangeNothing) {
     });
 }
 
+// In one call: records of the page, changed ones, erased ones, a long value, keys that are too long
+// for a walk, and keys without a record.
 TEST_F(SnapshotTest, LookupsOfManyKeys) {
     on_thread(*store_, [&] {
-        for (int i = 0; i < 40; ++i) put("k" + std::to_string(i), "old");
+        const auto name = [](int i) {
+            return "k" + std::to_string(i) + (i % 7 == 6 ? std::string(60, 'x') : "");
+        };
+        const auto value = [](int i) { return i % 10 == 9 ? std::string(5000, 'v') : "old"; };
+        for (int i = 0; i < 40; ++i) put(name(i), value(i));
         Txn snapshot = begin(kSnapshot);
-        for (int i = 0; i < 40; i += 2) put("k" + std::to_string(i), "fresh");
+        for (int i = 0; i < 40; i += 2) put(name(i), "fresh");
+        for (int i = 1; i < 40; i += 4) erase(name(i));
+        put("k41", "later");
+        Txn writer = begin(kWriter);
+        put(writer, name(3), "uncommitted");
         std::vector<std::string> keys;
-        std::vector<std::array<std::byte, 8>> values(41);
-        for (int i = 0; i < 41; ++i) keys.push_back("k" + std::to_string(i));
+        std::vector<std::array<std::byte, 8>> values(42);
+        for (int i = 0; i < 42; ++i) keys.push_back(name(i));
         std::vector<Lookup> rows;
         for (size_t i = 0; i < keys.size(); ++i) rows.push_back({keys[i], values[i]});
         EXPECT_EQ(*index().get_many(snapshot, rows), 40u);
-        for (size_t i = 0; i < 40; ++i)
-            EXPECT_EQ(Slice(reinterpret_cast<char*>(values[i].data()), rows[i].bytes), "old") << i;
-        EXPECT_FALSE(rows[40].found);
+        for (int i = 0; i < 40; ++i) {
+            const std::string expected = value(i);
+            ASSERT_TRUE(rows[i].found) << i;
+            EXPECT_EQ(rows[i].bytes, expected.size()) << i;
+            const size_t copied = std::min(expected.size(), values[i].size());
+            EXPECT_EQ(Slice(reinterpret_cast<char*>(values[i].data()), copied),
+                      expected.substr(0, copied))
+                << i;
+        }
+        EXPECT_FALSE(rows[40].found || rows[41].found);
+        const auto refused = index().get_many(snapshot, rows, Access::update);
+        EXPECT_EQ(refused.error().code, ErrorCode::read_only);
+        ASSERT_OK(writer.abort());
     });
 }
 
