@@ -50,7 +50,7 @@ public:
     // There is room, and the key is short enough.
     bool takes(Slice key) const { return size_ < kKeys && key.size() <= kKeyRoom; }
     // Prefetches the bucket of the key's lock.
-    Look& add(BTree& tree, Slice key, size_t record_bytes, bool for_change);
+    [[gnu::always_inline]] Look& add(BTree& tree, Slice key, size_t record_bytes, bool for_change);
     size_t size() const { return size_; }
     // Of the keys' locks.
     std::span<const txn::LockName> names() const { return {names_, size_}; }

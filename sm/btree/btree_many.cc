@@ -76,7 +76,7 @@ public:
 private:
     bool find_places();
     void take_places();
-    bool take(const KeyWalk::Look& look, Lookup& row) const;
+    [[gnu::always_inline]] bool take(const KeyWalk::Look& look, Lookup& row) const;
     Result<void> read_alone(Lookup& row, bool committed);
 
     BTree& tree_;
@@ -110,7 +110,7 @@ private:
 }
 
 // False: it must be read alone.
-bool Group::take(const KeyWalk::Look& look, Lookup& row) const {
+inline bool Group::take(const KeyWalk::Look& look, Lookup& row) const {
     const Page& page = *look.pos.at.page;
     row.found = look.pos.found && !ghost(page, look.pos.slot);
     if (row.found) {
