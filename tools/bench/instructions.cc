@@ -36,10 +36,13 @@ struct Reading {
 constexpr Reading kReadings[] = {
     {"10 gets, serializable", Reads::gets, Isolation::serializable},
     {"10 gets, read_committed", Reads::gets, Isolation::read_committed},
+    {"10 gets, snapshot", Reads::gets, Isolation::snapshot},
     {"get_many of 10, serializable", Reads::group, Isolation::serializable},
     {"get_many of 10, read_committed", Reads::group, Isolation::read_committed},
+    {"get_many of 10, snapshot", Reads::group, Isolation::snapshot},
     {"scan of 10, serializable", Reads::scan, Isolation::serializable},
-    {"scan of 10, read_committed", Reads::scan, Isolation::read_committed}};
+    {"scan of 10, read_committed", Reads::scan, Isolation::read_committed},
+    {"scan of 10, snapshot", Reads::scan, Isolation::snapshot}};
 
 // Transactions of TPC-C, as `--what` names them; with an ending they run in teams, or beside an
 // idle snapshot.
