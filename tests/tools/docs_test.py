@@ -77,6 +77,10 @@ class Docs(unittest.TestCase):
                 known |= {(owner, name) for name in names.split(", ")}
         self.assertEqual(sorted(calls - known - {("Resume", "operator")}), [])
 
+    def test_the_reference_has_the_c_headers(self):
+        for name, call in (("transaction", "lockstep_commit"), ("xa", "xa_switch_t")):
+            self.assertIn(call, (SITE / f"reference/c/{name}.html").read_text())
+
     def test_the_reference_has_errors_metrics_and_commands(self):
         errors = (SITE / "reference/errors.html").read_text()
         for name in ("io_error", "bad_backup", "snapshot_too_old"):

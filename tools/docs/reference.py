@@ -102,16 +102,18 @@ def cpp_pages(root: pathlib.Path) -> Pages:
 
 def c_pages(root: pathlib.Path) -> Pages:
     """Each header as it is: a C header is its own reference."""
-    pages = {}
-    for path in sorted((root / "sm/include/lockstep/c").glob("*.h")):
-        name = f"lockstep/c/{path.name}"
-        about = "`#include <lockstep/lockstep.h>` has them all."
-        pages[f"reference/c/{path.stem}.md"] = (
-            f"# {name}\n\n{about}\n\n```c\n{path.read_text()}```\n"
-        )
-    if not pages:
+    paths = sorted((root / "sm/include/lockstep/c").glob("*.h"))
+    if not paths:
         raise SystemExit("docs: no header of the C interface: has its folder moved?")
-    return pages
+    found = {p.stem: (p, "`#include <lockstep/lockstep.h>` has it too.") for p in paths}
+    about = "Link `lockstep-xa` too: [how](../../howto/xa.md)."
+    found["xa"] = (root / "tools/xa/lockstep_xa.h", about)
+    return {
+        f"reference/c/{stem}.md": (
+            f"# lockstep/c/{stem}.h\n\n{about}\n\n```c\n{path.read_text()}```\n"
+        )
+        for stem, (path, about) in sorted(found.items())
+    }
 
 
 def error_page(root: pathlib.Path) -> str:
