@@ -118,9 +118,9 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
 }
 
 // One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
-// succeed. A body that dropped
-// that error meets txn_aborting later, and then the first error decides. A lock timeout is the
-// caller's bound on its wait; repeating it would wait many times as long.
+// succeed. A body that dropped that error meets txn_aborting later, and then the first error
+// decides. A lock timeout is the caller's bound on its wait; repeating it would wait many times as
+// long.
 Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
                      bool& victim) {
     DCHECK(txn.live() && !victim && t.state == txn::TxnState::active);
@@ -180,7 +180,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
             return done;
         auto& counters = engine.counters[threads::worker_index()];
         sm::ApiCounters::add(counters.retries);
-        threads::yield();  // let the one we collided with finish
+        threads::yield();  // the other transaction of the deadlock may end first
     }
 }
 
