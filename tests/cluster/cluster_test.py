@@ -27,6 +27,7 @@ def main() -> None:
     variables = {
         **os.environ,
         "PYTHONPATH": str(path),
+        "LOCKSTEP_TEST_PREFIX": str(build / "python/prefix"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
     }

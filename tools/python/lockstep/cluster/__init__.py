@@ -32,9 +32,11 @@ from ._errors import (
     NoSuchProcedure,
     OutcomeUnknown,
     Overloaded,
+    ProcedureError,
     ShardUnavailable,
     Wounded,
 )
+from ._library import Outcomes
 from ._procedures import Objects, Procedures
 from ._sharded import ShardedStore
 
@@ -45,7 +47,9 @@ __all__ = [
     "NoSuchProcedure",
     "Objects",
     "OutcomeUnknown",
+    "Outcomes",
     "Overloaded",
+    "ProcedureError",
     "Procedures",
     "ShardUnavailable",
     "ShardedStore",

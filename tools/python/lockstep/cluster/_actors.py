@@ -132,7 +132,11 @@ class Shard:
         self._coordinator: Any = None
         self._coordinator_name = layout.coordinator_name
         self._participant = Participant(
-            store, cloudpickle.loads(procedures), self._ask, failed=end_process
+            store,
+            cloudpickle.loads(procedures),
+            self._ask,
+            failed=end_process,
+            shard=number,
         )
         self._store = store
         self._desk: Desk | None = None

@@ -31,5 +31,17 @@ class Overloaded(ClusterError):
     """The queue of a shard is full."""
 
 
+class ProcedureError(ClusterError):
+    """A procedure of a procedure object ended with a number of its own, which is negative."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class NoSuchProcedure(ClusterError):
     """No procedure is registered under that name."""

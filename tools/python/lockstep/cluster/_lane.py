@@ -3,8 +3,8 @@
 A lane sends whatever waits as soon as fewer than two calls are under way, so batches grow with the
 load. A call returns when it has at least one answer, and brings those of earlier calls too: no
 answer waits for a slow neighbour. A call that waits for answers returns when the lane's next call
-comes, so no message waits behind slow ones either. While an answer is missing at least one call is under way, so the
-death of the process is noticed.
+comes, so no message waits behind slow ones either. While an answer is missing at least one call is
+under way, so the death of the process is noticed.
 
 Invariants LA-1 A lane belongs to one event loop.
            LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.

@@ -23,6 +23,16 @@ class Run(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class RunMany(NamedTuple):
+    """Transactions of one shard, each of a request of its own, in a procedure object.
+
+    The answer is the packed outcomes.
+    """
+
+    procedure: str
+    requests: bytes  # packed
+
+
 class Step(NamedTuple):
     """A part of a global transaction. `first`: it begins the branch on this shard."""
 
@@ -60,7 +70,7 @@ class Submit(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-Message = Run | Step | Prepare | CommitBranch | Decide | Submit
+Message = Run | RunMany | Step | Prepare | CommitBranch | Decide | Submit
 
 
 #: A message with its number, and the answer to it: a pickled pair of value and error. They are

@@ -1,9 +1,10 @@
 """A shard without Ray: a store, the branches of global transactions on it, and their deadlocks.
 
 Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
-           PA-2 What begins a transaction has threads of its own, and so have later steps, of which
-                there are as many threads as global transactions under way. So nothing that would
-                release a lock waits for a thread that waits for the lock.
+           PA-2 Transactions of this shard alone, first steps and later messages have threads of
+                their own. Of the last two there are as many as global transactions under way. So
+                nothing that would release a lock, here or on another shard, waits for a thread
+                that waits for the lock.
            PA-3 The wounded are never prepared: such a branch waits for no lock, so no deadlock goes
                 through it, and only its coordinator may end it.
 Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
@@ -16,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,15 +25,29 @@ from typing import Any
 from .._errors import Deadlock, EndedByOperator, Error
 from .._store import Store
 from .._transaction import Transaction, pause
-from ._errors import BranchLost, Restarting, Wounded
-from ._messages import ACTIVE_MAX, Age, CommitBranch, Decide, Message, Prepare, Run, Step
-from ._procedures import Objects, Procedures
+from ._errors import BranchLost, NoSuchProcedure, Restarting, Wounded
+from ._library import Libraries, Packed
+from ._messages import (
+    ACTIVE_MAX,
+    Age,
+    CommitBranch,
+    Decide,
+    Message,
+    Prepare,
+    Run,
+    RunMany,
+    Step,
+)
+from ._procedures import Local, Objects, Procedures
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
 Ask = Callable[[list[bytes]], dict[bytes, bool | None]]
+#: Of each transaction that waits for locks: those that it waits for.
+Waits = Mapping[int, Sequence[int]]
 LOOK_SECONDS = 0.01
 ASK_SECONDS = 0.5
 REPEATS_MAX = 50
+COUNTS = ("runs", "batches", "steps", "prepared", "wounded", "resolved")
 WOUNDED = "an older transaction needed its locks"
 
 
@@ -60,6 +75,7 @@ class Participant:
         procedures: Procedures,
         ask: Ask,
         *,
+        shard: int = 0,
         threads: int = 32,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -68,13 +84,17 @@ class Participant:
         self._ask = ask
         self._failed = failed
         self._objects = Objects(store)
+        self._libraries = Libraries(store, procedures.libraries, shard)
+        self._running = 0  # calls in procedure objects
+        self._running_mutex = threading.Lock()
         self._branches: dict[bytes, Branch] = {}
         self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
         self._begins = ThreadPoolExecutor(threads, "begins")
+        self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
         self._stop = threading.Event()
         self._draining = False
-        self.counts = {"runs": 0, "steps": 0, "prepared": 0, "wounded": 0, "resolved": 0}
+        self.counts = dict.fromkeys(COUNTS, 0)
         self._watchers = [
             threading.Thread(target=self._repeat, args=(fn, seconds), name=fn.__name__)
             for fn, seconds in (
@@ -91,7 +111,9 @@ class Participant:
         for watcher in self._watchers:
             watcher.join()
         self._begins.shutdown()
+        self._firsts.shutdown()
         self._later.shutdown()
+        self._libraries.close()
         self._store.close()
 
     def submit(self, message: Message) -> Future[Any]:
@@ -107,8 +129,10 @@ class Participant:
         match message:
             case Run():
                 return self._run, self._begins
+            case RunMany():
+                return self._run_many, self._begins
             case Step():
-                return self._step, self._begins if message.first else self._later
+                return self._step, self._firsts if message.first else self._later
             case Prepare():
                 return self._prepare, self._later
             case CommitBranch():
@@ -125,7 +149,7 @@ class Participant:
         """
         self._draining = True
         until = time.monotonic() + seconds
-        while self._ages or self._branches or self.in_doubt():
+        while self._ages or self._running or self._branches or self.in_doubt():
             if time.monotonic() > until:
                 return False
             time.sleep(0.005)
@@ -148,7 +172,10 @@ class Participant:
     # Messages.
 
     def _run(self, message: Run) -> Any:
-        procedure = self._procedures.find_local(message.procedure)
+        if message.procedure in self._libraries:
+            with self._in_library(1):
+                return self._libraries.call(message.procedure, message.arguments)
+        procedure = self._find_local(message.procedure)
         self._check_admission()
         for tried in range(REPEATS_MAX):
             try:
@@ -161,8 +188,16 @@ class Participant:
                 time.sleep(pause(tried))
         raise Wounded(f"{message.procedure}: a victim of deadlocks {REPEATS_MAX} times")
 
+    def _run_many(self, message: RunMany) -> bytes:
+        requests = Packed(message.requests)
+        with self._in_library(requests.count):
+            outcomes = self._libraries.run(message.procedure, requests)
+        self.counts["batches"] += 1
+        return outcomes
+
     def _step(self, message: Step) -> Any:
-        procedure = self._procedures.find_local(message.procedure)
+        in_library = message.procedure in self._libraries
+        procedure = None if in_library else self._find_local(message.procedure)
         if message.first:
             self._check_admission()
             txn = self._store.begin()
@@ -171,7 +206,10 @@ class Participant:
             self._branches[message.gid] = branch
         with self._branch(message.gid) as branch:
             self.counts["steps"] += 1
-            return procedure(branch.txn, self._objects, *message.arguments)
+            if procedure is not None:
+                return procedure(branch.txn, self._objects, *message.arguments)
+            txn = branch.txn._handle
+            return self._libraries.step(txn, message.procedure, message.arguments)
 
     def _prepare(self, message: Prepare) -> bool:
         with self._branch(message.gid) as branch:
@@ -201,6 +239,28 @@ class Participant:
     def _check_admission(self) -> None:
         if self._draining:
             raise Restarting("the shard is being restarted; nothing has begun")
+
+    def _find_local(self, name: str) -> Local:
+        try:
+            return self._procedures.find_local(name)
+        except NoSuchProcedure as missing:
+            if not self._libraries.names:
+                raise
+            names = ", ".join(sorted(self._libraries.names))
+            raise NoSuchProcedure(f"{missing}; in procedure objects: {names}") from None
+
+    @contextlib.contextmanager
+    def _in_library(self, count: int) -> Iterator[None]:
+        """Counts calls that are under way, for drain()."""
+        with self._running_mutex:
+            self._running += count
+        try:
+            self._check_admission()
+            yield
+            self.counts["runs"] += count
+        finally:
+            with self._running_mutex:
+                self._running -= count
 
     # Branches.
 
@@ -255,18 +315,39 @@ class Participant:
         """Ends each transaction that an older one waits for (PA-3). The younger only wait.
 
         Only then no cycle over several shards can last: along it the ages would fall for ever.
-        The engine itself breaks cycles within this store.
+        The engine itself breaks cycles within this store. Transactions of procedure objects have
+        no age. Who waits for such a transaction waits for what that one waits for.
         """
         if not self._branches:
             return
-        for info in self._store.transactions():
-            waiter = self._ages.get(info.id)
-            if waiter is None:
+        waits = {
+            info.id: info.waits_for_ids
+            for info in self._store.transactions()
+            if info.waits_for_ids
+        }
+        for waiter in waits:
+            age = self._ages.get(waiter)
+            if age is None:
                 continue
-            for number in info.waits_for_ids:
+            for number in self._with_ages(waiter, waits):
                 holder = self._ages.get(number)
-                if holder is not None and holder > waiter:
+                if holder is not None and holder > age:
                     self._wound(number)
+
+    def _with_ages(self, waiter: int, waits: Waits) -> list[int]:
+        """What a transaction waits for, directly or behind transactions without an age."""
+        found, seen = [], {waiter}
+        behind = list(waits[waiter])
+        while behind:
+            number = behind.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            if number in self._ages:
+                found.append(number)
+            else:
+                behind += waits.get(number, ())
+        return found
 
     def _wound(self, number: int) -> None:
         self.counts["wounded"] += 1

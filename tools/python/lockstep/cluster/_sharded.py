@@ -19,7 +19,8 @@ from .._options import Options
 from ._actors import NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
 from ._errors import OutcomeUnknown, Restarting
 from ._lane import Lane, Lost
-from ._messages import Age, Message, Run, Submit
+from ._library import Outcomes, Packed, pack
+from ._messages import Age, Message, Run, RunMany, Submit
 from ._procedures import Procedures
 
 R = TypeVar("R")
@@ -125,6 +126,28 @@ class ShardedStore:
         """call() for an event loop."""
         return await asyncio.wrap_future(self.submit_call(key, procedure, *arguments))
 
+    def call_many(self, key: Any, procedure: str, requests: Sequence[bytes]) -> Outcomes:
+        """Runs a procedure of a procedure object once for each request, on the shard of `key`.
+
+        Each request is a transaction of its own. They run side by side, in any order, without
+        Python. The outcomes stand in the order of the requests: replies, and errors of single
+        requests, which are not raised. Raises OutcomeUnknown if the shard dies meanwhile: any of
+        the transactions may have committed. Raises NoSuchProcedure, Overloaded.
+        """
+        return self.submit_call_many(key, procedure, requests).result()
+
+    def submit_call_many(
+        self, key: Any, procedure: str, requests: Sequence[bytes]
+    ) -> Future[Outcomes]:
+        """call_many() without waiting."""
+        return self._submit(self._call_many(key, procedure, pack(requests)))
+
+    async def call_many_async(
+        self, key: Any, procedure: str, requests: Sequence[bytes]
+    ) -> Outcomes:
+        """call_many() for an event loop."""
+        return await asyncio.wrap_future(self.submit_call_many(key, procedure, requests))
+
     def run(self, procedure: str, *arguments: Any) -> Any:
         """Runs a cross-shard procedure as one transaction; its result, durable everywhere.
 
@@ -175,8 +198,13 @@ class ShardedStore:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _call(self, key: Any, procedure: str, arguments: tuple[Any, ...]) -> Any:
+        return await self._begin(key, Run(self._new_age(), procedure, arguments))
+
+    async def _call_many(self, key: Any, procedure: str, requests: Packed) -> Outcomes:
+        return Outcomes(await self._begin(key, RunMany(procedure, bytes(requests))))
+
+    async def _begin(self, key: Any, message: Run | RunMany) -> Any:
         name = self._layout.shard_name(self._layout.shard_of(key))
-        message = Run(self._new_age(), procedure, arguments)
         until = time.monotonic() + RESTART_SECONDS
         while True:
             try:
