@@ -1,9 +1,10 @@
-"""python -m lockstep.cluster: looks at a sharded store, and restarts its shards.
+"""python -m lockstep.cluster: looks at a sharded store, and runs TPC-C on one.
 
     python -m lockstep.cluster status [--name NAME] [--address ADDRESS] [--json]
     python -m lockstep.cluster metrics --shard NUMBER
+    python -m lockstep.cluster tpcc [options]
 
-Exit status 1: no such sharded store is running, or a process does not answer.
+Exit status 1: no such sharded store is running, a process does not answer, or TPC-C has failed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import ray
 
 from ._actors import NAMESPACE
+from .tpcc._command import add_parser
 
 WAIT = 10.0
 COLUMNS = ("runs", "steps", "prepared", "wounded", "resolved", "open_branches", "in_doubt")
@@ -35,7 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (status, metrics):
         command.add_argument("--name", default="default", help="of the sharded store")
         command.add_argument("--address", default="auto", help="of the Ray cluster")
+    add_parser(commands)
     given = parser.parse_args(arguments)
+    if given.command == "tpcc":
+        status_of_run: int = given.perform(given)
+        return status_of_run
     try:
         ray.init(address=given.address, logging_level="ERROR", log_to_driver=False)
         if given.command == "metrics":
