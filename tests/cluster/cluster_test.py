@@ -28,6 +28,7 @@ def main() -> None:
         **os.environ,
         "PYTHONPATH": str(path),
         "LOCKSTEP_TEST_PREFIX": str(build / "python/prefix"),
+        "LOCKSTEP_TPCC_OBJECT": str(build / "lib/liblockstep-tpcc-shard.so"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
