@@ -4,6 +4,8 @@ Each transfer has a number and writes a receipt on both shards, so that after cr
 acknowledged transfer can be looked for.
 """
 
+import time
+
 import lockstep
 from lockstep.cluster import Procedures
 
@@ -28,6 +30,12 @@ def take_part(txn, objects, account, amount, receipt):
 @procedures.local
 def balance(txn, objects, account):
     return int(txn.get(objects.index("accounts"), (account,)) or b"0")
+
+
+@procedures.local
+def dawdle(txn, objects, account, seconds):
+    time.sleep(seconds)
+    return balance(txn, objects, account)
 
 
 @procedures.local

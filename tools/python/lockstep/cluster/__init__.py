@@ -25,11 +25,14 @@
 Needs Ray: `pip install lockstep[cluster]`.
 """
 
+from ._backup import ClusterBackup, restore
 from ._coordinator import GlobalTransaction
 from ._errors import (
+    BadBackup,
     BranchLost,
     ClusterError,
     NoSuchProcedure,
+    NotQuiet,
     OutcomeUnknown,
     Overloaded,
     ProcedureError,
@@ -41,10 +44,13 @@ from ._procedures import Objects, Procedures
 from ._sharded import ShardedStore
 
 __all__ = [
+    "BadBackup",
     "BranchLost",
+    "ClusterBackup",
     "ClusterError",
     "GlobalTransaction",
     "NoSuchProcedure",
+    "NotQuiet",
     "Objects",
     "OutcomeUnknown",
     "Outcomes",
@@ -54,4 +60,5 @@ __all__ = [
     "ShardUnavailable",
     "ShardedStore",
     "Wounded",
+    "restore",
 ]

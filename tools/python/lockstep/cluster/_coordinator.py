@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,12 +23,14 @@ from ._decisions import Decisions
 from ._errors import BranchLost, ClusterError, OutcomeUnknown, ShardUnavailable, Wounded
 from ._lane import Lost
 from ._messages import ACTIVE_MAX, Age, CommitBranch, Decide, Message, Prepare, Step, Submit
+from ._pause import Pause
 from ._procedures import Global, Procedures
 
 #: Sends a message to a shard; the answer. Raises its error or Lost.
 Send = Callable[[int, Message], Awaitable[Any]]
 Route = Callable[[Any], int]
 REPEATS_MAX = 100
+PAUSED_LOOK_SECONDS = 0.005
 
 
 class DecisionFailed(Exception):
@@ -82,6 +85,8 @@ class Coordinator:
         self._active: set[bytes] = set()
         self._admission = asyncio.Semaphore(ACTIVE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pause = Pause()
+        self._under_way = 0  # submitted transactions, also between two tries
         self.counts = {"committed": 0, "rolled_back": 0, "repeated": 0}
 
     def start(self) -> None:
@@ -96,7 +101,32 @@ class Coordinator:
         """
         procedure = self._procedures.find_cross_shard(message.procedure)
         async with self._admission:
-            return await self._repeat(procedure, message)
+            while self._pause.active:
+                await asyncio.sleep(PAUSED_LOOK_SECONDS)
+            self._under_way += 1
+            try:
+                return await self._repeat(procedure, message)
+            finally:
+                self._under_way -= 1
+
+    async def pause(self, token: str, seconds: float, lasting: float) -> bool:
+        """Begins nothing more, until resume() or for the time `lasting` in seconds.
+
+        True: no transaction is under way, and every shard has heard what was decided. False: that
+        took longer than `seconds`, and there is no pause. Submitters wait meanwhile.
+        """
+        self._pause.begin(token, seconds + lasting)
+        until = time.monotonic() + seconds
+        while self._under_way or self._tasks or self._decisions.pending:
+            if time.monotonic() > until:
+                self._pause.end(token)
+                return False
+            await asyncio.sleep(PAUSED_LOOK_SECONDS)
+        return True
+
+    def resume(self, token: str) -> bool:
+        """Ends the pause; whether nothing has begun since pause()."""
+        return self._pause.end(token)
 
     async def _repeat(self, procedure: Global, message: Submit) -> Any:
         for tried in range(REPEATS_MAX):

@@ -8,22 +8,32 @@ Invariants DE-1 A commit is in the store, durably, before any participant hears 
 from __future__ import annotations
 
 import itertools
+import json
+from typing import NamedTuple
 
 from .._batch import Batch
 from .._keys import pack_key
 from .._store import Store
 
 
+class Place(NamedTuple):
+    """Where a shard is: the directory of its store, and what ties it to its node."""
+
+    directory: str
+    resources: dict[str, float]
+
+
 class Decisions:
     """Opens the decisions of a store: `pending` are those that not every shard has heard.
 
-    The number of shards is kept from the first opening on.
+    The number of shards is kept from the first opening on. `places` has the shards that have moved.
     """
 
     def __init__(self, store: Store, shards: int) -> None:
-        self._store = store
+        self.store = store
         meta = store.index("meta", create=True)
         self._commits = store.index("commits", create=True)
+        self._places = store.index("places", create=True)
         with store.transaction() as txn:
             opening = 1 + int(txn.get(meta, b"opening") or b"0")
             txn.put(meta, b"opening", str(opening))
@@ -32,7 +42,10 @@ class Decisions:
         self._opening = opening
         self._numbers = itertools.count(1)
         self.pending: dict[bytes, tuple[int, ...]] = {}
+        self.places: dict[int, Place] = {}
         with store.transaction() as txn:
+            for number, place in txn.scan(self._places):
+                self.places[int(number)] = Place(**json.loads(place))
             for gid, changed in txn.scan(self._commits):
                 self.pending[gid] = tuple(int(shard) for shard in changed.split(b","))
 
@@ -44,16 +57,23 @@ class Decisions:
         """Decides that the transaction commits on these shards. Durable when it returns (DE-1)."""
         batch = Batch()
         batch.insert(self._commits, gid, ",".join(map(str, shards)))
-        await self._store.execute_async(batch)
+        await self.store.execute_async(batch)
         self.pending[gid] = shards
 
     async def forget(self, gid: bytes) -> None:
         """Every shard has committed. Not durable: after a crash they are told again."""
         batch = Batch()
         batch.erase(self._commits, gid)
-        await self._store.execute_async(batch, durability="lazy")
+        await self.store.execute_async(batch, durability="lazy")
         self.pending.pop(gid, None)
+
+    async def move(self, shard: int, place: Place) -> None:
+        """Notes where a shard is from now on. Durable when it returns."""
+        batch = Batch()
+        batch.put(self._places, str(shard), json.dumps(place._asdict()))
+        await self.store.execute_async(batch)
+        self.places[shard] = place
 
     def close(self) -> None:
         """Closes the store."""
-        self._store.close()
+        self.store.close()

@@ -19,6 +19,14 @@ class Restarting(ShardUnavailable):
     """The shard begins nothing more, because it is about to be restarted."""
 
 
+class NotQuiet(ClusterError):
+    """Transactions did not end within the time given, or a process was restarted in the pause."""
+
+
+class BadBackup(ClusterError):
+    """The directory is not a complete backup of a sharded store."""
+
+
 class Wounded(ClusterError):
     """An older transaction needed a lock of this one, which was rolled back. It may be repeated."""
 

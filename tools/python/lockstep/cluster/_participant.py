@@ -7,6 +7,8 @@ Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
                 that waits for the lock.
            PA-3 The wounded are never prepared: such a branch waits for no lock, so no deadlock goes
                 through it, and only its coordinator may end it.
+           PA-4 What begins is counted under the mutex under which a pause begins. So behind a pause
+                whose wait has ended nothing is under way.
 Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
            Systems", 1978 (wound-wait); Mohan, Lindsay, Obermarck, "Transaction Management in the R*
            Distributed Database Management System", 1986 (presumed abort).
@@ -38,6 +40,7 @@ from ._messages import (
     RunMany,
     Step,
 )
+from ._pause import Pause
 from ._procedures import Local, Objects, Procedures
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
@@ -85,8 +88,8 @@ class Participant:
         self._failed = failed
         self._objects = Objects(store)
         self._libraries = Libraries(store, procedures.libraries, shard)
-        self._running = 0  # calls in procedure objects
-        self._running_mutex = threading.Lock()
+        self._running = 0  # what begins, and calls of procedures; under _admission (PA-4)
+        self._admission = threading.Lock()
         self._branches: dict[bytes, Branch] = {}
         self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
         self._begins = ThreadPoolExecutor(threads, "begins")
@@ -94,6 +97,7 @@ class Participant:
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
         self._stop = threading.Event()
         self._draining = False
+        self._pause = Pause()
         self.counts = dict.fromkeys(COUNTS, 0)
         self._watchers = [
             threading.Thread(target=self._repeat, args=(fn, seconds), name=fn.__name__)
@@ -147,9 +151,37 @@ class Participant:
 
         What would begin raises Restarting, so its sender tries again after the restart.
         """
-        self._draining = True
+        with self._admission:
+            self._draining = True
+        return self._become_quiet(seconds)
+
+    def pause(self, token: str, seconds: float, lasting: float) -> bool:
+        """drain() for a while: resume() ends it, or the time `lasting` in seconds.
+
+        False: something did not end within `seconds`. Then there is no pause.
+        """
+        with self._admission:
+            self._pause.begin(token, seconds + lasting)
+        if self._become_quiet(seconds):
+            return True
+        self._pause.end(token)
+        return False
+
+    def resume(self, token: str) -> bool:
+        """Ends the pause; whether nothing has begun since pause()."""
+        with self._admission:
+            return self._pause.end(token)
+
+    def stay_paused(self, token: str) -> bool:
+        """Turns the pause into one without an end; whether nothing has begun since pause()."""
+        with self._admission:
+            lasted = self._pause.end(token)
+            self._draining = self._draining or lasted
+            return lasted
+
+    def _become_quiet(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
-        while self._ages or self._running or self._branches or self.in_doubt():
+        while self._running or self._ages or self._branches or self.in_doubt():
             if time.monotonic() > until:
                 return False
             time.sleep(0.005)
@@ -161,8 +193,8 @@ class Participant:
 
     @property
     def draining(self) -> bool:
-        """Whether drain() was called."""
-        return self._draining
+        """Whether nothing begins, because of drain() or of a pause."""
+        return self._draining or self._pause.active
 
     @property
     def open_branches(self) -> int:
@@ -173,10 +205,15 @@ class Participant:
 
     def _run(self, message: Run) -> Any:
         if message.procedure in self._libraries:
-            with self._in_library(1):
-                return self._libraries.call(message.procedure, message.arguments)
+            with self._admitted():
+                result = self._libraries.call(message.procedure, message.arguments)
+            self.counts["runs"] += 1
+            return result
         procedure = self._find_local(message.procedure)
-        self._check_admission()
+        with self._admitted():
+            return self._run_local(procedure, message)
+
+    def _run_local(self, procedure: Local, message: Run) -> Any:
         for tried in range(REPEATS_MAX):
             try:
                 with self._store.begin() as txn, self._aged(txn, message.age):
@@ -190,8 +227,9 @@ class Participant:
 
     def _run_many(self, message: RunMany) -> bytes:
         requests = Packed(message.requests)
-        with self._in_library(requests.count):
+        with self._admitted():
             outcomes = self._libraries.run(message.procedure, requests)
+        self.counts["runs"] += requests.count
         self.counts["batches"] += 1
         return outcomes
 
@@ -199,11 +237,11 @@ class Participant:
         in_library = message.procedure in self._libraries
         procedure = None if in_library else self._find_local(message.procedure)
         if message.first:
-            self._check_admission()
-            txn = self._store.begin()
-            branch = Branch(txn, txn.id, message.age)
-            self._ages[branch.number] = message.age
-            self._branches[message.gid] = branch
+            with self._admitted():
+                txn = self._store.begin()
+                branch = Branch(txn, txn.id, message.age)
+                self._ages[branch.number] = message.age
+                self._branches[message.gid] = branch
         with self._branch(message.gid) as branch:
             self.counts["steps"] += 1
             if procedure is not None:
@@ -236,9 +274,18 @@ class Participant:
                 self._roll_back(gid, branch)
         self._store.roll_back_prepared(gid)
 
-    def _check_admission(self) -> None:
-        if self._draining:
-            raise Restarting("the shard is being restarted; nothing has begun")
+    @contextlib.contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """What begins. Raises Restarting if nothing may (PA-4)."""
+        with self._admission:
+            if self.draining:
+                raise Restarting("the shard is paused or being restarted; nothing has begun")
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._admission:
+                self._running -= 1
 
     def _find_local(self, name: str) -> Local:
         try:
@@ -248,19 +295,6 @@ class Participant:
                 raise
             names = ", ".join(sorted(self._libraries.names))
             raise NoSuchProcedure(f"{missing}; in procedure objects: {names}") from None
-
-    @contextlib.contextmanager
-    def _in_library(self, count: int) -> Iterator[None]:
-        """Counts calls that are under way, for drain()."""
-        with self._running_mutex:
-            self._running += count
-        try:
-            self._check_admission()
-            yield
-            self.counts["runs"] += count
-        finally:
-            with self._running_mutex:
-                self._running -= count
 
     # Branches.
 
