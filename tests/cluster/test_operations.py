@@ -8,6 +8,8 @@ import bank
 import pytest
 import ray
 from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, restore
+from lockstep.cluster.__main__ import actors, main
+from lockstep.cluster._backup import take
 from ray.cluster_utils import Cluster
 
 ACCOUNTS, EACH = 40, 1000
@@ -138,6 +140,14 @@ def test_what_is_no_backup(store, tmp_path):
         restore(tmp_path / "copy", tmp_path / "to", parts=["shard-9"])
     assert restore(tmp_path / "copy", tmp_path / "to", parts=["shard-1"]) == ["shard-1"]
     assert [p.name for p in (tmp_path / "to").iterdir()] == ["shard-1"]
+
+
+def test_the_commands(store, tmp_path, capsys):
+    assert take(*actors(tmp_path.name), tmp_path / "copy", 10.0).parts[0] == "coordinator"
+    assert main(["restore", str(tmp_path / "copy"), str(tmp_path / "to"), "--part", "shard-2"]) == 0
+    assert capsys.readouterr().out == f"restored shard-2 in {tmp_path / 'to'}\n"
+    assert main(["restore", str(tmp_path), str(tmp_path / "other")]) == 1
+    assert "no complete backup" in capsys.readouterr().err
 
 
 def test_a_process_that_restarts_in_the_pause_spoils_the_backup(store, tmp_path):
