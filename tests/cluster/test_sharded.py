@@ -43,6 +43,23 @@ def test_transactions_of_one_and_of_two_shards(store):
     assert asyncio.run(store.call_async(3, "balance", 3)) == 110
 
 
+def test_a_transaction_that_a_shard_decides(store):
+    before = total(store)
+    assert store.run("transfer_decided_there", 8, 9, 30, 4) == 70
+    assert store.run("transfer_decided_there", 8, 11, 10, 5) == 60  # one shard
+    assert store.call(9, "balance", 9) == 130
+    with pytest.raises(ValueError, match="not enough"):
+        store.run("transfer_decided_there", 8, 9, 1000, 6)
+    pairs = [(10, 12), (12, 10)] * 20
+    made = [
+        store.submit_run("transfer_decided_there", a, b, 1, 500 + n)
+        for n, (a, b) in enumerate(pairs)
+    ]
+    for one in made:
+        one.result(60)
+    assert total(store) == before
+
+
 def test_an_exception_undoes_every_side_and_reaches_the_caller(store):
     with pytest.raises(ValueError, match="not enough"):
         store.run("transfer", 4, 5, 1000, 3)
