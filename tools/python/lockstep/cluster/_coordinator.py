@@ -4,10 +4,10 @@ Invariants CO-1 A gid is in `_active` from its first message until its outcome i
                 participants that ask hear that it is not decided.
            CO-2 If the decision cannot be written, it may be on disk all the same. Nobody is told
                 anything then, and the gid stays active, until the decisions are opened again.
-           CO-4 What a shard decides is known there only. While it is not active, that shard is asked;
-                the answer is final (PA-4).
            CO-3 The caller hears of a commit when the decision is durable. Locks are released when
                 the decision reaches the shard, so no later transaction sees the state before.
+           CO-4 What a shard decides is known there only. If it is not active here, that shard is
+                asked, and its answer is final (PA-4).
 Source     Mohan, Lindsay, Obermarck, 1986: presumed abort. A rollback is neither written nor
            acknowledged, and a participant that has changed nothing leaves at its vote.
 """
