@@ -85,8 +85,7 @@ void Audit::history(const HistoryRecord& record) {
 
 void Audit::order(uint32_t w, uint32_t d, uint32_t o, const OrderRecord& record) {
     close_order();
-    if (!is_here(w, d) || !in_scale(w, d, record.c_id))
-        return misplaced(6, "orders", w, d, o);
+    if (!is_here(w, d) || !in_scale(w, d, record.c_id)) return misplaced(6, "orders", w, d, o);
     DistrictSums& sums = at(w, d);
     ++sums.orders;
     sums.o_max = std::max(sums.o_max, o);

@@ -35,8 +35,8 @@ Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in,
 }
 
 // Adds the amount to the warehouse and the district.
-Result<void> take_payment(Database& db, Txn& txn, const PaymentInput& in, WarehouseRecord& warehouse,
-                          DistrictRecord& district) {
+Result<void> take_payment(Database& db, Txn& txn, const PaymentInput& in,
+                          WarehouseRecord& warehouse, DistrictRecord& district) {
     const auto add_to = [&](auto& row) {
         return [&] {
             row.ytd += in.amount;

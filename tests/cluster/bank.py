@@ -57,5 +57,16 @@ async def transfer(txn, source, target, amount, receipt):
 
 
 @procedures.cross_shard
+async def transfer_decided_there(txn, source, target, amount, receipt):
+    """transfer(), which the target's shard decides."""
+    txn.decide_at(target)
+    left = await txn.call(source, "take_part", source, -amount, receipt, last=True)
+    if left < 0:
+        raise ValueError("not enough money")
+    await txn.finish("take_part", target, amount, receipt)
+    return left
+
+
+@procedures.cross_shard
 async def total(txn, accounts):
     return sum([await txn.call(account, "balance", account) for account in accounts])

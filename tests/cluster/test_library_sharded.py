@@ -36,7 +36,7 @@ def make_procedures(bank):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     bank = library.build(tmp_path_factory.mktemp("objects"))
     with ShardedStore(
         tmp_path_factory.mktemp("bank"),

@@ -83,7 +83,7 @@ def open_store(settings, path, name):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     settings = small()
     with open_store(settings, tmp_path_factory.mktemp("tpcc"), "faults") as store:
         measured = measure(store, settings)

@@ -46,10 +46,16 @@ if(TARGET lockstep_static)
             LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
         target_link_libraries(lockstep_tpcc_shard PRIVATE lockstep_flags lockstep_tpcc_parts
             lockstep_shared fmt::fmt nlohmann_json::nlohmann_json)
-        target_link_options(lockstep_tpcc_shard PRIVATE LINKER:-z,defs
+        if(NOT LOCKSTEP_SANITIZE)
+            target_link_options(lockstep_tpcc_shard PRIVATE LINKER:-z,defs)
+        endif()
+        target_link_options(lockstep_tpcc_shard PRIVATE
             LINKER:--version-script=${CMAKE_SOURCE_DIR}/tpcc/shard/exports.map)
         set_target_properties(lockstep_tpcc_shard PROPERTIES LINK_DEPENDS
             ${CMAKE_SOURCE_DIR}/tpcc/shard/exports.map)
+        # Who loads it has loaded the library: no path to it.
+        install(TARGETS lockstep_tpcc_shard LIBRARY
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep COMPONENT dev)
     endif()
     # tools/<dir> with its folders: cli -> lockstep, bench -> lockstep-bench
     foreach(pair cli:lockstep bench:lockstep-bench)

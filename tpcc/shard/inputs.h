@@ -2,12 +2,13 @@
 //
 // Concepts   The functions are C, so that a client in any language may load the object and call
 //            them. They need no store. A batch has the inputs of one transaction each for `count`
-//            terminals, whose warehouses take turns. Numbers are little-endian:
-//              u32 size   of the local part, which follows
-//              u32 count, u32 size[count], packets     as "tpcc.run" takes them
-//              u32 count, then for each transaction over several shards
-//                u8 TxnType, u16 home, u8 n, u16 warehouse[n], u16 size, packet
-//            The n warehouses are one of each other shard that takes part.
+//            terminals, whose warehouses take turns. Its parts follow one another.
+// Layout     A batch begins with its local part: its size as u32, then a count, the sizes and the
+//            packets, as "tpcc.run" takes them (all u32). The transactions over several shards
+//            follow: their count as u32, then one after the other. Each has its TxnType (u8), its
+//            home warehouse (u16), the number of other shards (u8), one warehouse of each of them
+//            (u16), the size of its packet (u16), and the packet.
+//            Numbers are little-endian.
 #pragma once
 
 #include <stddef.h>

@@ -10,10 +10,9 @@ namespace lockstep::tpcc {
 
 namespace {
 
-constexpr const char* kNames[] = {"tpcc.run",     "tpcc.stock",      "tpcc.new_order",
-                                  "tpcc.payment", "tpcc.pay_customer", "tpcc.begin",
-                                  "tpcc.statistics", "tpcc.foreign", "tpcc.check",
-                                  nullptr};
+constexpr const char* kNames[] = {
+    "tpcc.run",   "tpcc.stock",      "tpcc.new_order", "tpcc.payment", "tpcc.pay_customer",
+    "tpcc.begin", "tpcc.statistics", "tpcc.foreign",   "tpcc.check",   nullptr};
 
 Slice request_of(const lockstep_call& call) {
     return {static_cast<const char*>(call.request.data), call.request.size};
@@ -35,7 +34,8 @@ Result<std::string> perform(Shard& shard, const lockstep_call& call) {
     if (procedure == "tpcc.foreign") return shard.foreign();
     if (procedure == "tpcc.check") return shard.check(request_of(call));
     if (procedure != "tpcc.begin")
-        return fail(ErrorCode::bad_argument, "a step of a transaction over shards, not a whole one");
+        return fail(ErrorCode::bad_argument,
+                    "a step of a transaction over shards, not a whole one");
     shard.begin();
     return std::string();
 }

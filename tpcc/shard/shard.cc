@@ -16,9 +16,7 @@ namespace {
     lockstep_call_refuse(&call, static_cast<int>(error.code), error.text().c_str());
 }
 
-Unexpected no_packet() {
-    return fail(ErrorCode::bad_argument, "packet of a TPC-C transaction");
-}
+Unexpected no_packet() { return fail(ErrorCode::bad_argument, "packet of a TPC-C transaction"); }
 
 template <class I>
 Result<I> read_input(Slice packet, const Scale& scale) {
@@ -129,9 +127,7 @@ Result<std::unique_ptr<Shard>> Shard::open(Store& store, const ShardOptions& opt
     return shard;
 }
 
-Time Shard::time() const {
-    return static_cast<Time>(now()) + options_.executor.clock_offset;
-}
+Time Shard::time() const { return static_cast<Time>(now()) + options_.executor.clock_offset; }
 
 void Shard::run(std::span<lockstep_call> calls) {
     Batch batch{{calls.size() + 1}, {}};

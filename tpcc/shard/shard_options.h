@@ -11,8 +11,8 @@ namespace lockstep::tpcc {
 struct ShardOptions {
     Scale scale;  // with the part of this shard
     uint32_t shards = 1, shard = 0;
-    uint64_t seed = 1;       // of the load
-    bool remote = true;      // InputRules::remote
+    uint64_t seed = 1;   // of the load
+    bool remote = true;  // InputRules::remote
     Mix mix = Mix::full;
     ExecutorSettings executor{.durability = Durability::durable};
 };

@@ -53,8 +53,7 @@ Result<std::string> Shard::check(Slice foreign) {
     ForeignRows rows;
     if (!read_rows(foreign, rows))
         return fail(ErrorCode::bad_argument, "rows of other shards", foreign.size());
-    const ConsistencyReport report =
-        TRY(check_consistency(db_, Isolation::serializable, rows));
+    const ConsistencyReport report = TRY(check_consistency(db_, Isolation::serializable, rows));
     ordered_json j;
     j["ok"] = report.ok();
     j["rows"] = report.rows;

@@ -156,6 +156,7 @@ class Shard:
             self._ask,
             failed=end_process,
             shard=number,
+            wound=self._wound,
         )
         self._store = store
         self._desk: Desk | None = None
@@ -239,9 +240,16 @@ class Shard:
             **self._participant.counts,
         }
 
-    def _ask(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+    def _wound(self, gid: bytes) -> None:
+        self._find_coordinator().wound.remote(gid)
+
+    def _find_coordinator(self) -> Any:
         if self._coordinator is None:
             self._coordinator = ray.get_actor(self._coordinator_name, namespace=NAMESPACE)
+        return self._coordinator
+
+    def _ask(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+        self._find_coordinator()
         try:
             answer = self._coordinator.outcomes.remote(gids).future()
             outcomes: dict[bytes, bool | None] = answer.result(ASK_TIMEOUT)
@@ -292,7 +300,11 @@ class CoordinatorActor:
     async def outcomes(self, gids: list[bytes]) -> dict[bytes, bool | None]:
         """What a participant in doubt asks."""
         self._start()
-        return self._coordinator.outcomes(gids)
+        return await self._coordinator.resolve(gids)
+
+    async def wound(self, gid: bytes) -> None:
+        """What a participant asks whose prepared branch holds up an older transaction."""
+        self._coordinator.wound(gid)
 
     async def pause(self, token: str, seconds: float, lasting: float) -> bool:
         """Coordinator.pause()."""

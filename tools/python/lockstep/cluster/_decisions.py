@@ -3,6 +3,8 @@
 Invariants DE-1 A commit is in the store, durably, before any participant hears of it.
            DE-2 What is not in the store and not under way was rolled back (presumed abort).
            DE-3 A gid begins with the number of the opening, so none comes twice.
+           DE-4 A gid that is decided on a shard ends with the shard's number, so that nothing about
+                it need be stored here.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 from typing import NamedTuple
 
 from .._batch import Batch
-from .._keys import pack_key
+from .._keys import pack_key, unpack_key
 from .._store import Store
 
 
@@ -52,6 +54,18 @@ class Decisions:
     def new_gid(self) -> bytes:
         """The name of a new global transaction (DE-3)."""
         return pack_key(self._opening, next(self._numbers))
+
+    @staticmethod
+    def decided_by(gid: bytes, shard: int) -> bytes:
+        """The name of the same transaction if this shard decides it (DE-4)."""
+        return gid + pack_key(shard)
+
+    @staticmethod
+    def decider(gid: bytes) -> int | None:
+        """The shard that decides the transaction; None: it is decided here."""
+        if len(gid) <= len(pack_key(0, 0)):
+            return None
+        return unpack_key(gid, int, int, int)[2]
 
     async def commit(self, gid: bytes, shards: tuple[int, ...]) -> None:
         """Decides that the transaction commits on these shards. Durable when it returns (DE-1)."""

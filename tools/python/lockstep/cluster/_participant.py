@@ -5,9 +5,13 @@ Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
                 their own. Of the last two there are as many as global transactions under way. So
                 nothing that would release a lock, here or on another shard, waits for a thread
                 that waits for the lock.
-           PA-3 The wounded are never prepared: such a branch waits for no lock, so no deadlock goes
-                through it, and only its coordinator may end it.
-           PA-4 What begins is counted under the mutex under which a pause begins. So behind a pause
+           PA-3 Only the coordinator may end what is prepared. A branch that is prepared by Prepare
+                waits for no lock on any shard, so no deadlock goes through it. One that is prepared
+                by its last step may still wait on the deciding shard: the coordinator is asked to
+                end that step.
+           PA-4 The record of a decision is in the transaction that it decides. Who asks before
+                writes the record that it has not committed, so it never will.
+           PA-5 What begins is counted under the mutex under which a pause begins. So behind a pause
                 whose wait has ended nothing is under way.
 Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
            Systems", 1978 (wound-wait); Mohan, Lindsay, Obermarck, "Transaction Management in the R*
@@ -24,16 +28,28 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import Deadlock, EndedByOperator, Error
+from .._errors import (
+    Deadlock,
+    DuplicateKey,
+    EndedByOperator,
+    Error,
+    InputOutputError,
+    NoSpace,
+    StoreFailed,
+)
+from .._options import Access
 from .._store import Store
 from .._transaction import Transaction, pause
-from ._errors import BranchLost, NoSuchProcedure, Restarting, Wounded
+from ._errors import BranchLost, NoSuchProcedure, OutcomeUnknown, Restarting, Wounded
 from ._library import Libraries, Packed
 from ._messages import (
     ACTIVE_MAX,
     Age,
+    Ask,
     CommitBranch,
     Decide,
+    Finish,
+    Forget,
     Message,
     Prepare,
     Run,
@@ -44,12 +60,14 @@ from ._pause import Pause
 from ._procedures import Local, Objects, Procedures
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
-Ask = Callable[[list[bytes]], dict[bytes, bool | None]]
+AskOutcomes = Callable[[list[bytes]], dict[bytes, bool | None]]
 #: Of each transaction that waits for locks: those that it waits for.
 Waits = Mapping[int, Sequence[int]]
 LOOK_SECONDS = 0.01
 ASK_SECONDS = 0.5
 REPEATS_MAX = 50
+#: The index of decisions of a shard that decides, and its records.
+DECISIONS, COMMITTED, ROLLED_BACK = "lockstep.decisions", b"1", b"0"
 COUNTS = ("runs", "batches", "steps", "prepared", "wounded", "resolved")
 WOUNDED = "an older transaction needed its locks"
 
@@ -76,25 +94,30 @@ class Participant:
         self,
         store: Store,
         procedures: Procedures,
-        ask: Ask,
+        ask: AskOutcomes,
         *,
         shard: int = 0,
         threads: int = 32,
         failed: Callable[[], None] = lambda: None,
+        wound: Callable[[bytes], None] = lambda gid: None,
     ) -> None:
         self._store = store
         self._procedures = procedures
         self._ask = ask
         self._failed = failed
+        self._ask_to_wound = wound
         self._objects = Objects(store)
         self._libraries = Libraries(store, procedures.libraries, shard)
-        self._running = 0  # what begins, and calls of procedures; under _admission (PA-4)
+        self._running = 0  # what begins, and calls of procedures; under _admission (PA-5)
         self._admission = threading.Lock()
         self._branches: dict[bytes, Branch] = {}
         self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
+        self._last: dict[int, tuple[bytes, Age]] = {}  # prepared by their last steps
+        self._numbers: dict[bytes, int] = {}  # of these
         self._begins = ThreadPoolExecutor(threads, "begins")
         self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
+        self._questions = ThreadPoolExecutor(2, "questions")
         self._stop = threading.Event()
         self._draining = False
         self._pause = Pause()
@@ -117,6 +140,7 @@ class Participant:
         self._begins.shutdown()
         self._firsts.shutdown()
         self._later.shutdown()
+        self._questions.shutdown()
         self._libraries.close()
         self._store.close()
 
@@ -137,6 +161,12 @@ class Participant:
                 return self._run_many, self._begins
             case Step():
                 return self._step, self._firsts if message.first else self._later
+            case Finish():
+                return self._finish, self._firsts if message.first else self._later
+            case Ask():
+                return self._has_committed, self._questions
+            case Forget():
+                return self._forget, self._questions
             case Prepare():
                 return self._prepare, self._later
             case CommitBranch():
@@ -234,25 +264,70 @@ class Participant:
         return outcomes
 
     def _step(self, message: Step) -> Any:
-        in_library = message.procedure in self._libraries
-        procedure = None if in_library else self._find_local(message.procedure)
-        if message.first:
-            with self._admitted():
-                txn = self._store.begin()
-                branch = Branch(txn, txn.id, message.age)
-                self._ages[branch.number] = message.age
-                self._branches[message.gid] = branch
-        with self._branch(message.gid) as branch:
-            self.counts["steps"] += 1
-            if procedure is not None:
-                return procedure(branch.txn, self._objects, *message.arguments)
+        with self._branch_of_step(message) as branch:
+            result = self._perform_step(branch, message)
+            if not message.last:
+                return result
+            # Known before the locks are those of a prepared transaction (PA-3).
+            self._last[branch.number] = message.gid, message.age
+            self._numbers[message.gid] = branch.number
+            try:
+                prepared = self._prepare_branch(message.gid, branch)
+            except BaseException:
+                self._forget_last(message.gid)
+                raise
+        if not prepared:
+            self._forget_last(message.gid)
+        return result, prepared
+
+    def _finish(self, message: Finish) -> Any:
+        with self._branch_of_step(message) as branch:
+            result = self._perform_step(branch, message)
+            if message.record:
+                self._decide_here(branch.txn, message.gid, COMMITTED)
+            try:
+                branch.txn.commit()
+            except (StoreFailed, InputOutputError, NoSpace) as error:
+                raise OutcomeUnknown(f"the commit that decides has failed: {error}") from None
+            self._ended(message.gid, branch)
+        return result
+
+    def _decide_here(self, txn: Transaction, gid: bytes, decision: bytes) -> None:
+        try:
+            txn.insert(self._objects.index(DECISIONS), gid, decision)
+        except DuplicateKey:
+            raise BranchLost("somebody has asked, and heard that it was rolled back") from None
+
+    def _has_committed(self, message: Ask) -> bool:
+        index = self._objects.index(DECISIONS)
+
+        def ask(txn: Transaction) -> bool:
+            decision = txn.get(index, message.gid, Access.WRITE)
+            if decision is None:
+                txn.insert(index, message.gid, ROLLED_BACK)  # PA-4
+            return decision == COMMITTED
+
+        return self._store.run(ask)
+
+    def _forget(self, message: Forget) -> None:
+        index = self._objects.index(DECISIONS)
+        self._store.run(lambda txn: txn.erase(index, message.gid), durability="lazy")
+
+    def _perform_step(self, branch: Branch, message: Step | Finish) -> Any:
+        self.counts["steps"] += 1
+        if message.procedure in self._libraries:
             txn = branch.txn._handle
             return self._libraries.step(txn, message.procedure, message.arguments)
+        procedure = self._find_local(message.procedure)
+        return procedure(branch.txn, self._objects, *message.arguments)
 
     def _prepare(self, message: Prepare) -> bool:
         with self._branch(message.gid) as branch:
-            prepared = branch.txn.prepare(message.gid)
-            self._ended(message.gid, branch)
+            return self._prepare_branch(message.gid, branch)
+
+    def _prepare_branch(self, gid: bytes, branch: Branch) -> bool:
+        prepared = branch.txn.prepare(gid)
+        self._ended(gid, branch)
         self.counts["prepared"] += prepared
         return prepared
 
@@ -263,6 +338,7 @@ class Participant:
 
     def _decide(self, message: Decide) -> None:
         gid = message.gid
+        self._forget_last(gid)
         if message.commit:
             self._store.commit_prepared(gid)
             return
@@ -276,7 +352,7 @@ class Participant:
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
-        """What begins. Raises Restarting if nothing may (PA-4)."""
+        """What begins. Raises Restarting if nothing may (PA-5)."""
         with self._admission:
             if self.draining:
                 raise Restarting("the shard is paused or being restarted; nothing has begun")
@@ -297,6 +373,25 @@ class Participant:
             raise NoSuchProcedure(f"{missing}; in procedure objects: {names}") from None
 
     # Branches.
+
+    @contextlib.contextmanager
+    def _branch_of_step(self, message: Step | Finish) -> Iterator[Branch]:
+        """_branch(), which the step begins if it is the first."""
+        if message.first:
+            if message.procedure not in self._libraries:
+                self._find_local(message.procedure)
+            with self._admitted():
+                txn = self._store.begin()
+                branch = Branch(txn, txn.id, message.age)
+                self._ages[branch.number] = message.age
+                self._branches[message.gid] = branch
+        with self._branch(message.gid) as branch:
+            yield branch
+
+    def _forget_last(self, gid: bytes) -> None:
+        number = self._numbers.pop(gid, None)
+        if number is not None:
+            self._last.pop(number, None)
 
     @contextlib.contextmanager
     def _branch(self, gid: bytes) -> Iterator[Branch]:
@@ -367,6 +462,9 @@ class Participant:
                 holder = self._ages.get(number)
                 if holder is not None and holder > age:
                     self._wound(number)
+                gid, holder = self._last.get(number, (b"", age))
+                if holder > age:
+                    self._ask_to_wound(gid)
 
     def _with_ages(self, waiter: int, waits: Waits) -> list[int]:
         """What a transaction waits for, directly or behind transactions without an age."""
@@ -377,7 +475,7 @@ class Participant:
             if number in seen:
                 continue
             seen.add(number)
-            if number in self._ages:
+            if number in self._ages or number in self._last:
                 found.append(number)
             else:
                 behind += waits.get(number, ())

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -111,7 +112,11 @@ def run(
 
 @contextlib.contextmanager
 def start_ray(nodes: int, address: str | None) -> Iterator[tuple[dict[str, float], ...]]:
-    """A Ray cluster, or the one at `address`; the resources that tie shards to nodes."""
+    """A Ray cluster, or the one at `address`; the resources that tie shards to nodes.
+
+    Ray gives its workers a low priority (nice 15). A shard is not work in the background.
+    """
+    os.environ.setdefault("RAY_worker_niceness", "0")
     quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if address:
         ray.init(address=address, **quiet)
@@ -119,7 +124,7 @@ def start_ray(nodes: int, address: str | None) -> Iterator[tuple[dict[str, float
         ray.shutdown()
         return
     if nodes == 1:
-        ray.init(num_cpus=1, include_dashboard=False, **quiet)
+        ray.init("local", num_cpus=1, include_dashboard=False, **quiet)
         yield ({},)
         ray.shutdown()
         return

@@ -39,7 +39,7 @@ def wait_until_quiet(store: ShardedStore) -> None:
         if not any(part.get(what) for part in parts for what in OPEN):
             return
         if time.monotonic() > until:
-            raise TimeoutError(f"transactions are open {QUIET_SECONDS:.0f} s after the end: {found}")
+            raise TimeoutError(f"open {QUIET_SECONDS:.0f} s after the end: {found}")
         time.sleep(0.05)
 
 

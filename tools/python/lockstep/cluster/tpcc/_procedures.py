@@ -16,26 +16,29 @@ if TYPE_CHECKING:
 async def tpcc_new_order(
     txn: GlobalTransaction, home: int, others: Sequence[int], packet: bytes
 ) -> None:
-    """The stock of other shards first, side by side; then the order, with the hot district last.
+    """The stock of other shards first, side by side; then the order, whose shard decides.
 
     Raises ProcedureError with the code -1 if the input demands a rollback.
     """
+    txn.decide_at(home)
     replies = await asyncio.gather(
-        *(txn.call(other, "tpcc.stock", packet) for other in others), return_exceptions=True
+        *(txn.call(other, "tpcc.stock", packet, last=True) for other in others),
+        return_exceptions=True,
     )
     for reply in replies:  # all of them have ended now
         if isinstance(reply, BaseException):
             raise reply
     request = struct.pack("<H", len(packet)) + packet + b"".join(replies)
-    await txn.call(home, "tpcc.new_order", request)
+    await txn.finish("tpcc.new_order", request)
 
 
 async def tpcc_payment(
     txn: GlobalTransaction, home: int, others: Sequence[int], packet: bytes
 ) -> None:
-    """The customer first; then the warehouse, whose row all its payments change."""
-    customer = await txn.call(others[0], "tpcc.pay_customer", packet)
-    await txn.call(home, "tpcc.payment", struct.pack("<H", len(packet)) + packet + customer)
+    """The customer first; then the warehouse, whose shard decides: all its payments change it."""
+    txn.decide_at(home)
+    customer = await txn.call(others[0], "tpcc.pay_customer", packet, last=True)
+    await txn.finish("tpcc.payment", struct.pack("<H", len(packet)) + packet + customer)
 
 
 def make_procedures(settings: Settings) -> Procedures:
