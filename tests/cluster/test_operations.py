@@ -7,9 +7,10 @@ import time
 import bank
 import pytest
 import ray
+from lockstep import restore_backup
 from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, restore
 from lockstep.cluster.__main__ import actors, main
-from lockstep.cluster._backup import take
+from lockstep.cluster._backup import Paused, take
 from ray.cluster_utils import Cluster
 
 ACCOUNTS, EACH = 40, 1000
@@ -128,6 +129,24 @@ def test_a_backup_shows_one_point(store, tmp_path):
         assert before <= sum(1 for k in accounts if k >= ACCOUNTS) <= after + 1
         copy.run("transfer", 0, 1, 1, 10**9)
         check(*contents(copy), None)
+
+
+def test_nothing_happens_in_a_pause(store, tmp_path):
+    """The copies are taken one after the other, so what goes on would be in some of them only."""
+    _, shards = actors(tmp_path.name)
+    with Load(store) as load:
+        with Paused([store.coordinator], store.shards, 10.0) as paused:
+            before = load.deposits
+            for number, shard in enumerate(shards):
+                ray.get(shard.backup.remote(str(tmp_path / f"copy-{number}"), None))
+                time.sleep(0.3)
+            assert load.deposits == before
+            paused.end()
+    assert not load.errors and load.deposits > before, load.errors
+    for number in range(3):
+        restore_backup([tmp_path / f"copy-{number}"], tmp_path / f"restored/shard-{number}")
+    with open_bank(tmp_path / "restored", "of-a-pause") as copy:
+        check(*contents(copy), before)
 
 
 def test_what_is_no_backup(store, tmp_path):
