@@ -143,6 +143,7 @@ def test_nothing_happens_in_a_pause(store, tmp_path):
             assert load.deposits == before
             paused.end()
     assert not load.errors and load.deposits > before, load.errors
+    (tmp_path / "restored").mkdir()
     for number in range(3):
         restore_backup([tmp_path / f"copy-{number}"], tmp_path / f"restored/shard-{number}")
     with open_bank(tmp_path / "restored", "of-a-pause") as copy:
