@@ -20,7 +20,7 @@ Result<void> Attempt::operator()(Txn& cpp) {
     txn.thread = threads::current();
     DCHECK(txn.thread != nullptr);
     txn.thread_id = txn.thread->id;
-    txn.handle = make_handle(Kind::txn, &txn, txn.thread);
+    txn.handle = make_handle(Kind::txn, &txn, txn.thread, cpp.id().value);
     if (txn.handle == 0) return fail(ErrorCode::too_many, "handles");
     code = body(handle_of<lockstep_txn>(txn.handle), arg);
     if (txn.handle != 0) txn.end();

@@ -170,7 +170,7 @@ Result<uint64_t> begin_here(StoreObject& store, const TxnOptions& options) {
     made->store = &store;
     made->thread = threads::current();
     made->thread_id = made->thread->id;
-    made->handle = make_handle(Kind::txn, txn, made->thread);
+    made->handle = make_handle(Kind::txn, txn, made->thread, made->txn->id().value);
     if (made->handle == 0) return fail(ErrorCode::too_many, "handles");
     const std::lock_guard guard(store.lock);
     txn->next = store.begun;

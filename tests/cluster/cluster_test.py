@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tools/python"))
 
 import environment  # noqa: E402
 
-PROBE = "import ray; ray.init(num_cpus=1, include_dashboard=False); ray.shutdown()"
+PROBE = "import ray; ray.init('local', num_cpus=1, include_dashboard=False); ray.shutdown()"
 
 
 def main() -> None:
