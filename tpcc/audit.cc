@@ -54,13 +54,13 @@ void Audit::misplaced(uint32_t condition, const char* table, uint32_t w, uint32_
 }
 
 void Audit::warehouse(uint32_t w, const WarehouseRecord& record) {
-    if (!in_scale(w, 1)) return misplaced(1, "warehouse", w, 0, 0);
+    if (!is_here(w, 1)) return misplaced(1, "warehouse", w, 0, 0);
     warehouses_[w - 1].present = true;
     warehouses_[w - 1].ytd = record.ytd;
 }
 
 void Audit::district(uint32_t w, uint32_t d, const DistrictRecord& record) {
-    if (!in_scale(w, d)) return misplaced(1, "district", w, d, 0);
+    if (!is_here(w, d)) return misplaced(1, "district", w, d, 0);
     DistrictSums& sums = at(w, d);
     sums.present = true;
     sums.ytd = record.ytd;
@@ -69,7 +69,7 @@ void Audit::district(uint32_t w, uint32_t d, const DistrictRecord& record) {
 }
 
 void Audit::customer(uint32_t w, uint32_t d, uint32_t c, const CustomerRecord& record) {
-    if (!in_scale(w, d, c)) return misplaced(10, "customer", w, d, c);
+    if (!is_here(w, d) || !in_scale(w, d, c)) return misplaced(10, "customer", w, d, c);
     at(w, d, c).balance = record.balance;
     at(w, d, c).ytd_payment = record.ytd_payment;
     at(w, d).delivered += record.delivery_cnt;
@@ -85,7 +85,7 @@ void Audit::history(const HistoryRecord& record) {
 
 void Audit::order(uint32_t w, uint32_t d, uint32_t o, const OrderRecord& record) {
     close_order();
-    if (!in_scale(w, d, record.c_id)) return misplaced(6, "orders", w, d, o);
+    if (!is_here(w, d) || !in_scale(w, d, record.c_id)) return misplaced(6, "orders", w, d, o);
     DistrictSums& sums = at(w, d);
     ++sums.orders;
     sums.o_max = std::max(sums.o_max, o);
@@ -199,7 +199,7 @@ void Audit::judge_customer(uint32_t w, uint32_t d, uint32_t c) {
 std::vector<Condition> Audit::finish() {
     CHECK(!conditions_.empty());
     close_order();
-    for (uint32_t w = 1; w <= scale_.warehouses; ++w) {
+    for (uint32_t w = scale_.first; w <= scale_.last_here(); ++w) {
         judge_warehouse(w);
         for (uint32_t d = 1; d <= scale_.districts; ++d) {
             judge_district(w, d);

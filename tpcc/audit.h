@@ -8,6 +8,8 @@
 //            district. Deliveries add to that difference. Every delivered order has raised the
 //            C_DELIVERY_CNT of one customer, so the sum of these counts in the district is added.
 //            This holds after a crash too, when no driver remembers its deliveries.
+//            A shard has a part of the warehouses (Scale::first). Only these are judged. HISTORY
+//            rows of other shards that speak of its customers are fed with its own.
 // Source     TPC-C revision 5.11, clauses 3.3.2.1 to 3.3.2.12.
 #pragma once
 
@@ -70,6 +72,8 @@ private:
     bool in_scale(uint32_t w, uint32_t d) const {
         return w - 1 < scale_.warehouses && d - 1 < scale_.districts;
     }
+    // Of a warehouse whose rows the store has.
+    bool is_here(uint32_t w, uint32_t d) const { return in_scale(w, d) && scale_.holds(w); }
     bool in_scale(uint32_t w, uint32_t d, uint32_t c) const {
         return in_scale(w, d) && c - 1 < scale_.customers;
     }

@@ -40,7 +40,8 @@ bool ConsistencyReport::ok() const {
            std::ranges::all_of(stock, holds);
 }
 
-Result<ConsistencyReport> check_consistency(Database& db, Isolation isolation) {
+Result<ConsistencyReport> check_consistency(Database& db, Isolation isolation,
+                                            const ForeignRows& foreign) {
     TxnOptions options;
     options.isolation = isolation;
     options.durability = Durability::lazy;
@@ -50,7 +51,7 @@ Result<ConsistencyReport> check_consistency(Database& db, Isolation isolation) {
     ConsistencyReport report = TRY(db.store->run(
         [&](Txn& txn) {
             StoreSource source(db, txn);
-            return ConsistencyScan(source, RowSource::of(db)).run();
+            return ConsistencyScan(source, RowSource::of(db)).run(foreign);
         },
         options));
     report.nanos = clock.now() - start;

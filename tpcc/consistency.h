@@ -2,6 +2,7 @@
 // stock on it.
 #pragma once
 
+#include "tpcc/foreign_rows.h"
 #include "tpcc/stock_audit.h"
 
 namespace lockstep::tpcc {
@@ -17,10 +18,12 @@ struct ConsistencyReport {
 };
 
 // One pass over each table, within one read-only transaction. At isolation snapshot other
-// transactions may run meanwhile; else the whole tables are locked for them. Blocks a foreign
+// transactions may run meanwhile; else the whole tables are locked for them. `foreign`: of a shard
+// the rows of the other shards, of which those that do not concern it are ignored. Blocks a foreign
 // kernel thread; a user thread lets others run now and then. Errors: those of reading, and
 // snapshot_too_old if others change more than Options::version_bytes meanwhile.
 Result<ConsistencyReport> check_consistency(Database& db,
-                                            Isolation isolation = Isolation::serializable);
+                                            Isolation isolation = Isolation::serializable,
+                                            const ForeignRows& foreign = {});
 
 }  // namespace lockstep::tpcc

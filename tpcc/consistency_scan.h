@@ -4,6 +4,7 @@
 // Concepts   A secondary index is compared with its table by the number of entries and the sum of
 //            their hashes. Equal sets give equal sums. A missing, extra or different entry changes
 //            the number or the sum.
+//            Of a shard the audits also get the rows of other shards that concern it.
 #pragma once
 
 #include <fmt/format.h>
@@ -64,14 +65,19 @@ template <class Source>
 class ConsistencyScan {
 public:
     ConsistencyScan(Source& source, const RowSource& loaded)
-        : source_(source), audit_(loaded.scale), stock_audit_(loaded) {}
+        : source_(source), scale_(loaded.scale), audit_(loaded.scale), stock_audit_(loaded) {}
 
-    Result<ConsistencyReport> run() {
+    Result<ConsistencyReport> run(const ForeignRows& foreign = {}) {
         TRY(scan_warehouses());
         TRY(scan_districts());
         TRY(scan_customers());
         TRY(scan_history());
+        for (const HistoryRecord& record : foreign.payments)
+            if (scale_.holds(record.c_w_id)) audit_.history(record);
         TRY(scan_orders());
+        for (const ForeignRows::Line& line : foreign.lines)
+            if (scale_.holds(line.record.supply_w_id))
+                stock_audit_.order_line(line.w, line.o, line.record);
         TRY(scan_stock());
         TRY(compare_index(TableId::customer_name, names_));
         TRY(compare_index(TableId::orders_customer, customer_orders_));
@@ -212,6 +218,7 @@ private:
     }
 
     Source& source_;
+    const Scale scale_;
     Audit audit_;
     StockAudit stock_audit_;
     SetSum names_, customer_orders_;  // what the secondary indexes must hold

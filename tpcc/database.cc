@@ -32,6 +32,25 @@ Result<ConfigRecord> read_config(Database& db) {
         options);
 }
 
+// Which warehouses the store has, if it has not all.
+Result<void> read_shard(Database& db) {
+    TxnOptions options;
+    options.read_only = true;
+    return db.store->run(
+        [&](Txn& txn) -> Result<void> {
+            std::string value;
+            if (!TRY(db.config.get(txn, "shard", value))) return {};
+            ShardRecord record;
+            if (!read_record(value, record) || record.first == 0 || record.first > record.last ||
+                record.last > db.scale.warehouses)
+                return fail(ErrorCode::bad_version, "tpcc_config: impossible warehouses");
+            db.scale.first = record.first;
+            db.scale.last = record.last;
+            return {};
+        },
+        options);
+}
+
 }  // namespace
 
 bool has_tables(Store& store) {
@@ -57,13 +76,17 @@ Result<Database> open_database(Store& store) {
     db.store = &store;
     TRY(find_tables(db));
     const ConfigRecord record = TRY(read_config(db));
-    db.scale = {record.warehouses, record.districts, record.customers, record.undelivered,
-                record.items};
+    db.scale = {.warehouses = record.warehouses,
+                .districts = record.districts,
+                .customers = record.customers,
+                .undelivered = record.undelivered,
+                .items = record.items};
     db.constants = {record.c_last_load, record.c_last_run, record.c_id, record.ol_i_id};
     db.seed = record.seed;
     db.load_time = record.load_time;
     if (!db.constants.valid() || record.warehouses == 0)
         return fail(ErrorCode::bad_version, "tpcc_config: impossible values");
+    TRY(read_shard(db));
     return db;
 }
 
@@ -81,7 +104,12 @@ Result<void> write_config(Database& db) {
     record.c_id = db.constants.c_id;
     record.ol_i_id = db.constants.ol_i_id;
     record.load_time = db.load_time;
-    return db.store->run([&](Txn& txn) { return db.config.insert(txn, "load", bytes_of(record)); });
+    const ShardRecord shard{db.scale.first, db.scale.last_here()};
+    return db.store->run([&](Txn& txn) -> Result<void> {
+        if (db.scale.warehouses_here() != db.scale.warehouses)
+            TRY(db.config.insert(txn, "shard", bytes_of(shard)));
+        return db.config.insert(txn, "load", bytes_of(record));
+    });
 }
 
 }  // namespace lockstep::tpcc

@@ -20,7 +20,12 @@ struct Scale {
     uint32_t customers = 3000;   // per district; as many orders are loaded
     uint32_t undelivered = 900;  // the newest orders, in NEW-ORDER
     uint32_t items = 100000;
+    // A store has the warehouses first..last of all, as a shard does; `last` 0: up to the end.
+    uint32_t first = 1, last = 0;
 
+    uint32_t last_here() const { return last == 0 ? warehouses : last; }
+    uint32_t warehouses_here() const { return last_here() - first + 1; }
+    bool holds(uint32_t w) const { return w - first < warehouses_here(); }
     uint32_t names() const { return std::min(customers, 1000u); }
     uint32_t delivered() const { return customers - undelivered; }
 };
@@ -34,6 +39,12 @@ struct [[gnu::packed]] ConfigRecord {
     Time load_time;
 };
 static_assert(sizeof(ConfigRecord) == 60);
+
+// The record under the key "shard", if the store has a part of the warehouses only.
+struct [[gnu::packed]] ShardRecord {
+    uint32_t first, last;
+};
+static_assert(sizeof(ShardRecord) == 8);
 
 // How a transaction asks for several records of one table.
 enum class Calls : uint8_t {

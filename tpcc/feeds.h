@@ -17,7 +17,7 @@ namespace lockstep::tpcc {
 struct DistrictWalk {
     const Scale& scale;
     uint32_t per_district;
-    uint32_t w = 1, d = 1, n = 0;
+    uint32_t w = scale.first, d = 1, n = 0;
     bool new_district = false;  // this step entered a district
 
     bool step() {
@@ -29,16 +29,16 @@ struct DistrictWalk {
             d = 1;
             ++w;
         }
-        return w <= scale.warehouses;
+        return w <= scale.last_here();
     }
 };
 
 struct WarehouseFeed {
     const RowSource& rows;
-    uint32_t w = 0;
+    uint32_t w = rows.scale.first - 1;
     WarehouseRecord record{};
     bool next(RowKey& key, Slice& value) {
-        if (++w > rows.scale.warehouses) return false;
+        if (++w > rows.scale.last_here()) return false;
         rows.warehouse(w, record);
         key = warehouse_key(w);
         value = bytes_of(record);
@@ -74,14 +74,14 @@ struct ItemFeed {
 
 struct StockFeed {
     const RowSource& rows;
-    uint32_t w = 1, i = 0;
+    uint32_t w = rows.scale.first, i = 0;
     StockRecord record{};
     bool next(RowKey& key, Slice& value) {
         if (++i > rows.scale.items) {
             i = 1;
             ++w;
         }
-        if (w > rows.scale.warehouses) return false;
+        if (w > rows.scale.last_here()) return false;
         rows.stock(w, i, record);
         key = stock_key(w, i);
         value = bytes_of(record);

@@ -13,6 +13,8 @@ uint32_t choose_customer(Rng& rng, const InputRules& rules) {
     return nurand(rng, 1023, 1, rules.scale.customers, rules.constants.c_id);
 }
 
+bool has_remote(const InputRules& rules) { return rules.remote && rules.scale.warehouses > 1; }
+
 uint32_t other_warehouse(Rng& rng, const InputRules& rules, uint32_t home) {
     const uint32_t w = uniform(rng, 1, rules.scale.warehouses - 1);
     return w + (w >= home);
@@ -48,7 +50,7 @@ NewOrderInput make_new_order(Rng& rng, const InputRules& rules, uint32_t w) {
         line.number = n;
         line.i_id = nurand(rng, 8191, 1, rules.scale.items, rules.constants.ol_i_id);
         line.supply_w = w;
-        if (uniform(rng, 1, 100) == 1 && rules.scale.warehouses > 1) {
+        if (uniform(rng, 1, 100) == 1 && has_remote(rules)) {
             line.supply_w = other_warehouse(rng, rules, w);
             in.all_local = 0;
         }
@@ -65,7 +67,7 @@ PaymentInput make_payment(Rng& rng, const InputRules& rules, uint32_t w) {
     in.d = uniform(rng, 1, rules.scale.districts);
     in.customer.w = w;
     in.customer.d = in.d;
-    if (uniform(rng, 1, 100) > 85 && rules.scale.warehouses > 1) {
+    if (uniform(rng, 1, 100) > 85 && has_remote(rules)) {
         in.customer.w = other_warehouse(rng, rules, w);
         in.customer.d = uniform(rng, 1, rules.scale.districts);
     }

@@ -61,6 +61,7 @@ struct StockLevelInput {
 struct InputRules {
     Scale scale;
     RandomConstants constants;
+    bool remote = true;  // orders and payments may concern another warehouse
 };
 
 NewOrderInput make_new_order(Rng& rng, const InputRules& rules, uint32_t w);

@@ -87,11 +87,11 @@ Result<void> fill_tables(Database& db, const RowSource& rows, LoadProgress& prog
 }  // namespace
 
 uint64_t expected_rows(const Scale& scale) {
-    const uint64_t customers = uint64_t{scale.warehouses} * scale.districts * scale.customers;
-    const uint64_t undelivered = uint64_t{scale.warehouses} * scale.districts * scale.undelivered;
-    return customers * 5 + customers * 10 + undelivered +
-           uint64_t{scale.items} * (scale.warehouses + 1) +
-           uint64_t{scale.warehouses} * (scale.districts + 1);
+    const uint64_t districts = uint64_t{scale.warehouses_here()} * scale.districts;
+    const uint64_t customers = districts * scale.customers;
+    return customers * 5 + customers * 10 + districts * scale.undelivered +
+           uint64_t{scale.items} * (scale.warehouses_here() + 1) + scale.warehouses_here() +
+           districts;
 }
 
 Result<Database> load(Store& store, const LoadSettings& settings, LoadProgress& progress) {
@@ -99,6 +99,8 @@ Result<Database> load(Store& store, const LoadSettings& settings, LoadProgress& 
     CHECK(scale.warehouses > 0 && scale.warehouses <= kWarehousesMax && scale.districts > 0 &&
           scale.districts <= 10 && scale.customers >= 15 && scale.customers <= 65535 &&
           scale.undelivered <= scale.customers && scale.items >= 100);
+    CHECK(scale.first >= 1 && scale.first <= scale.last_here() &&
+          scale.last_here() <= scale.warehouses);
     progress.rows_total = expected_rows(scale);
     Database db;
     db.store = &store;

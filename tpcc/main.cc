@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "tpcc/metrics_server.h"
 #include "tpcc/say.h"
 #include "tpcc/session.h"
+#include "tpcc/time_of_day.h"
 
 namespace lockstep::tpcc {
 namespace {
@@ -46,13 +46,6 @@ private:
     std::string path_;
     bool temporary_;
 };
-
-// Dates in rows are nanoseconds since 1970; the store's clock has another origin.
-Time clock_offset() {
-    const auto day = std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::system_clock::now().time_since_epoch());
-    return day.count() - static_cast<Time>(MonotonicClock().now());
-}
 
 // Size of the largest file of an existing database, which is the volume.
 uint64_t existing_bytes(const std::string& path) {

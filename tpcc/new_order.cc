@@ -59,16 +59,33 @@ void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
 
 struct Supplies {
     RowBatch<ItemRecord, 15> items;    // in the order of the input's lines
-    RowBatch<StockRecord, 15> stocks;  // of the lines whose item exists
+    RowBatch<StockRecord, 15> stocks;  // of the lines of this store whose item exists
+    uint8_t line_of[15];               // of each stock
+    uint8_t found = 0;                 // lines before the first item that does not exist
 };
 
 // Fetches the items of all lines; names the stocks up to the first item that does not exist.
-Result<void> fetch_items(Database& db, Txn& txn, const NewOrderInput& in, Supplies& supplies) {
+Result<void> fetch_items(Database& db, Txn& txn, const NewOrderInput& in, bool has_remote,
+                         Supplies& supplies) {
     for (uint8_t i = 0; i < in.ol_cnt; ++i) supplies.items.add(item_key(in.lines[i].i_id));
     TRY(supplies.items.look_up(db, db.item, txn));
-    for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i)
+    for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i) {
+        ++supplies.found;
+        if (has_remote && !db.scale.holds(in.lines[i].supply_w)) continue;
+        supplies.line_of[supplies.stocks.size()] = i;
         supplies.stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
+    }
     return {};
+}
+
+// A line whose stock another shard has changed.
+void fill_remote_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
+                      const RemoteStock& told, OrderLineRecord* rows, NewOrderOutput& out) {
+    StockRecord stock;
+    stock.quantity = told.quantity;
+    std::memcpy(stock.dist[in.d - 1], told.dist_info, sizeof(told.dist_info));
+    stock.data.assign(told.original ? "ORIGINAL" : "");
+    fill_line(in, line, item, stock, rows, out);
 }
 
 Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id,
@@ -88,15 +105,20 @@ Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint3
 
 // False: an item does not exist. The unused item of a rollback has the last number; the other lines
 // are inserted first (clause 2.4.2.3).
-Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
+Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, const RemoteStock* remote,
+                       NewOrderOutput& out) {
     OrderLineRecord rows[15];
     Supplies supplies;
-    TRY(fetch_items(db, txn, in, supplies));
-    const size_t supplied = supplies.stocks.size();
+    TRY(fetch_items(db, txn, in, remote != nullptr, supplies));
+    const size_t supplied = supplies.found;
     const auto supply = [&](size_t at) {
-        supply_line(in, in.lines[at], supplies.items[at], supplies.stocks[at], rows, out);
+        const uint8_t line = supplies.line_of[at];
+        supply_line(in, in.lines[line], supplies.items[line], supplies.stocks[at], rows, out);
     };
     TRY(supplies.stocks.modify(db, db.stock, txn, 0, offsetof(StockRecord, dist), "stock", supply));
+    for (uint8_t i = 0; remote != nullptr && i < supplied; ++i)
+        if (!db.scale.holds(in.lines[i].supply_w))
+            fill_remote_line(in, in.lines[i], supplies.items[i], remote[i], rows, out);
     if (supplied + 1 < in.ol_cnt) [[unlikely]]
         return false;
     TRY(insert_lines(db, txn, in, out.o_id, rows, supplied));
@@ -106,7 +128,7 @@ Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrder
 }  // namespace
 
 Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now,
-                       NewOrderOutput& out) {
+                       NewOrderOutput& out, const RemoteStock* remote) {
     WarehouseRecord warehouse;
     TRY(fetch(db.warehouse, txn, warehouse_key(in.w), warehouse, "warehouse"));
     out.w_tax = warehouse.tax;
@@ -115,9 +137,29 @@ Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now
     TRY(read_customer(db, txn, in, out));
     TRY(insert_order(db, txn, in, out));
     out.total = 0;
-    if (!TRY(add_lines(db, txn, in, out))) return false;
+    if (!TRY(add_lines(db, txn, in, remote, out))) return false;
     apply_rates(out);
     return true;
+}
+
+Result<void> supply_remote(Database& db, Txn& txn, const NewOrderInput& in, RemoteStock* out) {
+    RowBatch<StockRecord, 15> stocks;
+    uint8_t line_of[15];
+    // The unused item of a rollback has no stock.
+    for (uint8_t i = 0; i < in.ol_cnt - in.rolls_back; ++i) {
+        if (!db.scale.holds(in.lines[i].supply_w)) continue;
+        line_of[stocks.size()] = i;
+        stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
+    }
+    const auto supply = [&](size_t at) {
+        StockRecord& stock = stocks[at];
+        take_stock(stock, in.lines[line_of[at]], true);
+        RemoteStock& told = out[line_of[at]];
+        told.quantity = stock.quantity;
+        std::memcpy(told.dist_info, stock.dist[in.d - 1], sizeof(told.dist_info));
+        told.original = is_original(stock.data);
+    };
+    return stocks.modify(db, db.stock, txn, 0, offsetof(StockRecord, dist), "stock", supply);
 }
 
 OrderRecord order_row(const NewOrderInput& in, Time entry_d) {
@@ -134,7 +176,11 @@ void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRe
                  StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
     if (!MUTANT(tpcc_stock_forgotten) || line.i_id % 8 != 0)
         take_stock(stock, line, line.supply_w != in.w);
+    fill_line(in, line, item, stock, rows, out);
+}
 
+void fill_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
+               const StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;
     record.amount = item.price * line.quantity;

@@ -34,27 +34,50 @@ Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in,
     return {};
 }
 
-}  // namespace
-
-Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out) {
+// Adds the amount to the warehouse and the district.
+Result<void> take_payment(Database& db, Txn& txn, const PaymentInput& in,
+                          WarehouseRecord& warehouse, DistrictRecord& district) {
     const auto add_to = [&](auto& row) {
         return [&] {
             row.ytd += in.amount;
             return true;
         };
     };
-    WarehouseRecord warehouse;
     TRY(modify_row(db, db.warehouse, txn, warehouse_key(in.w), warehouse, 0, sizeof(Cents),
                    "warehouse", add_to(warehouse)));
-    DistrictRecord district;
-    TRY(modify_row(db, db.district, txn, district_key(in.w, in.d), district, 0, sizeof(Cents),
-                   "district", add_to(district)));
+    return modify_row(db, db.district, txn, district_key(in.w, in.d), district, 0, sizeof(Cents),
+                      "district", add_to(district));
+}
 
+void show(const WarehouseRecord& warehouse, const DistrictRecord& district, Time now,
+          PaymentOutput& out) {
     out.warehouse = warehouse.address;
     out.district = district.address;
     out.date = now;
+}
+
+}  // namespace
+
+Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out) {
+    WarehouseRecord warehouse;
+    DistrictRecord district;
+    TRY(take_payment(db, txn, in, warehouse, district));
+    show(warehouse, district, now, out);
+    TRY(pay_customer(db, txn, in, out));
+    return insert_history(db, txn, in, out, warehouse.name, district.name);
+}
+
+Result<void> pay_customer(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& out) {
     out.c_id = TRY(find_customer(db, txn, in.customer));
-    TRY(pay(db, txn, in, out));
+    return pay(db, txn, in, out);
+}
+
+Result<void> pay_warehouse(Database& db, Txn& txn, const PaymentInput& in, Time now,
+                           PaymentOutput& out) {
+    WarehouseRecord warehouse;
+    DistrictRecord district;
+    TRY(take_payment(db, txn, in, warehouse, district));
+    show(warehouse, district, now, out);
     return insert_history(db, txn, in, out, warehouse.name, district.name);
 }
 

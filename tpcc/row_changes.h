@@ -13,6 +13,10 @@ OrderRecord order_row(const NewOrderInput& in, Time entry_d);
 void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
                  StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out);
 
+// The same for a stock that has been changed already.
+void fill_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
+               const StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out);
+
 // Applies discount and taxes to the sum of the lines.
 void apply_rates(NewOrderOutput& out);
 

@@ -51,7 +51,7 @@ void StockAudit::order_line(uint32_t w, uint32_t o, const OrderLineRecord& recor
 }
 
 void StockAudit::stock(uint32_t w, uint32_t i, const StockRecord& record) {
-    if (!in_scale(w, i)) return misplaced(w, i);
+    if (!in_scale(w, i) || !source_.scale.holds(w)) return misplaced(w, i);
     ++rows_;
     const Sums& sums = at(w, i);
     compare(StockColumn::ytd, w, i, record.ytd, sums.quantity);
@@ -80,9 +80,10 @@ void StockAudit::violated(StockColumn column, std::string fault) {
 
 std::vector<StockCheck> StockAudit::finish() {
     CHECK(!checks_.empty());
-    if (rows_ != sums_.size())
+    const uint64_t expected = uint64_t{source_.scale.warehouses_here()} * source_.scale.items;
+    if (rows_ != expected)
         violated(StockColumn::quantity,
-                 fmt::format("STOCK has {} rows, expected {}", rows_, sums_.size()));
+                 fmt::format("STOCK has {} rows, expected {}", rows_, expected));
     return std::move(checks_);
 }
 

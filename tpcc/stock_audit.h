@@ -8,7 +8,8 @@
 //            S_QUANTITY begins in [10, 100] and stays there: a stock of 9 or less gains 91. These
 //            are 91 values, and a refill adds 91. So the first quantity and S_YTD determine
 //            S_QUANTITY exactly, modulo 91.
-//            Feed all lines first, then all stock rows.
+//            Feed all lines first, then all stock rows. A shard also gets the lines of other shards
+//            that its stock supplied.
 // Source     TPC-C revision 5.11, clauses 2.4.2.2 and 4.3.3.1.
 #pragma once
 

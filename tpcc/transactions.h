@@ -53,9 +53,26 @@ struct StockLevelOutput {
     uint32_t low_stock;
 };
 
+// What a stock row of another shard tells an order, after it has supplied a line.
+struct [[gnu::packed]] RemoteStock {
+    int32_t quantity;
+    char dist_info[24];
+    uint8_t original;
+};
+
+// `remote`: null if all stock is in this store. Else its places of the lines whose warehouse is on
+// another shard are filled, by supply_remote() there.
 Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now,
-                       NewOrderOutput& out);
+                       NewOrderOutput& out, const RemoteStock* remote = nullptr);
+// The part of a New-Order of another shard: takes the lines' items from the stock of this store's
+// warehouses, and fills out[i] of each such line i.
+Result<void> supply_remote(Database& db, Txn& txn, const NewOrderInput& in, RemoteStock* out);
 Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out);
+// The two parts of a Payment whose customer is on another shard: of the customer, which is done
+// first and sets out.c_id and out.customer, and of the warehouse, which reads out.c_id.
+Result<void> pay_customer(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& out);
+Result<void> pay_warehouse(Database& db, Txn& txn, const PaymentInput& in, Time now,
+                           PaymentOutput& out);
 Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in,
                           OrderStatusOutput& out);
 // All ten districts in one transaction, in ascending order.

@@ -25,9 +25,10 @@ struct alignas(kCacheLineBytes) HandleEntry {
     // The handle if it lives, with kBusy if it is claimed; 0 if the entry is free.
     std::atomic<uint64_t> word{0};
     std::atomic<void*> object{nullptr};
-    // Of a transaction: its user thread, null for a session. Of an index or heap: its store.
+    // Of a transaction: its user thread. Of a session: null, but while a body of lockstep_run_in()
+    // runs its user thread. Of an index or heap: its store.
     std::atomic<const void*> owner{nullptr};
-    std::atomic<uint64_t> link{0};  // of a cursor: its transaction's handle; of an index: its id
+    std::atomic<uint64_t> link{0};  // of a cursor: its transaction's handle; else: an id
     std::atomic<uint32_t> pins{0};  // of a store: calls that use it
     std::atomic<uint32_t> next_free{0};
     uint64_t generation = 0;  // written by make()

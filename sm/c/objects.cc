@@ -14,7 +14,8 @@ namespace {
     return fail(ErrorCode::bad_argument, what, number_of(handle));
 }
 
-// The transaction of the present user thread; null: it is a session's. The owner of the entry is
+// The transaction of the present user thread; null: it is a session's, and none of its bodies of
+// lockstep_run_in() runs. The owner of the entry is
 // read before the entry is seen to live still, so it is that of this handle.
 Result<TxnObject*> own_txn(const void* handle) {
     HandleEntry* const entry = entry_of(handle, Kind::txn);
@@ -31,7 +32,7 @@ Result<TxnObject*> own_txn(const void* handle) {
     auto* const txn = static_cast<TxnObject*>(object);
     if (txn->thread_id != self->id) [[unlikely]]
         return fail(ErrorCode::wrong_thread, "transaction of a user thread that has ended");
-    DCHECK(txn->handle == number_of(handle) && txn->session == nullptr);
+    DCHECK(txn->handle == number_of(handle));
     return txn;
 }
 
@@ -169,7 +170,7 @@ Result<uint64_t> begin_here(StoreObject& store, const TxnOptions& options) {
     made->store = &store;
     made->thread = threads::current();
     made->thread_id = made->thread->id;
-    made->handle = make_handle(Kind::txn, txn, made->thread);
+    made->handle = make_handle(Kind::txn, txn, made->thread, made->txn->id().value);
     if (made->handle == 0) return fail(ErrorCode::too_many, "handles");
     const std::lock_guard guard(store.lock);
     txn->next = store.begun;

@@ -86,7 +86,7 @@ bool Session::begin() {
     if (begun) {
         txn_.own.emplace(std::move(*begun));
         txn_.txn = &*txn_.own;
-        handle_ = txn_.handle = make_handle(Kind::txn, &txn_, nullptr);
+        handle_ = txn_.handle = make_handle(Kind::txn, &txn_, nullptr, txn_.txn->id().value);
         if (handle_ != 0) return true;
         (void)txn_.own->abort();
         error = fail(ErrorCode::too_many, "handles").error();

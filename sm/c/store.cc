@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <lockstep/offload.h>
+#include "sm/c/attempt.h"
 #include "sm/c/objects.h"
 #include "sm/c/session.h"
 #include "sm/store/operation.h"
@@ -64,36 +65,6 @@ Result<void> close(lockstep_store* handle) {
     destroy(object);
     return closed;
 }
-
-// One attempt of lockstep_run(), on a user thread.
-struct Attempt {
-    StoreObject& store;
-    lockstep_body body;
-    void* arg;
-    int code = 0;  // that the body has returned
-
-    Result<void> operator()(Txn& cpp) {
-        TxnObject txn;
-        txn.store = &store;
-        txn.txn = &cpp;
-        txn.thread = threads::current();
-        txn.thread_id = txn.thread->id;
-        txn.handle = make_handle(Kind::txn, &txn, txn.thread);
-        if (txn.handle == 0) return fail(ErrorCode::too_many, "handles");
-        code = body(handle_of<lockstep_txn>(txn.handle), arg);
-        if (txn.handle != 0) txn.end();
-        return outcome(txn);
-    }
-    Result<void> outcome(const TxnObject& txn) const {
-        if (code == 0) return {};
-        if (code < 0) return fail(ErrorCode::rolled_back, "number that the function returned");
-        if (code == static_cast<int>(txn.last.code)) return Unexpected(txn.last);
-        if (code > int{LOCKSTEP_ARCHIVE_FAILED})
-            return fail(ErrorCode::bad_argument, "code that the function returned",
-                        static_cast<uint64_t>(code));
-        return fail(static_cast<ErrorCode>(code), "returned by the function");
-    }
-};
 
 template <class Handle, class Find>
 int find(lockstep_store* store, const char* name, Handle** out, lockstep_error* error, Find by) {

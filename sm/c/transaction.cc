@@ -101,13 +101,12 @@ int lockstep_abort(lockstep_txn* txn, lockstep_error* error) {
     return c::in_txn(txn, error, [](TxnObject& t) { return c::abort_here(t); });
 }
 
+// The entry has the number, so that no call is handed over to a session.
 uint64_t lockstep_txn_id(lockstep_txn* txn) {
-    uint64_t id = 0;
-    (void)c::in_txn(txn, [&](TxnObject& t) -> Result<void> {
-        id = t.txn->id().value;
-        return {};
-    });
-    return id;
+    c::HandleEntry* const entry = c::entry_of(txn, c::Kind::txn);
+    if (entry == nullptr) return 0;
+    const uint64_t id = entry->link.load(std::memory_order_acquire);
+    return entry->is(c::number_of(txn)) ? id : 0;
 }
 
 int lockstep_set_savepoint(lockstep_txn* txn, lockstep_savepoint* savepoint,

@@ -4,6 +4,8 @@ Each transfer has a number and writes a receipt on both shards, so that after cr
 acknowledged transfer can be looked for.
 """
 
+import time
+
 import lockstep
 from lockstep.cluster import Procedures
 
@@ -31,6 +33,12 @@ def balance(txn, objects, account):
 
 
 @procedures.local
+def dawdle(txn, objects, account, seconds):
+    time.sleep(seconds)
+    return balance(txn, objects, account)
+
+
+@procedures.local
 def everything(txn, objects):
     accounts = {lockstep.unpack_key(k, int)[0]: int(v) for k, v in
                 txn.scan(objects.index("accounts"))}
@@ -45,6 +53,17 @@ async def transfer(txn, source, target, amount, receipt):
     if left < 0:
         raise ValueError("not enough money")
     await txn.call(target, "take_part", target, amount, receipt)
+    return left
+
+
+@procedures.cross_shard
+async def transfer_decided_there(txn, source, target, amount, receipt):
+    """transfer(), which the target's shard decides."""
+    txn.decide_at(target)
+    left = await txn.call(source, "take_part", source, -amount, receipt, last=True)
+    if left < 0:
+        raise ValueError("not enough money")
+    await txn.finish("take_part", target, amount, receipt)
     return left
 
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tools/python"))
 
 import environment  # noqa: E402
 
-PROBE = "import ray; ray.init(num_cpus=1, include_dashboard=False); ray.shutdown()"
+PROBE = "import ray; ray.init('local', num_cpus=1, include_dashboard=False); ray.shutdown()"
 
 
 def main() -> None:
@@ -27,6 +27,8 @@ def main() -> None:
     variables = {
         **os.environ,
         "PYTHONPATH": str(path),
+        "LOCKSTEP_TEST_PREFIX": str(build / "python/prefix"),
+        "LOCKSTEP_TPCC_OBJECT": str(build / "lib/liblockstep-tpcc-shard.so"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
     }

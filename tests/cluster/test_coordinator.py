@@ -21,8 +21,9 @@ async def visit(txn, shards):
 class Shards:
     """Answers by kind of message; an exception is raised."""
 
-    def __init__(self, path):
+    def __init__(self, path, procedures=procedures):
         self.path = path
+        self.procedures = procedures
         self.said = []
         self.answers = {Step: "done", Prepare: True, CommitBranch: None, Decide: None}
         self.open()
@@ -33,7 +34,7 @@ class Shards:
         self.failures = 0
 
     def make(self):
-        return Coordinator(self.decisions, procedures, self.send, int, failed=self.fail)
+        return Coordinator(self.decisions, self.procedures, self.send, int, failed=self.fail)
 
     def fail(self):
         self.failures += 1

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from lockstep.cluster import ClusterError, Overloaded
-from lockstep.cluster._lane import BATCH_MAX, Desk, Lane, Lost
+from lockstep.cluster._lane import BATCH_MAX, POLL_SECONDS, Desk, Lane, Lost
 
 
 def test_messages_of_a_turn_share_a_call():
@@ -41,6 +41,29 @@ def test_a_slow_message_does_not_hold_back_the_others():
         assert not slow.done()
         go.set()
         assert await asyncio.wait_for(slow, 5) == "slow"
+
+    asyncio.run(run())
+
+
+def test_slow_messages_do_not_hold_back_what_is_sent_later():
+    """More slow messages, in calls of their own, than a lane has calls under way."""
+
+    async def run():
+        go = asyncio.Event()
+
+        async def perform(message):
+            if message == "slow":
+                await go.wait()
+            return message
+
+        lane = Lane(Desk(perform).exchange)
+        slow = []
+        for _ in range(5):
+            slow.append(asyncio.create_task(lane.send("slow")))
+            await asyncio.sleep(0.01)
+        assert await asyncio.wait_for(lane.send("quick"), POLL_SECONDS / 4) == "quick"
+        go.set()
+        assert await asyncio.wait_for(asyncio.gather(*slow), 5) == ["slow"] * 5
 
     asyncio.run(run())
 

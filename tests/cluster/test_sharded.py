@@ -17,7 +17,7 @@ ACCOUNTS = 40
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     directory = tmp_path_factory.mktemp("bank")
     with ShardedStore(
         directory, procedures=bank.procedures, shards=3, route=int, name="bank"
@@ -41,6 +41,23 @@ def test_transactions_of_one_and_of_two_shards(store):
     assert store.call(1, "balance", 1) == 130
     assert asyncio.run(store.run_async("total", [0, 1, 3])) == 300
     assert asyncio.run(store.call_async(3, "balance", 3)) == 110
+
+
+def test_a_transaction_that_a_shard_decides(store):
+    before = total(store)
+    assert store.run("transfer_decided_there", 8, 9, 30, 4) == 70
+    assert store.run("transfer_decided_there", 8, 11, 10, 5) == 60  # one shard
+    assert store.call(9, "balance", 9) == 130
+    with pytest.raises(ValueError, match="not enough"):
+        store.run("transfer_decided_there", 8, 9, 1000, 6)
+    pairs = [(10, 13), (13, 10)] * 5
+    made = [
+        store.submit_run("transfer_decided_there", a, b, 1, 500 + n)
+        for n, (a, b) in enumerate(pairs)
+    ]
+    for one in made:
+        one.result(60)
+    assert total(store) == before
 
 
 def test_an_exception_undoes_every_side_and_reaches_the_caller(store):

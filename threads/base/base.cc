@@ -1,4 +1,4 @@
-// base.cc - cold paths of check.h and result.h.
+// base.cc - cold paths of result.h.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,11 +8,6 @@
 #include "threads/base/error_detail.h"
 
 namespace lockstep {
-
-void check_failed(const char* condition, const char* file, int line) {
-    std::fprintf(stderr, "lockstep: CHECK failed: %s at %s:%d\n", condition, file, line);
-    std::abort();
-}
 
 void detail::stop_without_value(const Error& error) {
     DCHECK(error.code != ErrorCode::none);

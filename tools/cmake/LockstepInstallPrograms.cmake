@@ -37,7 +37,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/tools/examples DESTINATION ${LOCKSTEP_DOCU
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${LOCKSTEP_DOCUMENTS} COMPONENT licence)
 
 # What an install of the component dev takes from the build, and what a whole install takes.
-add_custom_target(libraries DEPENDS lockstep_static lockstep_shared lockstep_xa)
+add_custom_target(libraries DEPENDS lockstep_static lockstep_shared lockstep_xa lockstep_tpcc_shard)
 add_custom_target(installable DEPENDS libraries ${LOCKSTEP_PROGRAMS})
 if(LOCKSTEP_MAN_PAGES)
     add_dependencies(installable man)

@@ -21,6 +21,7 @@ if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
     endforeach()
     add_library(lockstep::lockstep ALIAS lockstep_static)
+    add_library(lockstep::lockstep_shared ALIAS lockstep_shared)
     # Only the public interface is exported.
     set(map ${PROJECT_SOURCE_DIR}/tools/package/liblockstep.map.in)
     configure_file(${map} ${PROJECT_BINARY_DIR}/liblockstep.map @ONLY)

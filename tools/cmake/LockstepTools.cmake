@@ -32,6 +32,30 @@ if(TARGET lockstep_static)
             ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
         target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static
             PkgConfig::MICROHTTPD)
+        # TPC-C as a procedure object, for the shards of lockstep.cluster and for their clients. It
+        # uses the shared library, as the Python package does.
+        file(GLOB shard CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/shard/*.cc)
+        # An archive, of which the linker takes what the object uses.
+        add_library(lockstep_tpcc_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:lockstep_tpcc>
+            ${CMAKE_SOURCE_DIR}/threads/base/check.cc)
+        target_link_libraries(lockstep_tpcc_parts PRIVATE lockstep_flags)
+        target_include_directories(lockstep_tpcc_parts PRIVATE ${CMAKE_SOURCE_DIR})
+        add_library(lockstep_tpcc_shard MODULE ${shard})
+        target_include_directories(lockstep_tpcc_shard PRIVATE ${CMAKE_SOURCE_DIR})
+        set_target_properties(lockstep_tpcc_shard PROPERTIES OUTPUT_NAME lockstep-tpcc-shard
+            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+        target_link_libraries(lockstep_tpcc_shard PRIVATE lockstep_flags lockstep_tpcc_parts
+            lockstep_shared fmt::fmt nlohmann_json::nlohmann_json)
+        if(NOT LOCKSTEP_SANITIZE)
+            target_link_options(lockstep_tpcc_shard PRIVATE LINKER:-z,defs)
+        endif()
+        target_link_options(lockstep_tpcc_shard PRIVATE
+            LINKER:--version-script=${CMAKE_SOURCE_DIR}/tpcc/shard/exports.map)
+        set_target_properties(lockstep_tpcc_shard PROPERTIES LINK_DEPENDS
+            ${CMAKE_SOURCE_DIR}/tpcc/shard/exports.map)
+        # Who loads it has loaded the library: no path to it.
+        install(TARGETS lockstep_tpcc_shard LIBRARY
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep COMPONENT dev)
     endif()
     # tools/<dir> with its folders: cli -> lockstep, bench -> lockstep-bench
     foreach(pair cli:lockstep bench:lockstep-bench)

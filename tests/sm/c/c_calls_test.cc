@@ -45,6 +45,7 @@ lockstep_txn* a_txn;
 lockstep_cursor* a_cursor;
 
 int commit_at_once(lockstep_txn*, void*) { return 0; }
+int no_call(void*, lockstep_txn*, lockstep_call*) { return 0; }
 bool no_record(void*, lockstep_record*) { return false; }
 bool each_heap(void*, lockstep_record_id, lockstep_slice) { return true; }
 bool each_object(void*, const lockstep_object*) { return true; }
@@ -62,12 +63,19 @@ int request_with(const Handles& h, int (*call)(lockstep_request*)) {
     return call(&r);
 }
 
+lockstep_call a_call;
+lockstep_call* call_or_null(const Handles& h) { return h.text != nullptr ? &a_call : nullptr; }
+
 std::vector<Call> store_calls() {
     const auto s = Takes::store;
     return {
         {"lockstep_close", s, [](auto& h) { return lockstep_close(h.store, nullptr); }},
         {"lockstep_run", s,
          [](auto& h) { return lockstep_run(h.store, commit_at_once, nullptr, nullptr, nullptr); }},
+        {"lockstep_run_calls", s,
+         [](auto& h) {
+             return lockstep_run_calls(h.store, nullptr, 0, no_call, nullptr, nullptr, nullptr);
+         }},
         {"lockstep_begin", s,
          [](auto& h) { return lockstep_begin(h.store, nullptr, &a_txn, nullptr); }},
         {"lockstep_find_index", s,
@@ -210,6 +218,8 @@ std::vector<Call> txn_calls() {
          [](auto& h) { return lockstep_heap_erase(h.txn, h.heap, {}, &found, nullptr); }},
         {"lockstep_heap_scan", t,
          [](auto& h) { return lockstep_heap_scan(h.txn, h.heap, each_heap, nullptr, nullptr); }},
+        {"lockstep_run_in", t,
+         [](auto& h) { return lockstep_run_in(h.txn, commit_at_once, nullptr, nullptr); }},
         {"lockstep_batch", t, [](auto& h) { return request_with(h, lockstep_batch); }},
         {"lockstep_submit", t, [](auto& h) { return request_with(h, lockstep_submit); }},
     };
@@ -256,6 +266,12 @@ std::vector<Call> other_calls() {
          [](auto& h) {
              return lockstep_restore_backup(&h.text, 1, h.text, nullptr, nullptr, nullptr);
          }},
+        {"lockstep_call_reply", none,
+         [](auto& h) {
+             return lockstep_call_reply(call_or_null(h), {nullptr, 1});
+         }},
+        {"lockstep_call_refuse", none,
+         [](auto& h) { return lockstep_call_refuse(call_or_null(h), 0, h.text); }},
         {"lockstep_ctx_points", none,
          [](auto& h) { return lockstep_ctx_points(h.text, nullptr, nullptr); }},
         {"lockstep_offload", none,
@@ -287,6 +303,8 @@ const char* const kWithoutCode[] = {"lockstep_strerror",
                                     "lockstep_backup_options_init",
                                     "lockstep_restore_options_init",
                                     "lockstep_secondary_options_init",
+                                    "lockstep_call_init",
+                                    "lockstep_call_clear",
                                     "lockstep_request_init",
                                     "lockstep_request_done",
                                     "lockstep_txn_id",
@@ -335,6 +353,8 @@ TEST_F(CCalls, WithNull) {
     lockstep_restore_options_init(nullptr, 8);
     lockstep_secondary_options_init(nullptr, 8);
     lockstep_request_init(nullptr, 8);
+    lockstep_call_init(nullptr, 8);
+    lockstep_call_clear(nullptr);
     lockstep_keys_add(nullptr, key());
     lockstep_key_init(nullptr);
     lockstep_key_u64(nullptr, 1);
@@ -386,7 +406,8 @@ TEST_F(CCalls, WithObjectsOfAnotherStore) {
             const std::string name = call.name;
             if (name == "lockstep_commit" || name == "lockstep_abort" ||
                 name == "lockstep_prepare" || name == "lockstep_batch" ||
-                name == "lockstep_submit" || name == "lockstep_set_savepoint")
+                name == "lockstep_submit" || name == "lockstep_run_in" ||
+                name == "lockstep_set_savepoint")
                 continue;
             EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << name;
         }

@@ -71,6 +71,7 @@ NB_MODULE(_core, module) {
     python::add_stats(module);
     python::add_transaction(module);
     python::add_prepared(module);
+    python::add_procedures(module);
     python::add_objects(module);
     python::add_index(module);
     python::add_cursor(module);

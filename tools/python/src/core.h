@@ -150,6 +150,7 @@ void add_backup(nb::module_& module);
 void add_stats(nb::module_& module);
 void add_transaction(nb::module_& module);
 void add_prepared(nb::module_& module);
+void add_procedures(nb::module_& module);
 void add_objects(nb::module_& module);
 void add_index(nb::module_& module);
 void add_cursor(nb::module_& module);

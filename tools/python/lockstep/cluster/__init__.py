@@ -25,29 +25,40 @@
 Needs Ray: `pip install lockstep[cluster]`.
 """
 
+from ._backup import ClusterBackup, restore
 from ._coordinator import GlobalTransaction
 from ._errors import (
+    BadBackup,
     BranchLost,
     ClusterError,
     NoSuchProcedure,
+    NotQuiet,
     OutcomeUnknown,
     Overloaded,
+    ProcedureError,
     ShardUnavailable,
     Wounded,
 )
+from ._library import Outcomes
 from ._procedures import Objects, Procedures
 from ._sharded import ShardedStore
 
 __all__ = [
+    "BadBackup",
     "BranchLost",
+    "ClusterBackup",
     "ClusterError",
     "GlobalTransaction",
     "NoSuchProcedure",
+    "NotQuiet",
     "Objects",
     "OutcomeUnknown",
+    "Outcomes",
     "Overloaded",
+    "ProcedureError",
     "Procedures",
     "ShardUnavailable",
     "ShardedStore",
     "Wounded",
+    "restore",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,21 +18,31 @@ import ray
 from ray import cloudpickle
 
 from .._errors import StoreLocked
+from .._objects import BackupInfo
 from .._options import Options
 from .._store import Store
 from .._store import open as open_store
 from ._coordinator import Coordinator
-from ._decisions import Decisions
+from ._decisions import Decisions, Place
 from ._gauges import Gauges
 from ._lane import Desk, Lane, Lost
 from ._messages import Message, Numbered, Submit
+from ._move import check_not_moved, send, set_aside
 from ._participant import Participant
 
 NAMESPACE = "lockstep"
 #: Calls that an actor takes at a time: two of each client, and questions.
 CALLS_MAX = 1000
 ASK_TIMEOUT = 5.0
+#: A thread that comes back from the store waits so long for the GIL while another one computes.
+#: Python's own 5 ms would be added to each call of a step.
+SWITCH_SECONDS = 0.0002
 FREE_TIMEOUT = 60.0
+#: How long a closed shard lives on to refuse what was sent before its senders knew.
+ANSWER_SECONDS = 0.5
+#: A lane that was idle for longer asks again where its actor is. Less than ANSWER_SECONDS, so no
+#: message is sent to an actor that has been closed and then ended.
+IDLE_SECONDS = 0.2
 #: Seconds that the coordinator waits for a shard, while other shards keep locks for it.
 SHARD_PATIENCE = 2.0
 
@@ -67,6 +78,7 @@ def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
     actor says that it is ready, so that its messages are not lost too; at most `patience` seconds.
     """
     handle: Any = None
+    answered = 0.0
 
     async def reach() -> Any:
         until = time.monotonic() + patience
@@ -84,11 +96,12 @@ def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
             await asyncio.sleep(0.05)
 
     async def exchange(lane: int, messages: list[Numbered]) -> list[Numbered]:
-        nonlocal handle
-        if handle is None:
+        nonlocal handle, answered
+        if handle is None or time.monotonic() - answered > IDLE_SECONDS:
             handle = await reach()
         try:
             answers: list[Numbered] = await handle.exchange.remote(lane, messages)
+            answered = time.monotonic()
             return answers
         except ray.exceptions.RayError as error:
             handle = None
@@ -101,13 +114,20 @@ def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
     return Lane(exchange, queue_max=queue_max, restarting=restarting)
 
 
+def back_up(store: Store, directory: str, since: BackupInfo | None) -> BackupInfo:
+    """Store.backup(), to a directory in a folder that is made."""
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    return store.backup(directory, since=since)
+
+
 def end_process() -> None:
     """The store has failed. Ray starts the process again, which opens and recovers it."""
     os._exit(1)
 
 
 def open_when_free(directory: str, options: Options) -> Store:
-    """Opens a store. The process before, whose node was lost, may take a while to end."""
+    """Opens a store, in a folder that is made. The process before may take a while to end."""
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
     until = time.monotonic() + FREE_TIMEOUT
     while True:
         try:
@@ -125,14 +145,23 @@ class Shard:
     def __init__(
         self, layout: Layout, number: int, directory: str, procedures: bytes, options: Options
     ) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._number = number
+        self._directory = directory
+        self._arguments = (layout, number, directory, procedures, options)
+        check_not_moved(directory)
         began = time.monotonic()
         store = open_when_free(directory, options)
         self._recovery_seconds = time.monotonic() - began
         self._coordinator: Any = None
         self._coordinator_name = layout.coordinator_name
         self._participant = Participant(
-            store, cloudpickle.loads(procedures), self._ask, failed=end_process
+            store,
+            cloudpickle.loads(procedures),
+            self._ask,
+            failed=end_process,
+            shard=number,
+            wound=self._wound,
         )
         self._store = store
         self._desk: Desk | None = None
@@ -152,6 +181,7 @@ class Shard:
         """Figures for `python -m lockstep.cluster status`."""
         return {
             "shard": self._number,
+            "directory": self._directory,
             "node": ray.get_runtime_context().get_node_id(),
             "pid": os.getpid(),
             "recovery_seconds": self._recovery_seconds,
@@ -170,6 +200,34 @@ class Shard:
         """Participant.drain()."""
         return await asyncio.to_thread(self._participant.drain, seconds)
 
+    async def pause(self, token: str, seconds: float, lasting: float) -> bool:
+        """Participant.pause()."""
+        return await asyncio.to_thread(self._participant.pause, token, seconds, lasting)
+
+    async def resume(self, token: str) -> bool:
+        """Participant.resume()."""
+        return self._participant.resume(token)
+
+    async def backup(self, directory: str, since: BackupInfo | None) -> BackupInfo:
+        """Store.backup(), to a directory on this node."""
+        return await asyncio.to_thread(back_up, self._store, directory, since)
+
+    async def send(self, receiver: Any, part: str, since: BackupInfo | None) -> BackupInfo:
+        """Sends a part of a backup to another node."""
+        return await asyncio.to_thread(send, self._store, receiver, part, since)
+
+    async def leave(self, token: str) -> bool:
+        """Closes the store for good, because it is elsewhere. False: the pause did not last."""
+        if not self._participant.stay_paused(token):
+            return False
+        await self.close()
+        await asyncio.to_thread(set_aside, self._directory)
+        return True
+
+    async def arguments(self) -> tuple[Layout, int, str, bytes, Options]:
+        """What made it."""
+        return self._arguments
+
     async def close(self) -> None:
         """Closes the store, so that the next process finds nothing to recover."""
         self._gauges.close()
@@ -187,9 +245,16 @@ class Shard:
             **self._participant.counts,
         }
 
-    def _ask(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+    def _wound(self, gid: bytes) -> None:
+        self._find_coordinator().wound.remote(gid)
+
+    def _find_coordinator(self) -> Any:
         if self._coordinator is None:
             self._coordinator = ray.get_actor(self._coordinator_name, namespace=NAMESPACE)
+        return self._coordinator
+
+    def _ask(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+        self._find_coordinator()
         try:
             answer = self._coordinator.outcomes.remote(gids).future()
             outcomes: dict[bytes, bool | None] = answer.result(ASK_TIMEOUT)
@@ -206,6 +271,7 @@ class CoordinatorActor:
     def __init__(
         self, layout: Layout, directory: str, procedures: bytes, options: Options
     ) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._layout = layout
         self._decisions = Decisions(open_when_free(directory, options), layout.shards)
         self._lanes: dict[int, Lane] = {}
@@ -240,7 +306,32 @@ class CoordinatorActor:
     async def outcomes(self, gids: list[bytes]) -> dict[bytes, bool | None]:
         """What a participant in doubt asks."""
         self._start()
-        return self._coordinator.outcomes(gids)
+        return await self._coordinator.resolve(gids)
+
+    async def wound(self, gid: bytes) -> None:
+        """What a participant asks whose prepared branch holds up an older transaction."""
+        self._coordinator.wound(gid)
+
+    async def pause(self, token: str, seconds: float, lasting: float) -> bool:
+        """Coordinator.pause()."""
+        self._start()
+        return await self._coordinator.pause(token, seconds, lasting)
+
+    async def resume(self, token: str) -> bool:
+        """Coordinator.resume()."""
+        return self._coordinator.resume(token)
+
+    async def backup(self, directory: str, since: BackupInfo | None) -> BackupInfo:
+        """The same of the decisions."""
+        return await asyncio.to_thread(back_up, self._decisions.store, directory, since)
+
+    async def places(self) -> dict[int, Place]:
+        """Where the shards are that have moved."""
+        return self._decisions.places
+
+    async def move(self, shard: int, place: Place) -> None:
+        """Decisions.move()."""
+        await self._decisions.move(shard, place)
 
     async def status(self) -> dict[str, Any]:
         """Figures for `python -m lockstep.cluster status`."""

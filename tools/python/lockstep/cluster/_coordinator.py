@@ -6,6 +6,8 @@ Invariants CO-1 A gid is in `_active` from its first message until its outcome i
                 anything then, and the gid stays active, until the decisions are opened again.
            CO-3 The caller hears of a commit when the decision is durable. Locks are released when
                 the decision reaches the shard, so no later transaction sees the state before.
+           CO-4 What a shard decides is known there only. If it is not active here, that shard is
+                asked, and its answer is final (PA-4).
 Source     Mohan, Lindsay, Obermarck, 1986: presumed abort. A rollback is neither written nor
            acknowledged, and a participant that has changed nothing leaves at its vote.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,13 +24,30 @@ from .._errors import Deadlock, LockTimeout
 from ._decisions import Decisions
 from ._errors import BranchLost, ClusterError, OutcomeUnknown, ShardUnavailable, Wounded
 from ._lane import Lost
-from ._messages import ACTIVE_MAX, Age, CommitBranch, Decide, Message, Prepare, Step, Submit
+from ._messages import (
+    ACTIVE_MAX,
+    Age,
+    Ask,
+    CommitBranch,
+    Decide,
+    Finish,
+    Forget,
+    Message,
+    Prepare,
+    Step,
+    Submit,
+)
+from ._pause import Pause
 from ._procedures import Global, Procedures
 
 #: Sends a message to a shard; the answer. Raises its error or Lost.
 Send = Callable[[int, Message], Awaitable[Any]]
 Route = Callable[[Any], int]
+#: The transactions under way.
+Active = dict[bytes, "GlobalTransaction"]
 REPEATS_MAX = 100
+PAUSED_LOOK_SECONDS = 0.005
+WOUNDED = "an older transaction needed the locks that this one has prepared"
 
 
 class DecisionFailed(Exception):
@@ -35,28 +55,99 @@ class DecisionFailed(Exception):
 
 
 class GlobalTransaction:
-    """What a cross-shard procedure gets."""
+    """What a cross-shard procedure gets.
 
-    def __init__(self, gid: bytes, age: Age, send: Send, route: Route) -> None:
-        self._gid = gid
+    A transaction ends in one of two ways. If the procedure simply returns, all shards vote, and the
+    coordinator decides. If it has called decide_at(), the shard of that key decides: it runs the
+    last step, finish(), and commits with it, when all others are prepared. That shard then holds
+    its locks for the time of the step only, which matters if all transactions use its rows.
+    """
+
+    def __init__(self, gid: bytes, age: Age, send: Send, route: Route, active: Active) -> None:
+        self.gid = gid
         self._age = age
         self._send = send
         self._route = route
+        self._active = active
         self.shards: dict[int, None] = {}  # in the order of their first steps
+        self._votes: dict[int, bool] = {}  # of shards whose last step was told so
+        self.decider: int | None = None
+        self.finishing = False
+        self.wounded = False
+        self.changed: tuple[int, ...] | None = None  # that must hear of the commit by the decider
 
-    async def call(self, key: Any, procedure: str, *arguments: Any) -> Any:
+    def decide_at(self, key: Any) -> None:
+        """The shard of `key` decides. To be called before all else; finish() must be the end."""
+        if self.shards or self.decider is not None:
+            raise ClusterError("decide_at() is the first call of a transaction")
+        self.decider = self._route(key)
+        del self._active[self.gid]
+        self.gid = Decisions.decided_by(self.gid, self.decider)
+        self._active[self.gid] = self
+
+    async def call(self, key: Any, procedure: str, *arguments: Any, last: bool = False) -> Any:
         """Runs a local procedure on the shard of `key`, within this transaction.
 
-        Calls may run side by side (asyncio.gather) if they go to different shards.
+        Calls may run side by side (asyncio.gather) if they go to different shards. `last`: it is
+        the last one on its shard before finish(), so the shard votes with its answer. Only behind
+        decide_at(). The deciding shard does not vote.
         """
         shard = self._route(key)
-        first = shard not in self.shards
-        self.shards[shard] = None
-        step = Step(self._gid, self._age, first, procedure, arguments)
+        if last and self.decider is None:
+            raise ClusterError("a call with last=True comes behind decide_at()")
+        last = last and shard != self.decider
+        step = Step(self.gid, self._age, self._enter(shard), procedure, arguments, last)
         try:
-            return await self._send(shard, step)
+            answer = await self._send(shard, step)
         except Lost as lost:
             raise ShardUnavailable(f"shard {shard}: {lost}") from None
+        if last:
+            answer, self._votes[shard] = answer
+        return answer
+
+    async def finish(self, procedure: str, *arguments: Any) -> Any:
+        """The last step, on the shard that decides, and the commit. The result is the step's."""
+        if self.decider is None or self.changed is not None:
+            raise ClusterError("finish() is the end of a transaction that has called decide_at()")
+        others = [shard for shard in self.shards if shard != self.decider]
+        voters = [shard for shard in others if shard not in self._votes]
+        votes = await gather_votes(self._send, self.gid, voters)
+        self._votes.update(zip(voters, votes, strict=True))
+        changed = tuple(shard for shard in others if self._votes[shard])
+        if self.wounded:
+            raise Wounded(WOUNDED)
+        first = self._enter(self.decider)
+        self.finishing = True
+        message = Finish(self.gid, self._age, first, procedure, arguments, bool(changed))
+        try:
+            result = await self._send(self.decider, message)
+        except Lost as lost:
+            raise OutcomeUnknown(f"shard {self.decider} died as it decided: {lost}") from None
+        self.changed = changed
+        return result
+
+    def _enter(self, shard: int) -> bool:
+        """Whether the step is the first one on the shard."""
+        if self.wounded:
+            raise Wounded(WOUNDED)
+        if shard in self._votes or self.finishing:
+            raise ClusterError(f"a step on shard {shard} behind the last one")
+        first = shard not in self.shards
+        self.shards[shard] = None
+        return first
+
+
+async def gather_votes(send: Send, gid: bytes, shards: list[int]) -> list[bool]:
+    """The first phase. Raises the error of a shard that did not vote to commit."""
+    votes = await asyncio.gather(
+        *(send(shard, Prepare(gid)) for shard in shards), return_exceptions=True
+    )
+    for shard, vote in zip(shards, votes, strict=True):
+        if isinstance(vote, Lost):
+            raise ShardUnavailable(f"shard {shard}: {vote}")
+        if isinstance(vote, BaseException):
+            raise vote
+    return [bool(vote) for vote in votes]
 
 
 class Coordinator:
@@ -79,9 +170,12 @@ class Coordinator:
         self._procedures = procedures
         self._send = send
         self._route = route
-        self._active: set[bytes] = set()
+        self._active: Active = {}
+        self._telling = 0
         self._admission = asyncio.Semaphore(ACTIVE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pause = Pause()
+        self._under_way = 0  # submitted transactions, also between two tries
         self.counts = {"committed": 0, "rolled_back": 0, "repeated": 0}
 
     def start(self) -> None:
@@ -96,17 +190,42 @@ class Coordinator:
         """
         procedure = self._procedures.find_cross_shard(message.procedure)
         async with self._admission:
-            return await self._repeat(procedure, message)
+            while self._pause.active:
+                await asyncio.sleep(PAUSED_LOOK_SECONDS)
+            self._under_way += 1
+            try:
+                return await self._repeat(procedure, message)
+            finally:
+                self._under_way -= 1
+
+    async def pause(self, token: str, seconds: float, lasting: float) -> bool:
+        """Begins nothing more, until resume() or for the time `lasting` in seconds.
+
+        True: no transaction is under way, and every shard has heard what was decided. False: that
+        took longer than `seconds`, and there is no pause. Submitters wait meanwhile.
+        """
+        self._pause.begin(token, seconds + lasting)
+        until = time.monotonic() + seconds
+        while self._under_way or self._tasks or self._decisions.pending:
+            if time.monotonic() > until:
+                self._pause.end(token)
+                return False
+            await asyncio.sleep(PAUSED_LOOK_SECONDS)
+        return True
+
+    def resume(self, token: str) -> bool:
+        """Ends the pause; whether nothing has begun since pause()."""
+        return self._pause.end(token)
 
     async def _repeat(self, procedure: Global, message: Submit) -> Any:
         for tried in range(REPEATS_MAX):
             gid = self._decisions.new_gid()
-            txn = GlobalTransaction(gid, message.age, self._send, self._route)
-            self._active.add(gid)  # CO-1
+            txn = GlobalTransaction(gid, message.age, self._send, self._route, self._active)
+            self._active[gid] = txn  # CO-1
             undecided = False
             try:
                 result = await procedure(txn, *message.arguments)
-                await self._commit(gid, list(txn.shards))
+                await self._end(txn)
                 self.counts["committed"] += 1
                 return result
             except OutcomeUnknown:
@@ -116,15 +235,15 @@ class Coordinator:
                 self._failed()
                 raise OutcomeUnknown(str(failure)) from None
             except (Deadlock, Wounded, BranchLost, LockTimeout, ShardUnavailable):
-                self._roll_back(gid, list(txn.shards))
+                self._roll_back(txn.gid, list(txn.shards))
                 self.counts["repeated"] += 1
             except BaseException:
-                self._roll_back(gid, list(txn.shards))
+                self._roll_back(txn.gid, list(txn.shards))
                 self.counts["rolled_back"] += 1
                 raise
             finally:
                 if not undecided:
-                    self._active.discard(gid)
+                    self._active.pop(txn.gid, None)
             await asyncio.sleep(random.random() * min(0.002 * (1 << min(tried, 8)), 0.2))
         raise ClusterError(f"{message.procedure}: rolled back {REPEATS_MAX} times")
 
@@ -134,6 +253,27 @@ class Coordinator:
         return {
             gid: True if gid in pending else None if gid in self._active else False for gid in gids
         }
+
+    async def resolve(self, gids: list[bytes]) -> dict[bytes, bool | None]:
+        """outcomes(), and for what a shard decides what the shard says (CO-4)."""
+        found = self.outcomes(gids)
+        for gid in gids:
+            decider = self._decisions.decider(gid)
+            if decider is not None and gid not in self._active:
+                try:
+                    found[gid] = await self._send(decider, Ask(gid))
+                except Exception:  # it is not back yet, or is restarted
+                    found[gid] = None
+        return found
+
+    def wound(self, gid: bytes) -> None:
+        """An older transaction waits for what this one has prepared (PA-3)."""
+        txn = self._active.get(gid)
+        if txn is None or txn.decider is None:
+            return
+        txn.wounded = True
+        if txn.finishing:
+            self._background(self._forgotten(txn.decider, Decide(gid, commit=False)))
 
     async def finish(self) -> None:
         """Waits until the shards have heard what was decided. No transaction may be under way."""
@@ -148,7 +288,15 @@ class Coordinator:
     @property
     def undelivered(self) -> int:
         """Commits that not every shard has heard."""
-        return len(self._decisions.pending)
+        return len(self._decisions.pending) + self._telling
+
+    async def _end(self, txn: GlobalTransaction) -> None:
+        if txn.decider is None:
+            await self._commit(txn.gid, list(txn.shards))
+        elif txn.changed is None:
+            raise ClusterError("a procedure that calls decide_at() ends with finish()")
+        elif txn.changed:
+            self._background(self._tell_and_forget(txn.gid, txn.decider, txn.changed))
 
     async def _commit(self, gid: bytes, shards: list[int]) -> None:
         if len(shards) == 1:
@@ -157,14 +305,7 @@ class Coordinator:
             except Lost as lost:
                 raise OutcomeUnknown(f"shard {shards[0]} died at the commit: {lost}") from None
             return
-        votes = await asyncio.gather(
-            *(self._send(shard, Prepare(gid)) for shard in shards), return_exceptions=True
-        )
-        for shard, vote in zip(shards, votes, strict=True):
-            if isinstance(vote, Lost):
-                raise ShardUnavailable(f"shard {shard}: {vote}")
-            if isinstance(vote, BaseException):
-                raise vote
+        votes = await gather_votes(self._send, gid, shards)
         changed = tuple(shard for shard, vote in zip(shards, votes, strict=True) if vote)
         if changed:
             try:
@@ -177,6 +318,15 @@ class Coordinator:
         """The second phase, until every shard has answered."""
         await asyncio.gather(*(self._decide(gid, shard) for shard in shards))
         await self._decisions.forget(gid)
+
+    async def _tell_and_forget(self, gid: bytes, decider: int, shards: tuple[int, ...]) -> None:
+        """_tell() of a decision that a shard has made and keeps."""
+        self._telling += 1
+        try:
+            await asyncio.gather(*(self._decide(gid, shard) for shard in shards))
+            await self._forgotten(decider, Forget(gid))
+        finally:
+            self._telling -= 1
 
     async def _decide(self, gid: bytes, shard: int) -> None:
         while True:

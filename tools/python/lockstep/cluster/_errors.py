@@ -19,6 +19,14 @@ class Restarting(ShardUnavailable):
     """The shard begins nothing more, because it is about to be restarted."""
 
 
+class NotQuiet(ClusterError):
+    """Transactions did not end within the time given, or a process was restarted in the pause."""
+
+
+class BadBackup(ClusterError):
+    """The directory is not a complete backup of a sharded store."""
+
+
 class Wounded(ClusterError):
     """An older transaction needed a lock of this one, which was rolled back. It may be repeated."""
 
@@ -29,6 +37,18 @@ class BranchLost(ClusterError):
 
 class Overloaded(ClusterError):
     """The queue of a shard is full."""
+
+
+class ProcedureError(ClusterError):
+    """A procedure of a procedure object ended with a number of its own, which is negative."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class NoSuchProcedure(ClusterError):

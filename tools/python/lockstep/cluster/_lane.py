@@ -2,8 +2,9 @@
 
 A lane sends whatever waits as soon as fewer than two calls are under way, so batches grow with the
 load. A call returns when it has at least one answer, and brings those of earlier calls too: no
-answer waits for a slow neighbour. While an answer is missing at least one call is under way, so the
-death of the process is noticed.
+answer waits for a slow neighbour. A call that waits for answers returns when the lane's next call
+comes, so no message waits behind slow ones either. While an answer is missing at least one call is
+under way, so the death of the process is noticed.
 
 Invariants LA-1 A lane belongs to one event loop.
            LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.
@@ -117,7 +118,7 @@ class _Visitor:
     """A lane as its other end sees it."""
 
     ready: list[Numbered] = field(default_factory=list)
-    event: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)  # of its newest call
     running: int = 0
 
 
@@ -138,10 +139,11 @@ class Desk:
             task = loop.create_task(self._answer(visitor, number, pickled))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        visitor.waiting.set()  # the call before makes room for the lane's next one
+        mine = visitor.waiting = asyncio.Event()
         if not visitor.ready:
-            visitor.event.clear()
             try:
-                await asyncio.wait_for(visitor.event.wait(), POLL_SECONDS)
+                await asyncio.wait_for(mine.wait(), POLL_SECONDS)
             except TimeoutError:
                 pass
             await asyncio.sleep(0)  # what else is done in this turn
@@ -162,7 +164,7 @@ class Desk:
             value, error = None, raised
         visitor.running -= 1
         visitor.ready.append((number, _dumps(value, error)))
-        visitor.event.set()
+        visitor.waiting.set()
 
 
 def _dumps(value: Any, error: Exception | None) -> bytes:

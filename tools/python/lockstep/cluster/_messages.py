@@ -23,14 +23,57 @@ class Run(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class RunMany(NamedTuple):
+    """Transactions of one shard, each of a request of its own, in a procedure object.
+
+    The answer is the packed outcomes.
+    """
+
+    procedure: str
+    requests: bytes  # packed
+
+
 class Step(NamedTuple):
-    """A part of a global transaction. `first`: it begins the branch on this shard."""
+    """A part of a global transaction. `first`: it begins the branch on this shard.
+
+    `last`: the branch is prepared behind it. The answer is then a pair: the result, and the vote.
+    """
 
     gid: bytes
     age: Age
     first: bool
     procedure: str
     arguments: tuple[Any, ...]
+    last: bool = False
+
+
+class Finish(NamedTuple):
+    """The last step of a global transaction, on the shard that decides it, and its commit.
+
+    `record`: other shards are prepared, so the decision is kept for them until Forget.
+    """
+
+    gid: bytes
+    age: Age
+    first: bool
+    procedure: str
+    arguments: tuple[Any, ...]
+    record: bool
+
+
+class Ask(NamedTuple):
+    """What became of a transaction that this shard decides. The answer: whether it committed.
+
+    If it has not, it never will.
+    """
+
+    gid: bytes
+
+
+class Forget(NamedTuple):
+    """Every shard has heard the decision."""
+
+    gid: bytes
 
 
 class Prepare(NamedTuple):
@@ -60,7 +103,7 @@ class Submit(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-Message = Run | Step | Prepare | CommitBranch | Decide | Submit
+Message = Run | RunMany | Step | Finish | Ask | Forget | Prepare | CommitBranch | Decide | Submit
 
 
 #: A message with its number, and the answer to it: a pickled pair of value and error. They are

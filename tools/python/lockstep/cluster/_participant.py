@@ -1,11 +1,18 @@
 """A shard without Ray: a store, the branches of global transactions on it, and their deadlocks.
 
 Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
-           PA-2 What begins a transaction has threads of its own, and so have later steps, of which
-                there are as many threads as global transactions under way. So nothing that would
-                release a lock waits for a thread that waits for the lock.
-           PA-3 The wounded are never prepared: such a branch waits for no lock, so no deadlock goes
-                through it, and only its coordinator may end it.
+           PA-2 Transactions of this shard alone, first steps and later messages have threads of
+                their own. Of the last two there are as many as global transactions under way. So
+                nothing that would release a lock, here or on another shard, waits for a thread
+                that waits for the lock.
+           PA-3 Only the coordinator may end what is prepared. A branch that is prepared by Prepare
+                waits for no lock on any shard, so no deadlock goes through it. One that is prepared
+                by its last step may still wait on the deciding shard: the coordinator is asked to
+                end that step.
+           PA-4 The record of a decision is in the transaction that it decides. Who asks before
+                writes the record that it has not committed, so it never will.
+           PA-5 What begins is counted under the mutex under which a pause begins. So behind a pause
+                whose wait has ended nothing is under way.
 Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
            Systems", 1978 (wound-wait); Mohan, Lindsay, Obermarck, "Transaction Management in the R*
            Distributed Database Management System", 1986 (presumed abort).
@@ -16,23 +23,52 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import Deadlock, EndedByOperator, Error
+from .._errors import (
+    Deadlock,
+    DuplicateKey,
+    EndedByOperator,
+    Error,
+    InputOutputError,
+    NoSpace,
+    StoreFailed,
+)
+from .._options import Access
 from .._store import Store
 from .._transaction import Transaction, pause
-from ._errors import BranchLost, Restarting, Wounded
-from ._messages import ACTIVE_MAX, Age, CommitBranch, Decide, Message, Prepare, Run, Step
-from ._procedures import Objects, Procedures
+from ._errors import BranchLost, NoSuchProcedure, OutcomeUnknown, Restarting, Wounded
+from ._library import Libraries, Packed
+from ._messages import (
+    ACTIVE_MAX,
+    Age,
+    Ask,
+    CommitBranch,
+    Decide,
+    Finish,
+    Forget,
+    Message,
+    Prepare,
+    Run,
+    RunMany,
+    Step,
+)
+from ._pause import Pause
+from ._procedures import Local, Objects, Procedures
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
-Ask = Callable[[list[bytes]], dict[bytes, bool | None]]
+AskOutcomes = Callable[[list[bytes]], dict[bytes, bool | None]]
+#: Of each transaction that waits for locks: those that it waits for.
+Waits = Mapping[int, Sequence[int]]
 LOOK_SECONDS = 0.01
 ASK_SECONDS = 0.5
 REPEATS_MAX = 50
+#: The index of decisions of a shard that decides, and its records.
+DECISIONS, COMMITTED, ROLLED_BACK = "lockstep.decisions", b"1", b"0"
+COUNTS = ("runs", "batches", "steps", "prepared", "wounded", "resolved")
 WOUNDED = "an older transaction needed its locks"
 
 
@@ -58,23 +94,34 @@ class Participant:
         self,
         store: Store,
         procedures: Procedures,
-        ask: Ask,
+        ask: AskOutcomes,
         *,
+        shard: int = 0,
         threads: int = 32,
         failed: Callable[[], None] = lambda: None,
+        wound: Callable[[bytes], None] = lambda gid: None,
     ) -> None:
         self._store = store
         self._procedures = procedures
         self._ask = ask
         self._failed = failed
+        self._ask_to_wound = wound
         self._objects = Objects(store)
+        self._libraries = Libraries(store, procedures.libraries, shard)
+        self._running = 0  # what begins, and calls of procedures; under _admission (PA-5)
+        self._admission = threading.Lock()
         self._branches: dict[bytes, Branch] = {}
         self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
+        self._last: dict[int, tuple[bytes, Age]] = {}  # prepared by their last steps
+        self._numbers: dict[bytes, int] = {}  # of these
         self._begins = ThreadPoolExecutor(threads, "begins")
+        self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
+        self._questions = ThreadPoolExecutor(2, "questions")
         self._stop = threading.Event()
         self._draining = False
-        self.counts = {"runs": 0, "steps": 0, "prepared": 0, "wounded": 0, "resolved": 0}
+        self._pause = Pause()
+        self.counts = dict.fromkeys(COUNTS, 0)
         self._watchers = [
             threading.Thread(target=self._repeat, args=(fn, seconds), name=fn.__name__)
             for fn, seconds in (
@@ -91,7 +138,10 @@ class Participant:
         for watcher in self._watchers:
             watcher.join()
         self._begins.shutdown()
+        self._firsts.shutdown()
         self._later.shutdown()
+        self._questions.shutdown()
+        self._libraries.close()
         self._store.close()
 
     def submit(self, message: Message) -> Future[Any]:
@@ -107,8 +157,16 @@ class Participant:
         match message:
             case Run():
                 return self._run, self._begins
+            case RunMany():
+                return self._run_many, self._begins
             case Step():
-                return self._step, self._begins if message.first else self._later
+                return self._step, self._firsts if message.first else self._later
+            case Finish():
+                return self._finish, self._firsts if message.first else self._later
+            case Ask():
+                return self._has_committed, self._questions
+            case Forget():
+                return self._forget, self._questions
             case Prepare():
                 return self._prepare, self._later
             case CommitBranch():
@@ -123,9 +181,37 @@ class Participant:
 
         What would begin raises Restarting, so its sender tries again after the restart.
         """
-        self._draining = True
+        with self._admission:
+            self._draining = True
+        return self._become_quiet(seconds)
+
+    def pause(self, token: str, seconds: float, lasting: float) -> bool:
+        """drain() for a while: resume() ends it, or the time `lasting` in seconds.
+
+        False: something did not end within `seconds`. Then there is no pause.
+        """
+        with self._admission:
+            self._pause.begin(token, seconds + lasting)
+        if self._become_quiet(seconds):
+            return True
+        self._pause.end(token)
+        return False
+
+    def resume(self, token: str) -> bool:
+        """Ends the pause; whether nothing has begun since pause()."""
+        with self._admission:
+            return self._pause.end(token)
+
+    def stay_paused(self, token: str) -> bool:
+        """Turns the pause into one without an end; whether nothing has begun since pause()."""
+        with self._admission:
+            lasted = self._pause.end(token)
+            self._draining = self._draining or lasted
+            return lasted
+
+    def _become_quiet(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
-        while self._ages or self._branches or self.in_doubt():
+        while self._running or self._ages or self._branches or self.in_doubt():
             if time.monotonic() > until:
                 return False
             time.sleep(0.005)
@@ -137,8 +223,8 @@ class Participant:
 
     @property
     def draining(self) -> bool:
-        """Whether drain() was called."""
-        return self._draining
+        """Whether nothing begins, because of drain() or of a pause."""
+        return self._draining or self._pause.active
 
     @property
     def open_branches(self) -> int:
@@ -148,8 +234,16 @@ class Participant:
     # Messages.
 
     def _run(self, message: Run) -> Any:
-        procedure = self._procedures.find_local(message.procedure)
-        self._check_admission()
+        if message.procedure in self._libraries:
+            with self._admitted():
+                result = self._libraries.call(message.procedure, message.arguments)
+            self.counts["runs"] += 1
+            return result
+        procedure = self._find_local(message.procedure)
+        with self._admitted():
+            return self._run_local(procedure, message)
+
+    def _run_local(self, procedure: Local, message: Run) -> Any:
         for tried in range(REPEATS_MAX):
             try:
                 with self._store.begin() as txn, self._aged(txn, message.age):
@@ -161,22 +255,79 @@ class Participant:
                 time.sleep(pause(tried))
         raise Wounded(f"{message.procedure}: a victim of deadlocks {REPEATS_MAX} times")
 
+    def _run_many(self, message: RunMany) -> bytes:
+        requests = Packed(message.requests)
+        with self._admitted():
+            outcomes = self._libraries.run(message.procedure, requests)
+        self.counts["runs"] += requests.count
+        self.counts["batches"] += 1
+        return outcomes
+
     def _step(self, message: Step) -> Any:
-        procedure = self._procedures.find_local(message.procedure)
-        if message.first:
-            self._check_admission()
-            txn = self._store.begin()
-            branch = Branch(txn, txn.id, message.age)
-            self._ages[branch.number] = message.age
-            self._branches[message.gid] = branch
-        with self._branch(message.gid) as branch:
-            self.counts["steps"] += 1
-            return procedure(branch.txn, self._objects, *message.arguments)
+        with self._branch_of_step(message) as branch:
+            result = self._perform_step(branch, message)
+            if not message.last:
+                return result
+            # Known before the locks are those of a prepared transaction (PA-3).
+            self._last[branch.number] = message.gid, message.age
+            self._numbers[message.gid] = branch.number
+            try:
+                prepared = self._prepare_branch(message.gid, branch)
+            except BaseException:
+                self._forget_last(message.gid)
+                raise
+        if not prepared:
+            self._forget_last(message.gid)
+        return result, prepared
+
+    def _finish(self, message: Finish) -> Any:
+        with self._branch_of_step(message) as branch:
+            result = self._perform_step(branch, message)
+            if message.record:
+                self._decide_here(branch.txn, message.gid, COMMITTED)
+            try:
+                branch.txn.commit()
+            except (StoreFailed, InputOutputError, NoSpace) as error:
+                raise OutcomeUnknown(f"the commit that decides has failed: {error}") from None
+            self._ended(message.gid, branch)
+        return result
+
+    def _decide_here(self, txn: Transaction, gid: bytes, decision: bytes) -> None:
+        try:
+            txn.insert(self._objects.index(DECISIONS), gid, decision)
+        except DuplicateKey:
+            raise BranchLost("somebody has asked, and heard that it was rolled back") from None
+
+    def _has_committed(self, message: Ask) -> bool:
+        index = self._objects.index(DECISIONS)
+
+        def ask(txn: Transaction) -> bool:
+            decision = txn.get(index, message.gid, Access.WRITE)
+            if decision is None:
+                txn.insert(index, message.gid, ROLLED_BACK)  # PA-4
+            return decision == COMMITTED
+
+        return self._store.run(ask)
+
+    def _forget(self, message: Forget) -> None:
+        index = self._objects.index(DECISIONS)
+        self._store.run(lambda txn: txn.erase(index, message.gid), durability="lazy")
+
+    def _perform_step(self, branch: Branch, message: Step | Finish) -> Any:
+        self.counts["steps"] += 1
+        if message.procedure in self._libraries:
+            txn = branch.txn._handle
+            return self._libraries.step(txn, message.procedure, message.arguments)
+        procedure = self._find_local(message.procedure)
+        return procedure(branch.txn, self._objects, *message.arguments)
 
     def _prepare(self, message: Prepare) -> bool:
         with self._branch(message.gid) as branch:
-            prepared = branch.txn.prepare(message.gid)
-            self._ended(message.gid, branch)
+            return self._prepare_branch(message.gid, branch)
+
+    def _prepare_branch(self, gid: bytes, branch: Branch) -> bool:
+        prepared = branch.txn.prepare(gid)
+        self._ended(gid, branch)
         self.counts["prepared"] += prepared
         return prepared
 
@@ -187,6 +338,7 @@ class Participant:
 
     def _decide(self, message: Decide) -> None:
         gid = message.gid
+        self._forget_last(gid)
         if message.commit:
             self._store.commit_prepared(gid)
             return
@@ -198,11 +350,48 @@ class Participant:
                 self._roll_back(gid, branch)
         self._store.roll_back_prepared(gid)
 
-    def _check_admission(self) -> None:
-        if self._draining:
-            raise Restarting("the shard is being restarted; nothing has begun")
+    @contextlib.contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """What begins. Raises Restarting if nothing may (PA-5)."""
+        with self._admission:
+            if self.draining:
+                raise Restarting("the shard is paused or being restarted; nothing has begun")
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._admission:
+                self._running -= 1
+
+    def _find_local(self, name: str) -> Local:
+        try:
+            return self._procedures.find_local(name)
+        except NoSuchProcedure as missing:
+            if not self._libraries.names:
+                raise
+            names = ", ".join(sorted(self._libraries.names))
+            raise NoSuchProcedure(f"{missing}; in procedure objects: {names}") from None
 
     # Branches.
+
+    @contextlib.contextmanager
+    def _branch_of_step(self, message: Step | Finish) -> Iterator[Branch]:
+        """_branch(), which the step begins if it is the first."""
+        if message.first:
+            if message.procedure not in self._libraries:
+                self._find_local(message.procedure)
+            with self._admitted():
+                txn = self._store.begin()
+                branch = Branch(txn, txn.id, message.age)
+                self._ages[branch.number] = message.age
+                self._branches[message.gid] = branch
+        with self._branch(message.gid) as branch:
+            yield branch
+
+    def _forget_last(self, gid: bytes) -> None:
+        number = self._numbers.pop(gid, None)
+        if number is not None:
+            self._last.pop(number, None)
 
     @contextlib.contextmanager
     def _branch(self, gid: bytes) -> Iterator[Branch]:
@@ -255,18 +444,42 @@ class Participant:
         """Ends each transaction that an older one waits for (PA-3). The younger only wait.
 
         Only then no cycle over several shards can last: along it the ages would fall for ever.
-        The engine itself breaks cycles within this store.
+        The engine itself breaks cycles within this store. Transactions of procedure objects have
+        no age. Who waits for such a transaction waits for what that one waits for.
         """
         if not self._branches:
             return
-        for info in self._store.transactions():
-            waiter = self._ages.get(info.id)
-            if waiter is None:
+        waits = {
+            info.id: info.waits_for_ids
+            for info in self._store.transactions()
+            if info.waits_for_ids
+        }
+        for waiter in waits:
+            age = self._ages.get(waiter)
+            if age is None:
                 continue
-            for number in info.waits_for_ids:
+            for number in self._with_ages(waiter, waits):
                 holder = self._ages.get(number)
-                if holder is not None and holder > waiter:
+                if holder is not None and holder > age:
                     self._wound(number)
+                gid, holder = self._last.get(number, (b"", age))
+                if holder > age:
+                    self._ask_to_wound(gid)
+
+    def _with_ages(self, waiter: int, waits: Waits) -> list[int]:
+        """What a transaction waits for, directly or behind transactions without an age."""
+        found, seen = [], {waiter}
+        behind = list(waits[waiter])
+        while behind:
+            number = behind.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            if number in self._ages or number in self._last:
+                found.append(number)
+            else:
+                behind += waits.get(number, ())
+        return found
 
     def _wound(self, number: int) -> None:
         self.counts["wounded"] += 1

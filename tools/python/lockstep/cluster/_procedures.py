@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ray import cloudpickle
 
 from ._errors import NoSuchProcedure
+from ._library import LibraryOptions, LibrarySource
 
 if TYPE_CHECKING:
     from .._objects import Heap, Index
@@ -39,6 +42,7 @@ class Procedures:
     def __init__(self) -> None:
         self._local: dict[str, Local] = {}
         self._cross_shard: dict[str, Global] = {}
+        self.libraries: list[LibrarySource] = []
 
     def local(self, fn: L) -> L:
         """Registers a procedure of one shard under the function's name. May be repeated."""
@@ -50,6 +54,16 @@ class Procedures:
         self._cross_shard[fn.__name__] = fn
         return fn
 
+    def library(self, path: str | os.PathLike[str], options: LibraryOptions = "") -> None:
+        """Adds the procedures of a shared object (<lockstep/c/procedures.h>), by its names.
+
+        The object lies at `path` on each node. A shard opens it on its store with `options`, or
+        with options(number of the shard). call(), call_many() and the steps of cross-shard
+        procedures name its procedures like those in Python, and give one argument: the bytes of
+        the request. A shard does not start if the object cannot be opened.
+        """
+        self.libraries.append(LibrarySource(str(pathlib.Path(path).resolve()), options))
+
     def find_local(self, name: str) -> Local:
         """Raises NoSuchProcedure."""
         return _find(self._local, name, "local")
@@ -58,12 +72,12 @@ class Procedures:
         """Raises NoSuchProcedure."""
         return _find(self._cross_shard, name, "cross-shard")
 
-
     def pickle(self) -> bytes:
         """The functions by value: the shards need no copy of their modules."""
+        options = [one.options for one in self.libraries if callable(one.options)]
         modules = {
             sys.modules[fn.__module__]
-            for fn in [*self._local.values(), *self._cross_shard.values()]
+            for fn in [*self._local.values(), *self._cross_shard.values(), *options]
             if fn.__module__ != "__main__" and fn.__module__ in sys.modules
         }
         for module in modules:

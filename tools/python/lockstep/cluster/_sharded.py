@@ -16,17 +16,20 @@ from typing import Any, TypeVar
 import ray
 
 from .._options import Options
-from ._actors import NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
+from . import _backup
+from ._actors import ANSWER_SECONDS, NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
+from ._backup import ClusterBackup, Paused
+from ._decisions import Place
 from ._errors import OutcomeUnknown, Restarting
 from ._lane import Lane, Lost
-from ._messages import Age, Message, Run, Submit
+from ._library import Outcomes, Packed, pack
+from ._messages import Age, Message, Run, RunMany, Submit
+from ._move import Receiver
 from ._procedures import Procedures
 
 R = TypeVar("R")
 #: How long a call waits for a shard that is being restarted.
 RESTART_SECONDS = 60.0
-#: How long a closed shard lives on to refuse what was sent before its senders knew.
-ANSWER_SECONDS = 0.5
 
 
 class ShardedStore:
@@ -72,23 +75,40 @@ class ShardedStore:
                 f"{name!r} in {root} was made with {made} shards, not {shards}; keys would be"
                 " looked for in the wrong ones"
             )
+        first = [
+            Place(str(root / f"shard-{number}"), dict(resources[number % len(resources)]))
+            for number in range(shards)
+        ]
+        moved: dict[int, Place] = ray.get(self.coordinator.places.remote())
         self.shards = [
-            Shard.options(  # type: ignore[attr-defined]
-                name=self._layout.shard_name(number),
-                resources=dict(resources[number % len(resources)]),
-                **common,
-            ).remote(self._layout, number, str(root / f"shard-{number}"), pickled, given)
+            self._make_shard(number, moved.get(number, first[number]), pickled, given)
             for number in range(shards)
         ]
         ray.get([shard.status.remote() for shard in self.shards])
+        self._closed = False
         self._lanes: dict[str, Lane] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lockstep.cluster")
         self._thread.daemon = True
         self._thread.start()
 
+    def _make_shard(self, number: int, place: Place, procedures: bytes, options: Options) -> Any:
+        return Shard.options(  # type: ignore[attr-defined]
+            name=self._layout.shard_name(number),
+            namespace=NAMESPACE,
+            get_if_exists=True,
+            num_cpus=0,
+            resources=place.resources,
+        ).remote(self._layout, number, place.directory, procedures, options)
+
     def close(self) -> None:
-        """Closes every store and ends the actors. Transactions that run are rolled back."""
+        """Closes every store and ends the actors. Transactions that run are rolled back.
+
+        Does nothing the second time.
+        """
+        if self._closed:
+            return
+        self._closed = True
         ray.get(self.coordinator.close.remote())
         ray.get([shard.close.remote() for shard in self.shards])
         for actor in [*self.shards, self.coordinator]:
@@ -125,6 +145,28 @@ class ShardedStore:
         """call() for an event loop."""
         return await asyncio.wrap_future(self.submit_call(key, procedure, *arguments))
 
+    def call_many(self, key: Any, procedure: str, requests: Sequence[bytes]) -> Outcomes:
+        """Runs a procedure of a procedure object once for each request, on the shard of `key`.
+
+        Each request is a transaction of its own. They run side by side, in any order, without
+        Python. The outcomes stand in the order of the requests: replies, and errors of single
+        requests, which are not raised. Raises OutcomeUnknown if the shard dies meanwhile: any of
+        the transactions may have committed. Raises NoSuchProcedure, Overloaded.
+        """
+        return self.submit_call_many(key, procedure, requests).result()
+
+    def submit_call_many(
+        self, key: Any, procedure: str, requests: Sequence[bytes]
+    ) -> Future[Outcomes]:
+        """call_many() without waiting."""
+        return self._submit(self._call_many(key, procedure, pack(requests)))
+
+    async def call_many_async(
+        self, key: Any, procedure: str, requests: Sequence[bytes]
+    ) -> Outcomes:
+        """call_many() for an event loop."""
+        return await asyncio.wrap_future(self.submit_call_many(key, procedure, requests))
+
     def run(self, procedure: str, *arguments: Any) -> Any:
         """Runs a cross-shard procedure as one transaction; its result, durable everywhere.
 
@@ -160,6 +202,73 @@ class ShardedStore:
         ray.kill(actor, no_restart=False)
         return drained
 
+    def backup(
+        self, directory: str | os.PathLike[str], *, patience: float = 10.0
+    ) -> ClusterBackup:
+        """Copies every store to `directory`, so that all copies show one point.
+
+        Most is copied while transactions run. Then everything pauses for the changes since: what
+        is under way ends, within `patience` seconds, and callers wait. Each process writes below
+        `directory` on its own node; lockstep.cluster.restore() reads a directory that has all of
+        them. Blocks. Raises NotQuiet, FileExistsError, and what Store.backup() raises.
+        """
+        return _backup.take(self.coordinator, self.shards, os.fspath(directory), patience)
+
+    def move(
+        self,
+        shard: int,
+        directory: str | os.PathLike[str],
+        *,
+        resources: dict[str, float] | None = None,
+        patience: float = 10.0,
+    ) -> float:
+        """Moves a shard to the node that has `resources`, with its store in `directory` there.
+
+        The store is sent while transactions run. Then the shard pauses, and its callers wait: what
+        is under way ends within `patience` seconds, the changes since are sent, and the store is
+        put together there. A pause of more than 50 s is given up. The result is the pause in
+        seconds. The old store is kept under the name `<directory>.moved`. The new place is
+        remembered with the decisions. This program must be the one that made the store. Blocks.
+        Raises NotQuiet, FileExistsError, and what the backup raises; the shard then stays where it
+        is.
+        """
+        place = Place(os.path.abspath(directory), dict(resources or {}))
+        old = self.shards[shard]
+        *_, pickled, options = ray.get(old.arguments.remote())
+        receiver = Receiver.options(  # type: ignore[attr-defined]
+            resources=place.resources
+        ).remote(place.directory)
+        ray.get(receiver.begin.remote())
+        try:
+            sent = ray.get(old.send.remote(receiver, _backup.FULL, None))
+            began = time.monotonic()
+            with Paused([], [old], patience) as paused:
+                ray.get(old.send.remote(receiver, _backup.REST, sent))
+                ray.get(receiver.restore.remote())
+                if not ray.get(old.leave.remote(paused.token)):
+                    raise paused.broken()
+        except (Exception, KeyboardInterrupt):
+            ray.get(receiver.give_up.remote())
+            raise
+        ray.get(self.coordinator.move.remote(shard, place))
+        time.sleep(ANSWER_SECONDS)
+        ray.kill(old, no_restart=True)
+        self.shards[shard] = self._make_new(shard, place, pickled, options)
+        return time.monotonic() - began
+
+    def _make_new(self, number: int, place: Place, pickled: bytes, options: Options) -> Any:
+        """The shard's actor at a new place, when Ray has forgotten the old one."""
+        until = time.monotonic() + RESTART_SECONDS
+        while True:
+            made = self._make_shard(number, place, pickled, options)
+            try:
+                if ray.get(made.status.remote())["directory"] == place.directory:
+                    return made
+            except ray.exceptions.RayError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.05)
+
     # Observation.
 
     def status(self) -> dict[str, Any]:
@@ -175,8 +284,13 @@ class ShardedStore:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _call(self, key: Any, procedure: str, arguments: tuple[Any, ...]) -> Any:
+        return await self._begin(key, Run(self._new_age(), procedure, arguments))
+
+    async def _call_many(self, key: Any, procedure: str, requests: Packed) -> Outcomes:
+        return Outcomes(await self._begin(key, RunMany(procedure, bytes(requests))))
+
+    async def _begin(self, key: Any, message: Run | RunMany) -> Any:
         name = self._layout.shard_name(self._layout.shard_of(key))
-        message = Run(self._new_age(), procedure, arguments)
         until = time.monotonic() + RESTART_SECONDS
         while True:
             try:

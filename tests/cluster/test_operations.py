@@ -1,0 +1,220 @@
+"""Backups of all shards at one point, and moves of a shard, on two Ray nodes under load."""
+
+import random
+import threading
+import time
+
+import bank
+import pytest
+import ray
+from lockstep import restore_backup
+from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, restore
+from lockstep.cluster.__main__ import actors, main
+from lockstep.cluster._backup import Paused, take
+from ray.cluster_utils import Cluster
+
+ACCOUNTS, EACH = 40, 1000
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    cluster = Cluster()
+    cluster.add_node(num_cpus=1, resources={"first": 10}, include_dashboard=False)
+    cluster.add_node(num_cpus=1, resources={"second": 10})
+    ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def open_bank(directory, name, **options):
+    return ShardedStore(
+        directory,
+        procedures=bank.procedures,
+        shards=3,
+        route=int,
+        name=name,
+        resources=[{"first": 0.1}],
+        **options,
+    )
+
+
+@pytest.fixture
+def store(nodes, tmp_path):
+    with open_bank(tmp_path / "bank", tmp_path.name) as made:
+        for account in range(ACCOUNTS):
+            made.call(account, "deposit", account, EACH)
+        yield made
+
+
+class Load:
+    """Transfers, and deposits of one that are counted, until the end of the block."""
+
+    def __init__(self, store):
+        self.store, self.errors, self.deposits, self.longest = store, [], 0, 0.0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(n,)) for n in range(4)]
+
+    def _work(self, number):
+        rng, n = random.Random(number), number * 1_000_000
+        try:
+            while not self._stop.is_set():
+                n += 1
+                began = time.monotonic()
+                a, b = rng.sample(range(ACCOUNTS), 2)
+                self.store.run("transfer", a, b, rng.randint(0, 3), n)
+                if number == 0:  # in the order in which a backup must have them
+                    self.store.call(self.deposits, "deposit", ACCOUNTS + self.deposits, 1)
+                    self.deposits += 1
+                self.longest = max(self.longest, time.monotonic() - began)
+        except Exception as error:
+            self.errors.append(error)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        time.sleep(0.5)
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+
+
+def when_back(store, number, ask):
+    """What a shard that is being restarted answers."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return ask(store.shards[number])
+        except ray.exceptions.RayError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def contents(store):
+    """Accounts and receipts of all shards."""
+    accounts, receipts = {}, {}
+    for shard in range(3):
+        some, others = store.call(shard, "everything")
+        accounts |= some
+        receipts |= others
+    return accounts, receipts
+
+
+def check(accounts, receipts, deposits):
+    """`deposits` were made one after the other: those in the state are the first ones."""
+    assert sum(v for k, v in accounts.items() if k < ACCOUNTS) == ACCOUNTS * EACH
+    numbers = [number for _, number in receipts]
+    assert all(numbers.count(number) == 2 for number in set(numbers)), "half a transfer"
+    made = sorted(k - ACCOUNTS for k in accounts if k >= ACCOUNTS)
+    assert made == list(range(len(made))), "a later deposit without an earlier one"
+    assert deposits is None or len(made) == deposits
+
+
+def test_a_backup_shows_one_point(store, tmp_path):
+    with Load(store) as load:
+        before = load.deposits
+        taken = store.backup(tmp_path / "copy")
+        after = load.deposits
+    assert not load.errors, load.errors
+    assert taken.parts == ["coordinator", "shard-0", "shard-1", "shard-2"]
+    check(*contents(store), load.deposits)
+    assert restore(tmp_path / "copy", tmp_path / "restored") == taken.parts
+    with open_bank(tmp_path / "restored", "restored") as copy:
+        accounts, receipts = contents(copy)
+        check(accounts, receipts, None)
+        assert before <= sum(1 for k in accounts if k >= ACCOUNTS) <= after + 1
+        copy.run("transfer", 0, 1, 1, 10**9)
+        check(*contents(copy), None)
+
+
+def test_nothing_happens_in_a_pause(store, tmp_path):
+    """The copies are taken one after the other, so what goes on would be in some of them only."""
+    _, shards = actors(tmp_path.name)
+    with Load(store) as load:
+        with Paused([store.coordinator], store.shards, 10.0) as paused:
+            before = load.deposits
+            for number, shard in enumerate(shards):
+                ray.get(shard.backup.remote(str(tmp_path / f"copy-{number}"), None))
+                time.sleep(0.3)
+            assert load.deposits == before
+            paused.end()
+    assert not load.errors and load.deposits > before, load.errors
+    (tmp_path / "restored").mkdir()
+    for number in range(3):
+        restore_backup([tmp_path / f"copy-{number}"], tmp_path / f"restored/shard-{number}")
+    with open_bank(tmp_path / "restored", "of-a-pause") as copy:
+        check(*contents(copy), before)
+
+
+def test_what_is_no_backup(store, tmp_path):
+    with pytest.raises(BadBackup, match=r"no complete backup .*cluster\.json"):
+        restore(tmp_path, tmp_path / "to")
+    store.backup(tmp_path / "copy")
+    with pytest.raises(FileExistsError, match="has a backup already"):
+        store.backup(tmp_path / "copy")
+    with pytest.raises(BadBackup, match="no part 'shard-9'; it has coordinator, shard-0"):
+        restore(tmp_path / "copy", tmp_path / "to", parts=["shard-9"])
+    assert restore(tmp_path / "copy", tmp_path / "to", parts=["shard-1"]) == ["shard-1"]
+    assert [p.name for p in (tmp_path / "to").iterdir()] == ["shard-1"]
+
+
+def test_the_commands(store, tmp_path, capsys):
+    assert take(*actors(tmp_path.name), tmp_path / "copy", 10.0).parts[0] == "coordinator"
+    assert main(["restore", str(tmp_path / "copy"), str(tmp_path / "to"), "--part", "shard-2"]) == 0
+    assert capsys.readouterr().out == f"restored shard-2 in {tmp_path / 'to'}\n"
+    assert main(["restore", str(tmp_path), str(tmp_path / "other")]) == 1
+    assert "no complete backup" in capsys.readouterr().err
+
+
+def test_a_process_that_restarts_in_the_pause_spoils_the_backup(store, tmp_path):
+    token = "of this test"
+    assert ray.get(store.shards[1].pause.remote(token, 5, 30))
+    ray.kill(store.shards[1], no_restart=False)
+    assert not when_back(store, 1, lambda shard: ray.get(shard.resume.remote(token)))
+
+
+def test_a_shard_moves_under_load(store, tmp_path, nodes):
+    first = store.status()["shards"][1]
+    with Load(store) as load:
+        before = load.deposits
+        pause = store.move(1, tmp_path / "elsewhere" / "shard-1", resources={"second": 0.1})
+        time.sleep(1)
+        assert load.deposits > before
+    assert not load.errors, load.errors
+    assert 0 < pause < 30 and load.longest < 40
+    moved = store.status()["shards"][1]
+    assert moved["directory"] == str(tmp_path / "elsewhere/shard-1")
+    assert moved["node"] != first["node"]
+    check(*contents(store), load.deposits)
+    assert sorted(p.name for p in (tmp_path / "bank").iterdir()) == [
+        "coordinator", "shard-0", "shard-1.moved", "shard-2",
+    ]  # fmt: skip
+    # Behind a restart, and behind a new opening, it is still there.
+    store.restart(1)
+    when_back(store, 1, lambda shard: ray.get(shard.status.remote()))
+    store.close()
+    with open_bank(tmp_path / "bank", tmp_path.name + "-again") as again:
+        assert again.status()["shards"][1]["directory"] == moved["directory"]
+        check(*contents(again), load.deposits)
+        again.run("transfer", 0, 1, 1, 10**9)
+
+
+def test_a_move_that_fails_leaves_the_shard(store, tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(FileExistsError, match="exists already on the node"):
+        store.move(1, tmp_path / "taken", resources={"second": 0.1})
+    store.call(1, "deposit", ACCOUNTS + 1, 1)
+    # Something does not end in time.
+    hold = threading.Thread(target=lambda: store.call(1, "dawdle", 1, 3.0))
+    hold.start()
+    time.sleep(0.5)
+    with pytest.raises(NotQuiet, match="did not end within 0.5 s"):
+        store.move(1, tmp_path / "target", resources={"second": 0.1}, patience=0.5)
+    hold.join()
+    assert not (tmp_path / "target").exists()
+    assert store.call(1, "balance", 1) == EACH
+    assert store.run("transfer", 0, 1, 1, 10**9) == EACH - 1

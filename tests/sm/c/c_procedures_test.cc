@@ -1,0 +1,159 @@
+// labels: unit
+// c_procedures_test.cc - the C interface of procedure objects: calls, many at once, and bodies
+// within a session.
+#include <atomic>
+#include <vector>
+
+#include <lockstep/from_c.h>
+#include "tests/sm/c/c_util.h"
+
+namespace lockstep {
+namespace {
+
+class CProcedures : public CStore {
+public:
+    void SetUp() override {
+        CStore::SetUp();
+        index = make_index("i");
+    }
+    std::string get(const char* key) {
+        lockstep_txn* txn = nullptr;
+        EXPECT_C(lockstep_begin(store, nullptr, &txn, &error));
+        const std::string value = value_of(txn, index, key);
+        EXPECT_C(lockstep_commit(txn, nullptr, &error));
+        return value;
+    }
+    static lockstep_call call_of(const char* procedure, const std::string& request) {
+        lockstep_call call;
+        lockstep_call_init(&call, sizeof call);
+        call.procedure = procedure;
+        call.request = lockstep_bytes(request.data(), request.size());
+        return call;
+    }
+    static std::string reply_of(const lockstep_call& call) {
+        return {static_cast<const char*>(call.reply.data), call.reply.size};
+    }
+    // Puts the request as a key; fails, in several ways, as the procedure's name says.
+    static int put(void* arg, lockstep_txn* txn, lockstep_call* call) {
+        auto& test = *static_cast<CProcedures*>(arg);
+        const std::string procedure = call->procedure;
+        lockstep_error error;
+        if (lockstep_put(txn, test.index, call->request, lockstep_text("v"), &error) != LOCKSTEP_OK)
+            return lockstep_call_refuse(call, error.code, error.text);
+        EXPECT_EQ(lockstep_call_reply(call, call->request), LOCKSTEP_OK);
+        if (procedure == "refuse") return lockstep_call_refuse(call, -3, "refused");
+        if (procedure == "refuse and return 0") lockstep_call_refuse(call, -4, "refused");
+        if (procedure == "negative") return -5;
+        if (procedure == "code") return LOCKSTEP_NO_SUCH_RECORD;
+        if (procedure == "victim" && test.attempts++ < 2) return LOCKSTEP_DEADLOCK;
+        return LOCKSTEP_OK;
+    }
+
+    lockstep_index* index = nullptr;
+    std::atomic<int> attempts{0};
+};
+
+TEST_F(CProcedures, EachCallIsATransactionOfItsOwn) {
+    const char* const procedures[] = {"put",      "refuse", "refuse and return 0",
+                                      "negative", "code",   "victim"};
+    std::vector<std::string> keys;
+    for (int i = 0; i < 6; ++i) keys.push_back("key" + std::to_string(i));
+    std::vector<lockstep_call> calls;
+    for (int i = 0; i < 6; ++i) calls.push_back(call_of(procedures[i], keys[i]));
+    ASSERT_C(lockstep_run_calls(store, calls.data(), calls.size(), put, this, nullptr, &error));
+    const int codes[] = {0, -3, -4, -5, LOCKSTEP_NO_SUCH_RECORD, 0};
+    for (size_t i = 0; i < 6; ++i) {
+        EXPECT_EQ(calls[i].code, codes[i]) << procedures[i];
+        EXPECT_EQ(reply_of(calls[i]), codes[i] == 0 ? keys[i] : "") << procedures[i];
+        EXPECT_EQ(calls[i].text != nullptr, codes[i] != 0) << procedures[i];
+        EXPECT_EQ(get(keys[i].c_str()), codes[i] == 0 ? "v" : "none") << procedures[i];
+    }
+    EXPECT_STREQ(calls[1].text, "refused");
+    EXPECT_EQ(attempts.load(), 3);
+    for (lockstep_call& call : calls) lockstep_call_clear(&call);
+    EXPECT_EQ(calls[1].code, 0);
+    EXPECT_STREQ(calls[1].procedure, "refuse");
+}
+
+// All of them wait at the same time: one by one they would take 20 s.
+TEST_F(CProcedures, ManyCallsRunSideBySide) {
+    struct Shared {
+        std::atomic<int> inside{0}, most{0};
+    } shared;
+    const auto wait = [](void* arg, lockstep_txn* txn, lockstep_call*) {
+        auto& s = *static_cast<Shared*>(arg);
+        EXPECT_NE(transaction_of(txn), nullptr);
+        const int now = ++s.inside;
+        for (int most = s.most; most < now && !s.most.compare_exchange_weak(most, now);) continue;
+        lockstep_sleep_for(200'000'000);
+        --s.inside;
+        return 0;
+    };
+    std::vector<lockstep_call> calls(100, call_of("wait", ""));
+    const uint64_t began = lockstep_now();
+    ASSERT_C(lockstep_run_calls(store, calls.data(), calls.size(), wait, &shared, nullptr, &error));
+    EXPECT_LT(lockstep_now() - began, 10'000'000'000u);
+    EXPECT_GT(shared.most.load(), 10);
+}
+
+TEST_F(CProcedures, ABodyRunsInASession) {
+    lockstep_txn* txn = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+    const auto body = [](lockstep_txn* of, void* arg) {
+        auto& test = *static_cast<CProcedures*>(arg);
+        EXPECT_NE(transaction_of(of), nullptr);
+        EXPECT_EQ(transaction_of(of)->id().value, lockstep_txn_id(of));
+        return lockstep_put(of, test.index, lockstep_text("k"), lockstep_text("w"), nullptr);
+    };
+    EXPECT_EQ(transaction_of(txn), nullptr);  // not on its user thread
+    EXPECT_C(lockstep_run_in(txn, body, this, &error));
+    const auto refuse = [](lockstep_txn*, void*) { return -9; };
+    EXPECT_EQ(lockstep_run_in(txn, refuse, nullptr, &error), -9);
+    const auto fail = [](lockstep_txn* of, void* arg) {
+        auto& test = *static_cast<CProcedures*>(arg);
+        return lockstep_insert(of, test.index, lockstep_text("k"), lockstep_text("w"), nullptr);
+    };
+    EXPECT_EQ(lockstep_run_in(txn, fail, this, &error), LOCKSTEP_DUPLICATE_KEY);
+    // The transaction goes on, and calls of kernel threads are handed over again.
+    EXPECT_EQ(value_of(txn, index, "k"), "w");
+    EXPECT_C(lockstep_commit(txn, nullptr, &error));
+    EXPECT_EQ(get("k"), "w");
+    EXPECT_EQ(lockstep_run_in(txn, body, this, &error), LOCKSTEP_TXN_ENDED);
+}
+
+TEST_F(CProcedures, AnErrorOfTheEngineIsTheCallsError) {
+    lockstep_txn_options options;
+    lockstep_txn_options_init(&options, sizeof options);
+    options.read_only = true;
+    lockstep_call call = call_of("put", "k");
+    ASSERT_C(lockstep_run_calls(store, &call, 1, put, this, &options, &error));
+    EXPECT_EQ(call.code, LOCKSTEP_READ_ONLY);
+    EXPECT_NE(std::string(call.text).find("read_only"), std::string::npos);
+    lockstep_call_clear(&call);
+}
+
+TEST_F(CProcedures, WrongArguments) {
+    lockstep_call call = call_of("put", "k");
+    EXPECT_EQ(lockstep_run_calls(store, &call, 1, nullptr, this, nullptr, &error),
+              LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_run_calls(store, nullptr, 1, put, this, nullptr, &error),
+              LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_run_calls(nullptr, &call, 1, put, this, nullptr, &error),
+              LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_C(lockstep_run_calls(store, nullptr, 0, put, this, nullptr, &error));
+    EXPECT_EQ(lockstep_call_refuse(&call, 0, "x"), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(call.code, LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_call_reply(&call, lockstep_bytes(nullptr, 3)), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_call_reply(nullptr, lockstep_text("")), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_call_refuse(nullptr, -1, ""), LOCKSTEP_BAD_ARGUMENT);
+    lockstep_call_clear(&call);
+    lockstep_call_clear(nullptr);
+    lockstep_call_init(nullptr, sizeof call);
+    EXPECT_EQ(lockstep_run_in(nullptr, nullptr, nullptr, &error), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_NE(store_of(store), nullptr);
+    EXPECT_EQ(store_of(nullptr), nullptr);
+    EXPECT_EQ(transaction_of(nullptr), nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep

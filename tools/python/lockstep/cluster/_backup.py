@@ -1,0 +1,144 @@
+"""Backups of every store of a sharded store at one point, and their restore.
+
+A backup has two parts for each store: `full`, taken while transactions run, and `rest`, the changes
+since, taken in a pause. In the pause no transaction is under way and every decision has been heard,
+so the parts together are one state that all transactions before, and none behind, have made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import ray
+
+from .._objects import BackupInfo
+from .._store import restore_backup
+from ._errors import BadBackup, NotQuiet
+
+MANIFEST = "cluster.json"
+FULL, REST = "full", "rest"
+#: How long a pause lasts at most. Callers of a shard wait a little longer for it.
+LASTING_SECONDS = 50.0
+
+
+class ClusterBackup(NamedTuple):
+    """A backup of a sharded store."""
+
+    #: Names of the parts: `coordinator`, `shard-0` and so on.
+    parts: list[str]
+    #: Seconds in which nothing could begin.
+    pause_seconds: float
+
+
+def take(coordinator: Any, shards: Sequence[Any], to: str, patience: float) -> ClusterBackup:
+    """ShardedStore.backup()."""
+    root = pathlib.Path(to).resolve()
+    if (root / MANIFEST).exists():
+        raise FileExistsError(f"{root} has a backup already; name another directory")
+    actors = {"coordinator": coordinator, **{f"shard-{n}": one for n, one in enumerate(shards)}}
+
+    def copy(part: str, since: dict[str, BackupInfo]) -> dict[str, BackupInfo]:
+        made = [
+            actor.backup.remote(str(root / name / part), since.get(name))
+            for name, actor in actors.items()
+        ]
+        return dict(zip(actors, ray.get(made), strict=True))
+
+    full = copy(FULL, {})
+    began = time.monotonic()
+    with Paused([coordinator], shards, patience) as paused:
+        copy(REST, full)
+        paused.end()
+    pause = time.monotonic() - began
+    root.mkdir(parents=True, exist_ok=True)
+    unfinished = root / (MANIFEST + ".part")
+    unfinished.write_text(json.dumps({"parts": list(actors)}))
+    os.replace(unfinished, root / MANIFEST)
+    return ClusterBackup(list(actors), pause)
+
+
+class Paused:
+    """A pause of these actors, the first ones first. end() proves that it lasted."""
+
+    def __init__(self, first: Sequence[Any], then: Sequence[Any], patience: float) -> None:
+        self._groups = (first, then)
+        self._patience = patience
+        self.token = uuid.uuid4().hex
+
+    def __enter__(self) -> Paused:
+        try:
+            for group in self._groups:
+                began = [
+                    actor.pause.remote(self.token, self._patience, LASTING_SECONDS)
+                    for actor in group
+                ]
+                if not all(ray.get(began)):
+                    raise NotQuiet(
+                        f"transactions did not end within {self._patience} s; nothing was done."
+                        " `python -m lockstep.cluster status` shows what is open or in doubt"
+                    )
+        except BaseException:
+            self._resume()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resume()
+
+    def end(self) -> None:
+        """Ends the pause. Raises NotQuiet if something may have begun in it."""
+        if not all(self._resume()):
+            raise self.broken()
+
+    @staticmethod
+    def broken() -> NotQuiet:
+        """The error of a pause that did not last."""
+        return NotQuiet(
+            f"the pause took longer than {LASTING_SECONDS} s, or a process was restarted in it;"
+            " nothing was done"
+        )
+
+    def _resume(self) -> list[bool]:
+        lasted = []
+        for actor in [*self._groups[1], *self._groups[0]]:
+            try:
+                lasted.append(ray.get(actor.resume.remote(self.token)))
+            except ray.exceptions.RayError:
+                lasted.append(False)
+        return lasted
+
+
+def restore(
+    backup: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    *,
+    parts: Sequence[str] | None = None,
+) -> list[str]:
+    """Puts a backup of ShardedStore.backup() into a directory, for a ShardedStore to open.
+
+    `parts`: only these, for example those whose directory is on this node; None: all. No store of a
+    part may be there. The result: the parts. Blocks. Raises BadBackup, and what restore_backup()
+    raises.
+    """
+    source = pathlib.Path(backup).resolve()
+    try:
+        found = json.loads((source / MANIFEST).read_text())["parts"]
+    except (OSError, ValueError, KeyError) as error:
+        raise BadBackup(
+            f"{source} is no complete backup of a sharded store: {MANIFEST}: {error}"
+        ) from None
+    unknown = [part for part in parts or () if part not in found]
+    if unknown:
+        raise BadBackup(f"{source} has no part {unknown[0]!r}; it has {', '.join(found)}")
+    to = pathlib.Path(directory).resolve()
+    to.mkdir(parents=True, exist_ok=True)
+    chosen = list(parts if parts is not None else found)
+    for part in chosen:
+        restore_backup([source / part / FULL, source / part / REST], to / part)
+    return chosen
