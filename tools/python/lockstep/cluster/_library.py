@@ -36,7 +36,7 @@ class Packed(bytes):
     """Requests that are packed already."""
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """The number of requests."""
         (count,) = struct.unpack_from("<I", self)
         return int(count)

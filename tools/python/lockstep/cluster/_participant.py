@@ -259,7 +259,7 @@ class Participant:
         requests = Packed(message.requests)
         with self._admitted():
             outcomes = self._libraries.run(message.procedure, requests)
-        self.counts["runs"] += requests.count
+        self.counts["runs"] += requests.number
         self.counts["batches"] += 1
         return outcomes
 

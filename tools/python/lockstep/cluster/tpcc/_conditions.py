@@ -68,7 +68,7 @@ def violations(report: dict[str, Any]) -> list[str]:
             name = f"condition {one['id']}" if "id" in one else "stock"
             lines.append(f"{name}: {one['text']}: {one['violations']} violations")
             lines += [f"  {fault}" for fault in one["faults"]]
-    return lines + report["index_faults"]
+    return [*lines, *report["index_faults"]]
 
 
 def _first_warehouse(settings: Settings, shard: int) -> int:

@@ -25,10 +25,12 @@ async def tpcc_new_order(
         *(txn.call(other, "tpcc.stock", packet, last=True) for other in others),
         return_exceptions=True,
     )
+    stock = b""
     for reply in replies:  # all of them have ended now
         if isinstance(reply, BaseException):
             raise reply
-    request = struct.pack("<H", len(packet)) + packet + b"".join(replies)
+        stock += reply
+    request = struct.pack("<H", len(packet)) + packet + stock
     await txn.finish("tpcc.new_order", request)
 
 
