@@ -27,16 +27,21 @@ Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& 
     return {};
 }
 
-Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in,
-                            const PaymentOutput& out, Slice w_name, Slice d_name) {
+// As if written into its two callers: a Payment is counted in instructions.
+[[gnu::always_inline]] inline Result<void> insert_history(Database& db, Txn& txn,
+                                                          const PaymentInput& in,
+                                                          const PaymentOutput& out, Slice w_name,
+                                                          Slice d_name) {
     const HistoryRecord history = history_row(in, out.c_id, out.date, w_name, d_name);
     TRY(db.history.insert(txn, bytes_of(history)));
     return {};
 }
 
 // Adds the amount to the warehouse and the district.
-Result<void> take_payment(Database& db, Txn& txn, const PaymentInput& in,
-                          WarehouseRecord& warehouse, DistrictRecord& district) {
+[[gnu::always_inline]] inline Result<void> take_payment(Database& db, Txn& txn,
+                                                        const PaymentInput& in,
+                                                        WarehouseRecord& warehouse,
+                                                        DistrictRecord& district) {
     const auto add_to = [&](auto& row) {
         return [&] {
             row.ytd += in.amount;
