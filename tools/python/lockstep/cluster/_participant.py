@@ -220,7 +220,7 @@ class Participant:
 
     def _run_many(self, message: RunMany) -> bytes:
         requests = Packed(message.requests)
-        with self._in_library(requests.count):
+        with self._in_library(requests.requests):
             outcomes = self._libraries.run(message.procedure, requests)
         self.counts["batches"] += 1
         return outcomes

@@ -74,7 +74,9 @@ class Procedures:
 
     def pickle(self) -> bytes:
         """The functions by value: the shards need no copy of their modules."""
-        options = [one.options for one in self.libraries if callable(one.options)]
+        options: list[Callable[..., Any]] = [
+            one.options for one in self.libraries if callable(one.options)
+        ]
         modules = {
             sys.modules[fn.__module__]
             for fn in [*self._local.values(), *self._cross_shard.values(), *options]

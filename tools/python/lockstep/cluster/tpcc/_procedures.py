@@ -25,10 +25,11 @@ async def tpcc_new_order(
         *(txn.call(other, "tpcc.stock", packet, last=True) for other in others),
         return_exceptions=True,
     )
+    request = struct.pack("<H", len(packet)) + packet
     for reply in replies:  # all of them have ended now
         if isinstance(reply, BaseException):
             raise reply
-    request = struct.pack("<H", len(packet)) + packet + b"".join(replies)
+        request += reply
     await txn.finish("tpcc.new_order", request)
 
 

@@ -7,6 +7,7 @@ import json
 import pathlib
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from ..._options import Options
 
@@ -69,7 +70,7 @@ class Settings:
             "transactions_max": 2048,
         }
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """For the report."""
         return dataclasses.asdict(self)
 
