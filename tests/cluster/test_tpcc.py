@@ -123,10 +123,10 @@ def test_packets_of_another_shard_and_damaged_ones_are_refused(run):
     inputs = Inputs(settings, 0, 1)
     local, across = inputs.next(200)
     inputs.close()
-    assert local.count + len(across) == 200 and across
+    assert local.requests + len(across) == 200 and across
     assert {one.type for one in across} == {"NewOrder", "Payment"}
     outcomes = store.call_many(2, "tpcc.run", local)  # the shard of warehouse 2
-    assert len(outcomes.failed) == local.count
+    assert len(outcomes.failed) == local.requests
     for request in (b"", b"\x00", b"\x09" * 50, across[0].packet):
         with pytest.raises(lockstep.BadArgument, match="packet of a TPC-C"):
             store.call(1, "tpcc.run", request)

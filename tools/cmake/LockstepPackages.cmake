@@ -41,7 +41,9 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 string(CONCAT CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
     "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), "
-    "libboost-context-dev, libfmt-dev, liblz4-dev, libtbb-dev, liburing-dev")
+    "libboost-context-dev, libfmt-dev, liblz4-dev, libtbb-dev, liburing-dev, "
+    # Of the procedure object of TPC-C.
+    "libc6 (>= 2.36), libstdc++6 (>= 12)")
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "pkg-config")
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "cmake, gdb")
 

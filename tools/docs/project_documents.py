@@ -21,6 +21,8 @@ PAGES = {
     "txn/MEASUREMENTS.md": "benchmarks/measurements_txn.md",
     "sm/MEASUREMENTS.md": "benchmarks/measurements_sm.md",
     "tools/MEASUREMENTS.md": "benchmarks/measurements_tools.md",
+    "tools/python/lockstep/cluster/README.md": "explanation/cluster.md",
+    "tools/python/lockstep/cluster/MEASUREMENTS.md": "benchmarks/measurements_cluster.md",
 }
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\((?!\w+:)([^)\s]+)\)")
 

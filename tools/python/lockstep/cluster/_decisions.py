@@ -65,8 +65,7 @@ class Decisions:
         """The shard that decides the transaction; None: it is decided here."""
         if len(gid) <= len(pack_key(0, 0)):
             return None
-        shard: int = unpack_key(gid, int, int, int)[2]
-        return shard
+        return int(unpack_key(gid, int, int, int)[2])
 
     async def commit(self, gid: bytes, shards: tuple[int, ...]) -> None:
         """Decides that the transaction commits on these shards. Durable when it returns (DE-1)."""

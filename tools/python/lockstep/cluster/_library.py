@@ -36,8 +36,8 @@ class Packed(bytes):
     """Requests that are packed already."""
 
     @property
-    def number(self) -> int:
-        """The number of requests."""
+    def requests(self) -> int:
+        """Their number."""
         (count,) = struct.unpack_from("<I", self)
         return int(count)
 

@@ -28,6 +28,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._batch import Batch
 from .._errors import (
     Deadlock,
     DuplicateKey,
@@ -259,7 +260,7 @@ class Participant:
         requests = Packed(message.requests)
         with self._admitted():
             outcomes = self._libraries.run(message.procedure, requests)
-        self.counts["runs"] += requests.number
+        self.counts["runs"] += requests.requests
         self.counts["batches"] += 1
         return outcomes
 
@@ -310,8 +311,9 @@ class Participant:
         return self._store.run(ask)
 
     def _forget(self, message: Forget) -> None:
-        index = self._objects.index(DECISIONS)
-        self._store.run(lambda txn: txn.erase(index, message.gid), durability="lazy")
+        batch = Batch()
+        batch.erase(self._objects.index(DECISIONS), message.gid)
+        self._store.execute(batch, durability="lazy")
 
     def _perform_step(self, branch: Branch, message: Step | Finish) -> Any:
         self.counts["steps"] += 1

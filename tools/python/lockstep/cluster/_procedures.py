@@ -74,15 +74,12 @@ class Procedures:
 
     def pickle(self) -> bytes:
         """The functions by value: the shards need no copy of their modules."""
-        options = [one.options for one in self.libraries if callable(one.options)]
-        functions: list[Callable[..., Any]] = [
-            *self._local.values(),
-            *self._cross_shard.values(),
-            *options,
+        options: list[Callable[..., Any]] = [
+            one.options for one in self.libraries if callable(one.options)
         ]
         modules = {
             sys.modules[fn.__module__]
-            for fn in functions
+            for fn in [*self._local.values(), *self._cross_shard.values(), *options]
             if fn.__module__ != "__main__" and fn.__module__ in sys.modules
         }
         for module in modules:

@@ -62,13 +62,14 @@ def merge(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 def violations(report: dict[str, Any]) -> list[str]:
     """Lines that say which conditions do not hold, and where; empty if all hold."""
-    lines = []
+    lines: list[str] = []
     for one in [*report["conditions"], *report["stock"]]:
         if one["violations"]:
             name = f"condition {one['id']}" if "id" in one else "stock"
             lines.append(f"{name}: {one['text']}: {one['violations']} violations")
             lines += [f"  {fault}" for fault in one["faults"]]
-    return [*lines, *report["index_faults"]]
+    lines += report["index_faults"]
+    return lines
 
 
 def _first_warehouse(settings: Settings, shard: int) -> int:

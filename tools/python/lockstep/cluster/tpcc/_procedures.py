@@ -25,12 +25,11 @@ async def tpcc_new_order(
         *(txn.call(other, "tpcc.stock", packet, last=True) for other in others),
         return_exceptions=True,
     )
-    stock = b""
+    request = struct.pack("<H", len(packet)) + packet
     for reply in replies:  # all of them have ended now
         if isinstance(reply, BaseException):
             raise reply
-        stock += reply
-    request = struct.pack("<H", len(packet)) + packet + stock
+        request += reply
     await txn.finish("tpcc.new_order", request)
 
 

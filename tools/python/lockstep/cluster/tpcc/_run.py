@@ -86,7 +86,7 @@ class _Terminals:
         while (began := time.monotonic()) < until:
             local, across = inputs.next(self._settings.batch)
             work = [self._across(one, counts) for one in across]
-            if local.number:
+            if local.requests:
                 work.append(self._local(shard, local, counts))
             await asyncio.gather(*work)
             counts.batches.append(time.monotonic() - began)
@@ -95,7 +95,7 @@ class _Terminals:
         try:
             outcomes = await self._store._call_many(self._keys[shard], "tpcc.run", local)
         except ClusterError as error:
-            counts.fail(error, local.number)
+            counts.fail(error, local.requests)
             return
         for place in outcomes.failed:
             counts.fail(outcomes[place])

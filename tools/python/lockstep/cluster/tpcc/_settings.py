@@ -8,6 +8,7 @@ import pathlib
 import sys
 from typing import Any
 from dataclasses import dataclass
+from typing import Any
 
 from ..._options import Options
 
