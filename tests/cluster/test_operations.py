@@ -1,6 +1,8 @@
 """Backups of all shards at one point, and moves of a shard, on two Ray nodes under load."""
 
+import os
 import random
+import signal
 import threading
 import time
 
@@ -82,16 +84,17 @@ class Load:
             thread.join(120)
 
 
-def when_back(store, number, ask):
-    """What a shard that is being restarted answers."""
+def when_back(store, number, pid):
+    """Waits until a shard whose process `pid` has ended answers again."""
     until = time.monotonic() + 60
     while True:
         try:
-            return ask(store.shards[number])
+            if ray.get(store.shards[number].status.remote())["pid"] != pid:
+                return
         except ray.exceptions.RayError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
+            pass
+        assert time.monotonic() < until, "the shard is not back"
+        time.sleep(0.1)
 
 
 def contents(store):
@@ -173,8 +176,10 @@ def test_the_commands(store, tmp_path, capsys):
 def test_a_process_that_restarts_in_the_pause_spoils_the_backup(store, tmp_path):
     token = "of this test"
     assert ray.get(store.shards[1].pause.remote(token, 5, 30))
-    ray.kill(store.shards[1], no_restart=False)
-    assert not when_back(store, 1, lambda shard: ray.get(shard.resume.remote(token)))
+    pid = store.status()["shards"][1]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    when_back(store, 1, pid)
+    assert not ray.get(store.shards[1].resume.remote(token))
 
 
 def test_a_shard_moves_under_load(store, tmp_path, nodes):
@@ -195,7 +200,7 @@ def test_a_shard_moves_under_load(store, tmp_path, nodes):
     ]  # fmt: skip
     # Behind a restart, and behind a new opening, it is still there.
     store.restart(1)
-    when_back(store, 1, lambda shard: ray.get(shard.status.remote()))
+    when_back(store, 1, moved["pid"])
     store.close()
     with open_bank(tmp_path / "bank", tmp_path.name + "-again") as again:
         assert again.status()["shards"][1]["directory"] == moved["directory"]

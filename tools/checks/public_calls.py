@@ -4,7 +4,7 @@ of the public headers, and no other row.
 
 Usage: public_calls.py [ROOT] [--list]. The test sm_public_calls_test writes the table. A row is
 named as the header declares the function: class, name, and the names of the parameters.
-Constructors and assignments have no row. VALUES have none either: they know no store and no thread.
+Constructors and assignments have no row, and VALUES have none either.
 """
 
 import re
@@ -13,8 +13,9 @@ import sys
 from public_comments import public_headers
 from source import finish, root, without_comments
 
-# Classes and functions that compute with values alone; and what the store alone calls, or gives to
-# such a call.
+# Classes and functions that compute with values alone; what the store alone calls, or gives to such
+# a call; and what takes handles of the C interface, which sm_c_calls_test and sm_c_procedures_test
+# call.
 VALUES = {
     *("Announcement", "Function", "Packet", "SharedByte"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "LogBuckets", "Lsn", "ManualClock"),
@@ -23,6 +24,7 @@ VALUES = {
     *("check_options", "check_steps_options", "ctx_on", "ctx_points_from", "error_meaning"),
     *("error_name", "fail", "fail_os", "needs_on", "operations_in_teams", "prefetch_on"),
     *("teams_on", "transaction_state_name"),
+    *("store_of", "transaction_of"),
 }
 SCOPE = re.compile(r"^(?:inline )?(namespace|class|struct|union|enum)\b[^(]*$")
 NOT_A_FUNCTION = re.compile(
