@@ -4,6 +4,7 @@ Each transfer has a number and writes a receipt on both shards, so that after cr
 acknowledged transfer can be looked for.
 """
 
+import os
 import time
 
 import lockstep
@@ -33,8 +34,11 @@ def balance(txn, objects, account):
 
 
 @procedures.local
-def dawdle(txn, objects, account, seconds):
-    time.sleep(seconds)
+def wait_for_file(txn, objects, account, path):
+    """Stays open until the file is there, a minute at most."""
+    until = time.monotonic() + 60
+    while not os.path.exists(path) and time.monotonic() < until:
+        time.sleep(0.02)
     return balance(txn, objects, account)
 
 

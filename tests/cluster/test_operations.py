@@ -214,11 +214,13 @@ def test_a_move_that_fails_leaves_the_shard(store, tmp_path):
         store.move(1, tmp_path / "taken", resources={"second": 0.1})
     store.call(1, "deposit", ACCOUNTS + 1, 1)
     # Something does not end in time.
-    hold = threading.Thread(target=lambda: store.call(1, "dawdle", 1, 3.0))
+    end = tmp_path / "end"
+    hold = threading.Thread(target=lambda: store.call(1, "wait_for_file", 1, str(end)))
     hold.start()
     time.sleep(0.5)
     with pytest.raises(NotQuiet, match="did not end within 0.5 s"):
         store.move(1, tmp_path / "target", resources={"second": 0.1}, patience=0.5)
+    end.touch()
     hold.join()
     assert not (tmp_path / "target").exists()
     assert store.call(1, "balance", 1) == EACH
