@@ -29,6 +29,15 @@ WANTED = 95  # percent of lines
 OMITTED = "--omit=*/lockstep/cluster/*"  # tests/cluster runs it, in processes of Ray
 README = ROOT / "README.md"
 LINES_MAX = 15
+# Prints what a process with the package has loaded from elsewhere although the wheel brings it.
+STRANGERS = """
+import pathlib, lockstep
+brought = {p.name for p in (pathlib.Path(lockstep.__file__).parent / "libs").iterdir()}
+loaded = {pathlib.Path(line.split()[-1]) for line in open("/proc/self/maps") if ".so" in line}
+found = {path.name for path in loaded if path.parent.name == "libs"}
+assert "liblockstep" in " ".join(brought), brought
+print(*sorted(brought - found))
+"""
 
 
 def main() -> None:
@@ -141,6 +150,11 @@ def try_wheel(wheel: pathlib.Path, build: pathlib.Path) -> None:
             )
             if done.returncode != 0 or "Lisbon is in Portugal" not in done.stdout:
                 sys.exit(f"{program} printed {done.stdout}{done.stderr}")
+    done = subprocess.run(
+        [str(venv / "bin/python"), "-c", STRANGERS], capture_output=True, text=True, check=True
+    )
+    if done.stdout.strip():
+        sys.exit(f"the wheel brings these libraries and uses others: {done.stdout}")
     size = wheel.stat().st_size / 1e6
     print(f"{wheel.name}: {size:.1f} MB, installed and tried in a new environment")
 
