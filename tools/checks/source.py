@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 ENGINE = ("threads", "txn", "sm")
 CODE = (".h", ".cc", ".S", ".c")
+OUTPUT = ("build", ".git", ".cache")
 
 
 def root() -> pathlib.Path:
@@ -21,10 +22,13 @@ def files(tree: pathlib.Path, *endings: str, folders: Iterable[str] = ()) -> Ite
     """Files of the tree by ending, sorted, without build output, caches and the fuzzers'
     corpus.
     """
-    places = [tree / folder for folder in folders] if folders else [tree]
-    for path in sorted(p for place in places for p in place.rglob("*") if p.is_file()):
+    places = [tree / folder for folder in folders]
+    if not places:
+        places = [place for place in tree.iterdir() if place.name not in OUTPUT]
+    found = [p for place in places for p in (place.rglob("*") if place.is_dir() else [place])]
+    for path in sorted(p for p in found if p.is_file()):
         parts = path.relative_to(tree).parts
-        if parts[0] in ("build", ".git", ".cache") or "corpus" in parts or "__pycache__" in parts:
+        if "corpus" in parts or "__pycache__" in parts:
             continue
         if path.name.endswith(endings):
             yield path
