@@ -89,6 +89,8 @@ void step(void* self, lockstep_txn* handle, lockstep_call* call) {
 }  // namespace
 }  // namespace lockstep::tpcc
 
+// The name that a host looks for.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" [[gnu::visibility("default")]] const lockstep_procedures lockstep_procedure_object = {
     LOCKSTEP_PROCEDURES_VERSION, sizeof(lockstep_procedures), lockstep::tpcc::kNames,
     lockstep::tpcc::open,        lockstep::tpcc::close,       lockstep::tpcc::run,

@@ -51,7 +51,7 @@ public:
     Result<std::string> check(Slice foreign);
 
 private:
-    class LocalPacket;
+    class LocalPacket;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
     explicit Shard(const ShardOptions& options) : options_(options) {}
     Time time() const;
 
