@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,11 +59,10 @@ from ._messages import (
 )
 from ._pause import Pause
 from ._procedures import Local, Objects, Procedures
+from ._waits import awaited
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
 AskOutcomes = Callable[[list[bytes]], dict[bytes, bool | None]]
-#: Of each transaction that waits for locks: those that it waits for.
-Waits = Mapping[int, Sequence[int]]
 LOOK_SECONDS = 0.01
 ASK_SECONDS = 0.5
 REPEATS_MAX = 50
@@ -460,28 +459,13 @@ class Participant:
             age = self._ages.get(waiter)
             if age is None:
                 continue
-            for number in self._with_ages(waiter, waits):
+            for number in awaited(waiter, waits, lambda n: n in self._ages or n in self._last):
                 holder = self._ages.get(number)
                 if holder is not None and holder > age:
                     self._wound(number)
                 gid, holder = self._last.get(number, (b"", age))
                 if holder > age:
                     self._ask_to_wound(gid)
-
-    def _with_ages(self, waiter: int, waits: Waits) -> list[int]:
-        """What a transaction waits for, directly or behind transactions without an age."""
-        found, seen = [], {waiter}
-        behind = list(waits[waiter])
-        while behind:
-            number = behind.pop()
-            if number in seen:
-                continue
-            seen.add(number)
-            if number in self._ages or number in self._last:
-                found.append(number)
-            else:
-                behind += waits.get(number, ())
-        return found
 
     def _wound(self, number: int) -> None:
         self.counts["wounded"] += 1
