@@ -20,7 +20,7 @@ from . import _backup
 from ._actors import ANSWER_SECONDS, NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
 from ._backup import ClusterBackup, Paused
 from ._decisions import Place
-from ._errors import OutcomeUnknown, Restarting
+from ._errors import OutcomeUnknown, Restarting, ShardUnavailable
 from ._lane import Lane, Lost
 from ._library import Outcomes, Packed, pack
 from ._messages import Age, Message, Run, RunMany, Submit
@@ -230,7 +230,7 @@ class ShardedStore:
         seconds. The old store is kept under the name `<directory>.moved`. The new place is
         remembered with the decisions. This program must be the one that made the store. Blocks.
         Raises NotQuiet, FileExistsError, and what the backup raises; the shard then stays where it
-        is.
+        is. If the answer to the last step is lost, nothing is removed on either node.
         """
         place = Place(os.path.abspath(directory), dict(resources or {}))
         old = self.shards[shard]
@@ -239,16 +239,20 @@ class ShardedStore:
             resources=place.resources
         ).remote(place.directory)
         ray.get(receiver.begin.remote())
+        leaving = False
         try:
             sent = ray.get(old.send.remote(receiver, _backup.FULL, None))
             began = time.monotonic()
             with Paused([], [old], patience) as paused:
                 ray.get(old.send.remote(receiver, _backup.REST, sent))
                 ray.get(receiver.restore.remote())
-                if not ray.get(old.leave.remote(paused.token)):
+                leaving = True  # if its answer is lost, both copies are kept
+                leaving = ray.get(old.leave.remote(paused.token))
+                if not leaving:
                     raise paused.broken()
-        except (Exception, KeyboardInterrupt):
-            ray.get(receiver.give_up.remote())
+        except BaseException:
+            if not leaving:
+                ray.get(receiver.give_up.remote())
             raise
         ray.get(self.coordinator.move.remote(shard, place))
         time.sleep(ANSWER_SECONDS)
@@ -264,9 +268,11 @@ class ShardedStore:
             try:
                 if ray.get(made.status.remote())["directory"] == place.directory:
                     return made
-            except ray.exceptions.RayError:
-                if time.monotonic() > until:
-                    raise
+                why = "the old process has not ended"
+            except ray.exceptions.RayError as error:
+                why = str(error)
+            if time.monotonic() > until:
+                raise ShardUnavailable(f"shard {number}, moved to {place.directory}: {why}")
             time.sleep(0.05)
 
     # Observation.
