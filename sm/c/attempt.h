@@ -11,6 +11,15 @@ namespace lockstep::c {
 // that failed.
 Result<void> outcome_of(int code, const Error& last);
 
+// A transaction of Store::run(), on this user thread. It has no handle yet.
+TxnObject txn_object_of(StoreObject& store, Txn& cpp);
+// Gives it a handle, until txn.end().
+Result<void> give_handle(TxnObject& txn);
+
+// Calls a body within an open transaction, on its user thread. The handle is the thread's
+// meanwhile, so the body can use it. `code`: what the body has returned.
+Result<void> call_body(TxnObject& txn, lockstep_body body, void* arg, int& code);
+
 // One attempt, on a user thread.
 struct Attempt {
     StoreObject& store;

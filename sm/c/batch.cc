@@ -11,11 +11,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <span>
 #include <string>
 
-#include "sm/c/objects.h"
+#include "sm/c/attempt.h"
 #include "sm/c/session.h"
 
 namespace lockstep::c {
@@ -99,7 +100,17 @@ Result<void> whole(const lockstep_operation& o) {
     return fail(ErrorCode::value_too_long, "buffer of the operation", o.bytes, o.room);
 }
 
+Result<void> call(TxnObject& t, lockstep_operation& o) {
+    const auto* const function = static_cast<const lockstep_function*>(o.buffer);
+    LOCKSTEP_NOT_NULL(function);
+    LOCKSTEP_NOT_NULL(function->body);
+    if (t.handle == 0) TRY(give_handle(t));
+    int code = 0;
+    return call_body(t, function->body, function->arg, code);
+}
+
 Result<void> perform(TxnObject& t, lockstep_operation& o) {
+    if (o.kind == LOCKSTEP_OP_CALL) return call(t, o);
     if (o.kind == LOCKSTEP_OP_GET_WHOLE || o.kind == LOCKSTEP_OP_HEAP_GET_WHOLE) {
         TRY(o.kind == LOCKSTEP_OP_GET_WHOLE ? on_index(t, o) : on_heap(t, o));
         return whole(o);
@@ -150,12 +161,10 @@ Result<void> carry_out_first(TxnObject& t, lockstep_request& r) {
 Result<void> carry_out_whole(StoreObject& store, lockstep_request& r, const TxnOptions& options) {
     return store.store.run(
         [&](Txn& cpp) -> Result<void> {
-            TxnObject txn;
-            txn.store = &store;
-            txn.txn = &cpp;
-            txn.thread = threads::current();
-            txn.thread_id = txn.thread->id;
-            TRY(perform_all(txn, r));
+            TxnObject txn = txn_object_of(store, cpp);
+            const Result<void> performed = perform_all(txn, r);
+            if (txn.handle != 0) txn.end();
+            TRY(performed);
             if (r.end == LOCKSTEP_END_ABORT) return cpp.abort();
             if (r.end == LOCKSTEP_END_PREPARE) {
                 r.vote = static_cast<int>(TRY(cpp.prepare(slice_of(r.gid))));
@@ -167,13 +176,31 @@ Result<void> carry_out_whole(StoreObject& store, lockstep_request& r, const TxnO
         options);
 }
 
+bool ends_prepared(const lockstep_request& r) { return r.end > LOCKSTEP_END_PREPARE; }
+
+// Ends a prepared transaction.
+Result<void> end_prepared(StoreObject& store, lockstep_request& r) {
+    DCHECK(r.txn == nullptr && r.count == 0);
+    const Slice gid = slice_of(r.gid);
+    r.performed = TRY(r.end == LOCKSTEP_END_COMMIT_PREPARED ? store.store.commit_prepared(gid)
+                                                            : store.store.roll_back_prepared(gid));
+    return {};
+}
+
+Result<void> carry_out_alone(StoreObject& store, lockstep_request& r, const TxnOptions& options) {
+    return ends_prepared(r) ? end_prepared(store, r) : carry_out_whole(store, r, options);
+}
+
 Result<void> check(const lockstep_request& r) {
     if (r.size != sizeof r && r.size != kSizeWithoutGid)
         return fail(ErrorCode::bad_option, "size of lockstep_request", r.size);
     if (r.count != 0) LOCKSTEP_NOT_NULL(r.operations);
-    (void)TRY(enum_of<lockstep_request_end>(r.end, r.size == sizeof r ? 4 : 3,
+    (void)TRY(enum_of<lockstep_request_end>(r.end, r.size == sizeof r ? 6 : 3,
                                             ErrorCode::bad_argument, "end of a request"));
-    if (r.end == LOCKSTEP_END_PREPARE) LOCKSTEP_SOUND(r.gid);
+    if (r.end >= LOCKSTEP_END_PREPARE) LOCKSTEP_SOUND(r.gid);
+    if (ends_prepared(r) && (r.txn != nullptr || r.count != 0))
+        return fail(ErrorCode::bad_argument,
+                    "request with a transaction or operations that ends what is prepared");
     return {};
 }
 
@@ -219,7 +246,7 @@ public:
     WholeRequest(lockstep_request& request, StoreObject* store, const TxnOptions& options)
         : request_(request), store_(store), options_(options) {}
     void run() override {
-        tell(request_, carry_out_whole(*store_, request_, options_));
+        tell(request_, carry_out_alone(*store_, request_, options_));
         store_->unpin();  // BA-1
         delete this;
     }
@@ -257,7 +284,8 @@ Result<void> submit_new(lockstep_request& r) {
         if (!submitted) delete command;
     } else {
         auto* const whole = TRY(unless_null(new (std::nothrow) WholeRequest(r, &*store, options)));
-        submitted = store->store.submit(*whole);
+        submitted = store->store.submit(
+            *whole, {.priority = static_cast<uint8_t>(std::min(options.priority, 3u))});
         if (!submitted) delete whole;
     }
     if (submitted) (void)store.take();
@@ -269,7 +297,7 @@ Result<void> batch(lockstep_request& r) {
     if (r.txn != nullptr) return in_txn(r.txn, [&](TxnObject& txn) { return carry_out(txn, r); });
     const StorePin store = TRY(pin(r.store));
     const TxnOptions options = TRY(txn_options_of(r.options));
-    if (r.end != LOCKSTEP_END_KEEP) return carry_out_whole(*store, r, options);
+    if (r.end != LOCKSTEP_END_KEEP) return carry_out_alone(*store, r, options);
     if (threads::current() != nullptr) {
         const uint64_t handle = TRY(begin_here(*store, options));
         return in_txn(handle_of<void>(handle),

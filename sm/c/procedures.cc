@@ -106,19 +106,6 @@ Result<void> run_calls(StoreObject& store, std::span<lockstep_call> calls, locks
     return {};
 }
 
-// The body in the transaction, which is a session's or of this user thread.
-Result<void> run_in(TxnObject& txn, lockstep_txn* handle, lockstep_body body, void* arg,
-                    int& code) {
-    HandleEntry& entry = *entry_of(handle, Kind::txn);
-    const bool session = txn.session != nullptr;
-    if (session) entry.owner.store(txn.thread, std::memory_order_release);
-    code = body(handle, arg);
-    // Without the handle the transaction has ended, and may be gone.
-    if (!entry.is(number_of(handle))) return outcome_of(code, Error{});
-    if (session) entry.owner.store(nullptr, std::memory_order_release);
-    return outcome_of(code, txn.last);
-}
-
 }  // namespace
 }  // namespace lockstep::c
 
@@ -165,7 +152,7 @@ int lockstep_run_in(lockstep_txn* txn, lockstep_body body, void* arg, lockstep_e
     int code = 0;
     const int result = c::in_txn(txn, error, [&](c::TxnObject& t) -> Result<void> {
         LOCKSTEP_NOT_NULL(body);
-        return c::run_in(t, txn, body, arg, code);
+        return c::call_body(t, body, arg, code);
     });
     if (result != LOCKSTEP_ROLLED_BACK || code >= 0) return result;
     if (error != nullptr) error->code = code;

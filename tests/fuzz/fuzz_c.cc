@@ -205,17 +205,24 @@ private:
             default: use(lockstep_put(txn, index, key, value, error())); break;
         }
     }
+    // A body; the argument is an index.
+    static int put_one(lockstep_txn* txn, void* index) {
+        return lockstep_put(txn, static_cast<lockstep_index*>(index), lockstep_text("k"),
+                            {nullptr, 0}, nullptr);
+    }
     void request(lockstep_txn* txn, lockstep_index* index, lockstep_slice key,
                  lockstep_slice value) {
         lockstep_operation ops[3] = {};
+        lockstep_function function = {in_.byte() % 8 == 0 ? nullptr : put_one, index};
         for (lockstep_operation& o : ops) {
-            o.kind = in_.byte() % 14;  // 0 and 13 are no kinds
+            o.kind = in_.byte() % 15;  // 0 and 14 are no kinds
             o.access = access();
             o.index = index;
             o.heap = pick(heaps_);
             o.key = key;
             o.value = value;
             o.buffer = memory(o.room);
+            if (o.kind == LOCKSTEP_OP_CALL) o.buffer = in_.byte() % 4 == 0 ? nullptr : &function;
             o.id = {in_.byte(), in_.byte()};
         }
         lockstep_request r;
@@ -224,9 +231,9 @@ private:
         r.store = store_;
         r.operations = in_.byte() % 16 == 0 ? nullptr : ops;
         r.count = in_.byte() % 4;
-        r.end = in_.byte() % 6 - 1;
+        r.end = in_.byte() % 8 - 1;
         r.error = error();
-        if (r.end == LOCKSTEP_END_PREPARE) r.gid = gid();
+        if (r.end >= LOCKSTEP_END_PREPARE) r.gid = gid();
         if (in_.byte() % 2) use(lockstep_batch(&r));
         else if (lockstep_submit(&r) == LOCKSTEP_OK)
             while (!lockstep_request_done(&r)) lockstep_yield();
@@ -291,15 +298,11 @@ private:
         }
     }
     void whole_store(uint8_t what) {
-        const auto body = [](lockstep_txn* txn, void* arg) {
-            auto* const index = static_cast<lockstep_index*>(arg);
-            return lockstep_put(txn, index, lockstep_text("k"), {nullptr, 0}, nullptr);
-        };
         lockstep_stats stats = {};
         stats.size = in_.byte() * 4u;
         size_t bytes = 0;
         switch (what) {
-            case 34: use(lockstep_run(store_, body, pick(indexes_), nullptr, error())); break;
+            case 34: use(lockstep_run(store_, put_one, pick(indexes_), nullptr, error())); break;
             case 35:
                 use(lockstep_metrics(store_, room_.data(), room_.size(), &bytes, error()));
                 break;

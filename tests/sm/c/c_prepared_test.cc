@@ -295,6 +295,54 @@ TEST_F(CPrepared, RequestsThatFailAreRolledBack) {
     EXPECT_EQ(get("k"), "none");
 }
 
+// The ends of what is in doubt, from a thread that waits and from one that does not.
+TEST_F(CPrepared, RequestsEndWhatIsPrepared) {
+    const auto end = [&](int how, const std::string& gid, bool submit) {
+        lockstep_request r = request(nullptr, gid);
+        r.count = 0;
+        r.end = how;
+        if (!submit) {
+            EXPECT_C(lockstep_batch(&r));
+            return r.performed;
+        }
+        EXPECT_C(lockstep_submit(&r));
+        while (!lockstep_request_done(&r)) lockstep_sleep_for(1'000'000);
+        EXPECT_EQ(r.code, LOCKSTEP_OK);
+        return r.performed;
+    };
+    for (const bool submit : {false, true}) {
+        const char* const kept = submit ? "kept, submitted" : "kept";
+        prepare_session(kept, "kept");
+        prepare_session("gone", "gone");
+        EXPECT_EQ(end(LOCKSTEP_END_COMMIT_PREPARED, "kept", submit), 1u);
+        EXPECT_EQ(end(LOCKSTEP_END_ROLL_BACK_PREPARED, "gone", submit), 1u);
+        EXPECT_EQ(end(LOCKSTEP_END_COMMIT_PREPARED, "kept", submit), 0u);
+        EXPECT_EQ(end(LOCKSTEP_END_ROLL_BACK_PREPARED, "gone", submit), 0u);
+        EXPECT_EQ(get(kept), "v");
+        EXPECT_EQ(get("gone"), "none");
+    }
+}
+
+TEST_F(CPrepared, RequestsThatEndWhatIsPreparedHaveNothingElse) {
+    prepare_session("k", "g");
+    lockstep_request r = request(nullptr, "g");
+    r.end = LOCKSTEP_END_COMMIT_PREPARED;
+    EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_ARGUMENT);  // with an operation
+    lockstep_txn* txn = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+    r.count = 0;
+    r.txn = txn;
+    EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_submit(&r), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_C(lockstep_abort(txn, &error));
+    r.txn = nullptr;
+    r.gid = {nullptr, 1};
+    EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_ARGUMENT);
+    r.size = offsetof(lockstep_request, gid);  // a program that knows no gid
+    EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(in_doubt().size(), 1u);
+}
+
 // A program of the first version has a request without a gid.
 TEST_F(CPrepared, RequestsOfOlderPrograms) {
     lockstep_request r = request(nullptr, "g");

@@ -155,5 +155,171 @@ TEST_F(CProcedures, WrongArguments) {
     EXPECT_EQ(transaction_of(nullptr), nullptr);
 }
 
+// A function as an operation of a request, in each form of a request.
+struct Function {
+    explicit Function(lockstep_index* of) : index(of) {}
+    static int run(lockstep_txn* txn, void* arg) {
+        auto& self = *static_cast<Function*>(arg);
+        self.id = lockstep_txn_id(txn);
+        ++self.calls;
+        lockstep_error error;
+        if (lockstep_put(txn, self.index, lockstep_text("f"), lockstep_text("v"), &error) != 0)
+            return error.code;
+        return self.calls <= self.victim ? LOCKSTEP_DEADLOCK : self.result;
+    }
+
+    lockstep_index* index;
+    lockstep_function function{run, this};
+    int result = 0, calls = 0, victim = 0;
+    uint64_t id = 0;
+};
+
+class CFunctions : public CProcedures {
+public:
+    // The function, then a put of "k".
+    lockstep_request request_of(Function& function, int end) {
+        operations[0] = {};
+        operations[0].kind = LOCKSTEP_OP_CALL;
+        operations[0].buffer = &function.function;
+        operations[1] = {};
+        operations[1].kind = LOCKSTEP_OP_PUT;
+        operations[1].index = index;
+        operations[1].key = lockstep_text("k");
+        operations[1].value = lockstep_text("w");
+        lockstep_request r;
+        lockstep_request_init(&r, sizeof r);
+        r.store = store;
+        r.operations = operations;
+        r.count = 2;
+        r.end = end;
+        r.error = &error;
+        return r;
+    }
+    int submit_and_wait(lockstep_request& r) {
+        if (lockstep_submit(&r) == LOCKSTEP_OK)
+            while (!lockstep_request_done(&r)) lockstep_sleep_for(1'000'000);
+        return r.code;
+    }
+
+    lockstep_operation operations[2];
+};
+
+TEST_F(CFunctions, OfAWholeTransaction) {
+    Function function(index);
+    function.victim = 2;
+    lockstep_request r = request_of(function, LOCKSTEP_END_COMMIT);
+    EXPECT_EQ(submit_and_wait(r), LOCKSTEP_OK);
+    EXPECT_EQ(function.calls, 3);
+    EXPECT_EQ(r.performed, 2u);
+    EXPECT_NE(function.id, 0u);
+    EXPECT_EQ(get("f") + get("k"), "vw");
+    function.victim = 0;
+    ASSERT_C(lockstep_batch(&r));
+    EXPECT_EQ(function.calls, 4);
+}
+
+TEST_F(CFunctions, OfASession) {
+    Function function(index);
+    lockstep_txn* txn = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+    for (const bool submit : {false, true}) {
+        lockstep_request r = request_of(function, LOCKSTEP_END_KEEP);
+        r.txn = txn;
+        EXPECT_EQ(submit ? submit_and_wait(r) : lockstep_batch(&r), LOCKSTEP_OK);
+        EXPECT_EQ(function.id, lockstep_txn_id(txn));
+    }
+    // The handle is this thread's again.
+    EXPECT_EQ(value_of(txn, index, "f"), "v");
+    EXPECT_C(lockstep_abort(txn, &error));
+    EXPECT_EQ(get("f"), "none");
+}
+
+TEST_F(CFunctions, OfATransactionThatARequestBegins) {
+    Function function(index);
+    lockstep_request r = request_of(function, LOCKSTEP_END_KEEP);
+    EXPECT_EQ(submit_and_wait(r), LOCKSTEP_OK);
+    ASSERT_NE(r.txn, nullptr);
+    EXPECT_EQ(function.id, lockstep_txn_id(r.txn));
+    EXPECT_C(lockstep_commit(r.txn, nullptr, &error));
+    EXPECT_EQ(get("f") + get("k"), "vw");
+}
+
+// An error of the function stops the request, and is its error.
+TEST_F(CFunctions, Errors) {
+    Function function(index);
+    for (const auto& [result, code] :
+         {std::pair{int{LOCKSTEP_NO_SUCH_RECORD}, int{LOCKSTEP_NO_SUCH_RECORD}},
+          {-7, int{LOCKSTEP_ROLLED_BACK}},
+          {100000, int{LOCKSTEP_BAD_ARGUMENT}}}) {
+        function.result = result;
+        lockstep_request r = request_of(function, LOCKSTEP_END_COMMIT);
+        EXPECT_EQ(submit_and_wait(r), code);
+        EXPECT_EQ(operations[0].code, code);
+        EXPECT_EQ(r.performed, 0u);
+    }
+    function.result = 0;
+    lockstep_request r = request_of(function, LOCKSTEP_END_COMMIT);
+    operations[0].buffer = nullptr;
+    EXPECT_EQ(submit_and_wait(r), LOCKSTEP_BAD_ARGUMENT);
+    const lockstep_function without_body{nullptr, nullptr};
+    operations[0].buffer = const_cast<lockstep_function*>(&without_body);
+    EXPECT_EQ(submit_and_wait(r), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(get("f") + get("k"), "nonenone");
+}
+
+// Whole transactions of a higher priority wait less for a thread.
+TEST_F(CFunctions, PriorityOfWholeTransactions) {
+    struct Order {
+        std::vector<int>* seen;
+        int number;
+        std::atomic<bool>* go;
+    };
+    std::vector<int> seen;
+    std::atomic<bool> go{false};
+    const auto body = [](lockstep_txn*, void* arg) {
+        const auto& self = *static_cast<Order*>(arg);
+        // The first ones keep every thread that executes transactions.
+        while (!self.go->load()) lockstep_sleep_for(100'000);
+        self.seen->push_back(self.number);
+        return 0;
+    };
+    constexpr int kHeld = 2, kCalls = kHeld + 6;
+    Order orders[kCalls];
+    lockstep_function functions[kCalls];
+    lockstep_operation calls[kCalls] = {};
+    lockstep_request requests[kCalls];
+    lockstep_txn_options options[kCalls];
+    ASSERT_C(lockstep_close(store, &error));
+    lockstep_steps_options steps;
+    lockstep_options of_store = small_options(steps);
+    of_store.workers = 1;
+    of_store.executors = kHeld;
+    ASSERT_C(lockstep_open((root + "/db").c_str(), &of_store, &store, &error));
+    for (int i = 0; i < kCalls; ++i) {
+        orders[i] = {&seen, i, &go};
+        functions[i] = {body, &orders[i]};
+        calls[i].kind = LOCKSTEP_OP_CALL;
+        calls[i].buffer = &functions[i];
+        lockstep_txn_options_init(&options[i], sizeof options[i]);
+        options[i].priority = i >= kHeld && i % 2 == 1 ? 100 : 0;
+        lockstep_request_init(&requests[i], sizeof requests[i]);
+        requests[i].store = store;
+        requests[i].options = &options[i];
+        requests[i].operations = &calls[i];
+        requests[i].count = 1;
+        requests[i].end = LOCKSTEP_END_COMMIT;
+        ASSERT_C(lockstep_submit(&requests[i]));
+        if (i == kHeld - 1) lockstep_sleep_for(20'000'000);
+    }
+    go = true;
+    for (lockstep_request& r : requests)
+        while (!lockstep_request_done(&r)) lockstep_sleep_for(1'000'000);
+    ASSERT_EQ(seen.size(), size_t{kCalls});
+    int urgent_places = 0;
+    for (int place = kHeld; place < kCalls; ++place)
+        if (seen[place] % 2 == 1) urgent_places += place - kHeld;
+    EXPECT_LT(urgent_places, 1 + 3 + 5);  // their places in the order of submission
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 #include <lockstep/c/base.h>
 #include <lockstep/c/options.h>
+#include <lockstep/c/store.h>
 
 // NOLINTBEGIN
 #ifdef __cplusplus
@@ -24,8 +25,17 @@ enum lockstep_operation_kind {
     // As the gets above. But a value longer than `room` is the error LOCKSTEP_VALUE_TOO_LONG, so a
     // request that goes on to change something does not do so without the value. `bytes` is set.
     LOCKSTEP_OP_GET_WHOLE = 11,
-    LOCKSTEP_OP_HEAP_GET_WHOLE = 12
+    LOCKSTEP_OP_HEAP_GET_WHOLE = 12,
+    // Calls the lockstep_function that `buffer` points to.
+    LOCKSTEP_OP_CALL = 13
 };
+// A function as an operation: body(txn, arg) on the transaction's user thread. It must not end the
+// transaction and must not block the kernel thread. A result that is not 0 is the operation's
+// error. A deadlock victim is repeated, and the function called again.
+typedef struct lockstep_function {
+    lockstep_body body;
+    void* arg;
+} lockstep_function;
 // One operation. Fields that its kind does not use are ignored.
 typedef struct lockstep_operation {
     int kind;               // enum lockstep_operation_kind
@@ -35,7 +45,7 @@ typedef struct lockstep_operation {
     lockstep_slice key;
     lockstep_slice value;  // insert, put, update; patch: the part
     size_t offset;         // patch
-    void* buffer;          // get: takes at most `room` bytes of the value
+    void* buffer;          // get: takes at most `room` bytes of the value; call: the function
     size_t room;
     lockstep_record_id id;  // heap: which record; insert sets it
     size_t bytes;           // set by get: the value's full length
@@ -45,10 +55,15 @@ typedef struct lockstep_operation {
 
 // What follows the last operation of a request.
 enum lockstep_request_end {
-    LOCKSTEP_END_KEEP = 0,    // the transaction goes on
-    LOCKSTEP_END_COMMIT = 1,  // it commits, and the handle ends as in lockstep_commit()
-    LOCKSTEP_END_ABORT = 2,   // it is rolled back
-    LOCKSTEP_END_PREPARE = 3  // it is prepared as `gid`, and the handle ends: lockstep_prepare()
+    LOCKSTEP_END_KEEP = 0,     // the transaction goes on
+    LOCKSTEP_END_COMMIT = 1,   // it commits, and the handle ends as in lockstep_commit()
+    LOCKSTEP_END_ABORT = 2,    // it is rolled back
+    LOCKSTEP_END_PREPARE = 3,  // it is prepared as `gid`, and the handle ends: lockstep_prepare()
+    // Ends what is prepared as `gid` in `store`, as lockstep_commit_prepared() and
+    // lockstep_roll_back_prepared() do. Without a transaction and without operations. `performed`
+    // is 1 if it was prepared, else 0.
+    LOCKSTEP_END_COMMIT_PREPARED = 4,
+    LOCKSTEP_END_ROLL_BACK_PREPARED = 5
 };
 
 // Operations of one transaction, as one piece of work. The request and all that it points to are
@@ -77,7 +92,7 @@ typedef struct lockstep_request {
     int event_fd;
     int code;            // set: 0, or the code of the error
     uint64_t opaque[8];  // the library's
-    lockstep_slice gid;  // for LOCKSTEP_END_PREPARE
+    lockstep_slice gid;  // for the ends that prepare, or end what is prepared
     int vote;            // set by a prepare: enum lockstep_vote
 } lockstep_request;
 

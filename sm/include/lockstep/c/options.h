@@ -109,6 +109,8 @@ typedef struct lockstep_txn_options {
     int durability;  // enum lockstep_durability
     bool read_only;
     uint32_t operations;
+    // Larger comes first: among waiting requests for a lock, with the lock policy 2; and, up to 3,
+    // among whole transactions that wait for a thread (lockstep_submit()).
     uint32_t priority;
     uint64_t lock_timeout;  // nanoseconds; LOCKSTEP_NEVER: that of the store
 } lockstep_txn_options;
