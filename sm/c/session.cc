@@ -1,8 +1,11 @@
 // session.cc - the user thread behind a session, and the kernel threads before it.
 #include "sm/c/session.h"
 
+#include <algorithm>
 #include <mutex>
 #include <new>
+#include <thread>
+#include <utility>
 
 #include "threads/base/hints.h"
 #include "threads/thread/between_calls.h"
@@ -12,12 +15,39 @@ namespace lockstep::c {
 namespace {
 // Before a kernel thread sleeps in a futex: up to 0.2 ms, longer than a batch takes.
 constexpr uint32_t kSpins = 4000;
+// Threads that spin take the processors that workers need, so half of them at most.
+std::atomic<uint32_t> spinning{0};
+uint32_t spinning_max() {
+    static const uint32_t max = std::max(1u, std::thread::hardware_concurrency() / 2);
+    return max;
+}
+
+// Whether the calling thread may spin, until release().
+class SpinRight {
+public:
+    explicit SpinRight(bool wanted) : held_(wanted) {
+        if (!wanted || spinning.fetch_add(1, std::memory_order_relaxed) < spinning_max()) return;
+        release();
+    }
+    ~SpinRight() { release(); }
+    SpinRight(const SpinRight&) = delete;
+    bool held() const { return held_; }
+    void release() {
+        if (std::exchange(held_, false)) spinning.fetch_sub(1, std::memory_order_relaxed);
+    }
+
+private:
+    bool held_;
+};
 // Before a user thread parks: a turn of an idle worker takes some hundred nanoseconds.
 constexpr uint32_t kYields = 256;
 constexpr Nanos kPause = 50 * kMicrosecond;
 }  // namespace
 
 void HandOver::wait() {
+    if (word_.load(std::memory_order_acquire) == kDone) return;
+    const bool user_thread = threads::current() != nullptr;
+    SpinRight right(!user_thread);
     for (uint32_t spins = 0;;) {
         const uint32_t word = word_.load(std::memory_order_acquire);
         if (word == kDone) return;
@@ -27,11 +57,12 @@ void HandOver::wait() {
             word_.store(kRuns, std::memory_order_release);
             threads::wake(thread);
             spins = 0;
-        } else if (threads::current() != nullptr) {
+        } else if (user_thread) {
             sleep_for(kPause);
-        } else if (++spins < kSpins) {
+        } else if (right.held() && ++spins < kSpins) {
             cpu_relax();
         } else {
+            right.release();
             word_.wait(kRuns, std::memory_order_acquire);
         }
     }
