@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ._options import Begin
 
 # enum lockstep_operation_kind, lockstep_request_end, lockstep_code
-_INSERT, _PUT, _UPDATE, _HEAP_UPDATE, _HEAP_ERASE = 2, 3, 4, 9, 10
-KEEP, COMMIT, ABORT, PREPARE = 0, 1, 2, 3
+INSERT, _PUT, _UPDATE, _HEAP_UPDATE, _HEAP_ERASE = 2, 3, 4, 9, 10
+KEEP, COMMIT, ABORT, PREPARE, COMMIT_PREPARED, ROLL_BACK_PREPARED = 0, 1, 2, 3, 4, 5
 _VALUE_TOO_LONG = 23
 
 
@@ -41,7 +41,7 @@ class Batch:
         return self
 
     def insert(self, index: Index, key: Key, value: Value) -> Batch:
-        self._request.put(_INSERT, index._handle, key, value)
+        self._request.put(INSERT, index._handle, key, value)
         return self
 
     def put(self, index: Index, key: Key, value: Value) -> Batch:

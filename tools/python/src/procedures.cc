@@ -6,6 +6,8 @@
 //              outcomes  u32 count, i32 code[count], u32 size[count], the replies; in the place of
 //                        a reply the error's text if the code is not 0
 // Blocking   open, run, step and close release the GIL.
+#include "tools/python/src/procedures.h"
+
 #include <dlfcn.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -13,8 +15,6 @@
 #include <cstring>
 #include <string>
 #include <vector>
-
-#include "tools/python/src/core.h"
 
 namespace lockstep::python {
 
@@ -106,84 +106,84 @@ private:
     std::vector<lockstep_call> calls_;
 };
 
-// A procedure object that is open on a store.
-class ProcedureObject {
-public:
-    ProcedureObject(const std::string& path, Number store, const std::string& options)
-        : procedures_(load(path)) {
-        call([&](lockstep_error* error) {
-            return procedures_.open(handle<lockstep_store>(store), options.c_str(), &self_, error);
-        });
-        open_ = true;
-    }
-    ProcedureObject(const ProcedureObject&) = delete;
-
-    std::vector<std::string> names() const {
-        std::vector<std::string> all;
-        for (const char* const* name = procedures_.names; *name != nullptr; ++name)
-            all.emplace_back(*name);
-        return all;
-    }
-
-    nb::object run(const std::string& procedure, nb::handle requests) {
-        check_open();
-        const Value packed(requests);
-        Calls calls(procedure.c_str(), packed.slice());
-        std::string outcomes;
-        {
-            const nb::gil_scoped_release released;
-            procedures_.run(self_, calls.data(), calls.size());
-            outcomes = calls.outcomes();
-        }
-        return bytes_of(outcomes.data(), outcomes.size());
-    }
-
-    // The code, and the reply or the error's text.
-    nb::object step(Number txn, const std::string& procedure, nb::handle request) {
-        check_open();
-        if (procedures_.step == nullptr)
-            refuse(LOCKSTEP_UNSUPPORTED, "the procedure object has no steps of transactions");
-        const Value value(request);
-        Step one{this, {}};
-        lockstep_call_init(&one.call, sizeof one.call);
-        one.call.procedure = procedure.c_str();
-        one.call.request = value.slice();
-        const auto body = [](lockstep_txn* of, void* arg) {
-            auto& step = *static_cast<Step*>(arg);
-            step.object->procedures_.step(step.object->self_, of, &step.call);
-            return 0;
-        };
-        call([&](lockstep_error* error) {
-            return lockstep_run_in(handle<lockstep_txn>(txn), body, &one, error);
-        });
-        const lockstep_slice content = Calls::content(one.call);
-        const nb::object result = nb::make_tuple(one.call.code, bytes_of(content));
-        lockstep_call_clear(&one.call);
-        return result;
-    }
-
-    void close() {
-        if (!open_) return;
-        open_ = false;
-        const nb::gil_scoped_release released;
-        procedures_.close(self_);
-    }
-
-private:
-    struct Step {
-        ProcedureObject* object;
-        lockstep_call call;
-    };
-    void check_open() const {
-        if (!open_) refuse(LOCKSTEP_STORE_CLOSED, "the procedure object is closed");
-    }
-
-    const lockstep_procedures& procedures_;
-    void* self_ = nullptr;
-    bool open_ = false;
-};
-
 }  // namespace
+
+ProcedureObject::ProcedureObject(const std::string& path, Number store, const std::string& options)
+    : procedures_(load(path)) {
+    call([&](lockstep_error* error) {
+        return procedures_.open(handle<lockstep_store>(store), options.c_str(), &self_, error);
+    });
+    open_ = true;
+}
+
+std::vector<std::string> ProcedureObject::names() const {
+    std::vector<std::string> all;
+    for (const char* const* name = procedures_.names; *name != nullptr; ++name)
+        all.emplace_back(*name);
+    return all;
+}
+
+nb::object ProcedureObject::run(const std::string& procedure, nb::handle requests) {
+    check_open();
+    const Value packed(requests);
+    Calls calls(procedure.c_str(), packed.slice());
+    std::string outcomes;
+    {
+        const nb::gil_scoped_release released;
+        procedures_.run(self_, calls.data(), calls.size());
+        outcomes = calls.outcomes();
+    }
+    return bytes_of(outcomes.data(), outcomes.size());
+}
+
+nb::object ProcedureObject::step(Number txn, const std::string& procedure, nb::handle request) {
+    StepCall step(nb::find(*this), procedure, request);
+    call([&](lockstep_error* error) {
+        const lockstep_function* const function = step.function();
+        const int code =
+            lockstep_run_in(handle<lockstep_txn>(txn), function->body, function->arg, error);
+        return step.code() == 0 ? code : LOCKSTEP_OK;
+    });
+    return nb::make_tuple(step.code(), bytes_of(step.content()));
+}
+
+void ProcedureObject::close() {
+    if (!open_) return;
+    open_ = false;
+    const nb::gil_scoped_release released;
+    procedures_.close(self_);
+}
+
+void ProcedureObject::check_open() const {
+    if (!open_) refuse(LOCKSTEP_STORE_CLOSED, "the procedure object is closed");
+}
+
+void ProcedureObject::check_steps() const {
+    check_open();
+    if (procedures_.step == nullptr)
+        refuse(LOCKSTEP_UNSUPPORTED, "the procedure object has no steps of transactions");
+}
+
+StepCall::StepCall(nb::handle object, std::string procedure, nb::handle request)
+    : owner_(nb::borrow(object)),
+      object_(nb::cast<const ProcedureObject&>(object)),
+      procedure_(std::move(procedure)),
+      request_(request),
+      function_{[](lockstep_txn* txn, void* arg) { return static_cast<StepCall*>(arg)->run(txn); },
+                this} {
+    object_.check_steps();
+    lockstep_call_init(&call_, sizeof call_);
+    call_.procedure = procedure_.c_str();
+    call_.request = request_.slice();
+}
+
+// On the user thread of the transaction, without the GIL.
+int StepCall::run(lockstep_txn* txn) {
+    txn_.store(lockstep_txn_id(txn), std::memory_order_relaxed);
+    lockstep_call_clear(&call_);  // an attempt before may have set a reply
+    object_.procedures_.step(object_.self_, txn, &call_);
+    return call_.code;
+}
 
 void add_procedures(nb::module_& module) {
     nb::class_<ProcedureObject>(module, "ProcedureObject")

@@ -1,6 +1,7 @@
 // request.cc - of the Python binding: requests, performed or submitted, and what comes of them.
 #include "tools/python/src/request.h"
 
+#include <nanobind/stl/string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -120,6 +121,19 @@ void Request::heap_change(int kind, Number heap, uint32_t page, uint32_t slot, n
     o.value = value;
 }
 
+void Request::step(nb::handle object, const std::string& procedure, nb::handle request) {
+    if (step_ != nullptr) raise(PyExc_ValueError, "a request has one step of a procedure object");
+    auto made = std::make_unique<StepCall>(object, procedure, request);
+    add(LOCKSTEP_OP_CALL).buffer = const_cast<lockstep_function*>(made->function());
+    step_ = std::move(made);
+}
+
+nb::object Request::step_outcome() const {
+    idle();
+    if (step_ == nullptr) return nb::make_tuple(0, nb::none());
+    return nb::make_tuple(step_->code(), bytes_of(step_->content()));
+}
+
 void Request::use(Number txn) {
     idle();
     request_.txn = handle<lockstep_txn>(txn);
@@ -214,7 +228,8 @@ nb::list Request::results() const {
                 list.append(o.found ? bytes_of(o.buffer, o.bytes) : nb::none());
                 break;
             case LOCKSTEP_OP_INSERT:
-            case LOCKSTEP_OP_PUT: list.append(nb::none()); break;
+            case LOCKSTEP_OP_PUT:
+            case LOCKSTEP_OP_CALL: list.append(nb::none()); break;
             case LOCKSTEP_OP_HEAP_INSERT: list.append(record_id(o.id)); break;
             default: list.append(nb::bool_(o.found));
         }
@@ -238,6 +253,7 @@ void add_batch(nb::module_& module) {
         .def("heap_change", &Request::heap_change, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg().none())
         .def("__len__", &Request::size)
+        .def("step", &Request::step)
         .def("use", &Request::use)
         .def("begin_in", &Request::begin_in)
         .def("name", &Request::name)
@@ -250,6 +266,8 @@ void add_batch(nb::module_& module) {
         .def("lsn", &Request::lsn)
         .def("prepared", &Request::prepared)
         .def("txn", &Request::txn)
+        .def("step_txn", &Request::step_txn)
+        .def("step_outcome", &Request::step_outcome)
         .def("performed", &Request::performed)
         .def("make_room", &Request::make_room)
         .def("fail", &Request::fail)

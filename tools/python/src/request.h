@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tools/python/src/core.h"
+#include "tools/python/src/procedures.h"
 
 namespace lockstep::python {
 
@@ -58,6 +59,8 @@ public:
     void heap_get(Number heap, uint32_t page, uint32_t slot, int access, size_t room, bool whole);
     void heap_insert(Number heap, nb::handle record);
     void heap_change(int kind, Number heap, uint32_t page, uint32_t slot, nb::handle record);
+    // A step of a procedure object. A request has at most one.
+    void step(nb::handle object, const std::string& procedure, nb::handle request);
     size_t size() const { return operations_.size(); }
 
     // The transaction, or 0 and the store with options for a new one.
@@ -67,7 +70,7 @@ public:
     // Performs the operations from number `from` on, then ends as lockstep_request_end says.
     // Returns the code of the error, 0 if there is none.
     int batch(int end, size_t from);
-    // The name for LOCKSTEP_END_PREPARE.
+    // The name for the ends that prepare, or end what is prepared.
     void name(nb::handle gid);
     void submit(nb::handle self, const Completions& completions, int end, size_t from);
 
@@ -75,6 +78,10 @@ public:
     uint64_t lsn() const { return request_.lsn; }
     bool prepared() const { return request_.vote == LOCKSTEP_VOTE_PREPARED; }
     Number txn() const { return number(request_.txn); }
+    // The number of the transaction of the step, also while it runs; 0: it has not begun.
+    uint64_t step_txn() const { return step_ == nullptr ? 0 : step_->txn(); }
+    // The code of the step, and its reply or its error's text.
+    nb::object step_outcome() const;
     size_t performed() const { return from_ + request_.performed; }
     // Gives each get that did not fit the room that it needs. False if there was none.
     bool make_room();
@@ -98,6 +105,7 @@ private:
     std::vector<lockstep_operation> operations_;
     std::vector<std::unique_ptr<char[]>> buffers_;  // of the operations; null: none
     std::deque<Bytes> bytes_;
+    std::unique_ptr<StepCall> step_;
     std::shared_ptr<DoneList> done_;  // while it runs
     size_t from_ = 0;
 };

@@ -25,14 +25,14 @@ from .._store import open as open_store
 from ._coordinator import Coordinator
 from ._decisions import Decisions, Place
 from ._gauges import Gauges
-from ._lane import Desk, Lane, Lost
-from ._messages import Message, Numbered, Submit
+from ._lane import Address, Desk, Lane, Lost
+from ._messages import Message
 from ._move import check_not_moved, send, set_aside
 from ._participant import Participant
 
 NAMESPACE = "lockstep"
-#: Calls that an actor takes at a time: two of each client, and questions.
-CALLS_MAX = 1000
+#: Calls that an actor takes at a time. Messages do not come as calls.
+CALLS_MAX = 100
 ASK_TIMEOUT = 5.0
 #: A thread that comes back from the store waits so long for the GIL while another one computes.
 #: Python's own 5 ms would be added to each call of a step.
@@ -40,9 +40,6 @@ SWITCH_SECONDS = 0.0002
 FREE_TIMEOUT = 60.0
 #: How long a closed shard lives on to refuse what was sent before its senders knew.
 ANSWER_SECONDS = 0.5
-#: A lane that was idle for longer asks again where its actor is. Less than ANSWER_SECONDS, so no
-#: message is sent to an actor that has been closed and then ended.
-IDLE_SECONDS = 0.2
 #: Seconds that the coordinator waits for a shard, while other shards keep locks for it.
 SHARD_PATIENCE = 2.0
 
@@ -74,20 +71,19 @@ class Layout(NamedTuple):
 def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
     """A lane to a named actor.
 
-    After a loss, or when the actor is about to be restarted, the next batch is held until the
-    actor says that it is ready, so that its messages are not lost too; at most `patience` seconds.
+    It waits until the actor says that it is ready, at most `patience` seconds.
     """
-    handle: Any = None
-    answered = 0.0
 
-    async def reach() -> Any:
+    async def reach() -> Address:
         until = time.monotonic() + patience
         while True:
             try:
-                found = ray.get_actor(name, namespace=NAMESPACE)
-                ready = found.ready.remote()
-                if await asyncio.wait_for(ready, max(until - time.monotonic(), 0.1)):
-                    return found
+                desk = ray.get_actor(name, namespace=NAMESPACE).desk.remote()
+                address: Address | None = await asyncio.wait_for(
+                    desk, max(until - time.monotonic(), 0.1)
+                )
+                if address is not None:
+                    return address
                 why = "it is being restarted"
             except (ray.exceptions.RayError, ValueError, TimeoutError) as error:
                 why = type(error).__name__
@@ -95,23 +91,23 @@ def lane_to(name: str, *, patience: float, queue_max: int = 4096) -> Lane:
                 raise Lost(f"{name}: {why}")
             await asyncio.sleep(0.05)
 
-    async def exchange(lane: int, messages: list[Numbered]) -> list[Numbered]:
-        nonlocal handle, answered
-        if handle is None or time.monotonic() - answered > IDLE_SECONDS:
-            handle = await reach()
-        try:
-            answers: list[Numbered] = await handle.exchange.remote(lane, messages)
-            answered = time.monotonic()
-            return answers
-        except ray.exceptions.RayError as error:
-            handle = None
-            raise Lost(f"{name}: {type(error).__name__}") from None
+    return Lane(reach, queue_max=queue_max)
 
-    def restarting() -> None:
-        nonlocal handle
-        handle = None
 
-    return Lane(exchange, queue_max=queue_max, restarting=restarting)
+class ShardLanes:
+    """The lanes of a coordinator. Not a part of the actor: Ray wraps each method of an actor."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._lanes: dict[int, Lane] = {}
+
+    async def send(self, shard: int, message: Message) -> Any:
+        """Lane.send() to a shard."""
+        lane = self._lanes.get(shard)
+        if lane is None:
+            name = self._layout.shard_name(shard)
+            lane = self._lanes[shard] = lane_to(name, patience=SHARD_PATIENCE)
+        return await lane.send(message)
 
 
 def back_up(store: Store, directory: str, since: BackupInfo | None) -> BackupInfo:
@@ -164,18 +160,14 @@ class Shard:
             wound=self._wound,
         )
         self._store = store
-        self._desk: Desk | None = None
+        self._desk = Desk(self._participant.perform)
         self._gauges = Gauges(layout.name, str(number), self._figures)
 
-    async def ready(self) -> bool:
-        """Whether it takes messages."""
-        return not self._participant.draining
-
-    async def exchange(self, lane: int, messages: list[Numbered]) -> list[Numbered]:
-        """Lane's other end."""
-        if self._desk is None:
-            self._desk = Desk(self._perform)
-        return await self._desk.exchange(lane, messages)
+    async def desk(self) -> Address | None:
+        """Where lanes connect to; None: it takes no messages now."""
+        if self._participant.draining:
+            return None
+        return await self._desk.open(ray.util.get_node_ip_address())
 
     async def status(self) -> dict[str, Any]:
         """Figures for `python -m lockstep.cluster status`."""
@@ -231,10 +223,8 @@ class Shard:
     async def close(self) -> None:
         """Closes the store, so that the next process finds nothing to recover."""
         self._gauges.close()
+        self._desk.end()
         await asyncio.to_thread(self._participant.close)
-
-    async def _perform(self, message: Message) -> Any:
-        return await asyncio.wrap_future(self._participant.submit(message))
 
     def _figures(self) -> dict[str, float]:
         doubts = self._participant.in_doubt()
@@ -272,30 +262,22 @@ class CoordinatorActor:
         self, layout: Layout, directory: str, procedures: bytes, options: Options
     ) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._layout = layout
         self._decisions = Decisions(open_when_free(directory, options), layout.shards)
-        self._lanes: dict[int, Lane] = {}
         self._started = False
         self._gauges = Gauges(layout.name, "coordinator", self._figures)
         self._coordinator = Coordinator(
             self._decisions,
             cloudpickle.loads(procedures),
-            self._send,
+            ShardLanes(layout).send,
             layout.shard_of,
             failed=end_process,
         )
-        self._desk: Desk | None = None
+        self._desk = Desk(self._coordinator.perform)
 
-    async def ready(self) -> bool:
-        """Whether it takes messages."""
-        return True
-
-    async def exchange(self, lane: int, messages: list[Numbered]) -> list[Numbered]:
-        """Lane's other end."""
+    async def desk(self) -> Address:
+        """Where lanes connect to."""
         self._start()
-        if self._desk is None:
-            self._desk = Desk(self._perform)
-        return await self._desk.exchange(lane, messages)
+        return await self._desk.open(ray.util.get_node_ip_address())
 
     def _start(self) -> None:
         """Tells the shards what was decided before a restart, once there is an event loop."""
@@ -355,16 +337,3 @@ class CoordinatorActor:
             "undelivered": self._coordinator.undelivered,
             **self._coordinator.counts,
         }
-
-    async def _perform(self, message: Message) -> Any:
-        if not isinstance(message, Submit):
-            raise TypeError(f"the coordinator does not know {type(message).__name__}")
-        return await self._coordinator.submit(message)
-
-    async def _send(self, shard: int, message: Message) -> Any:
-        lane = self._lanes.get(shard)
-        if lane is None:
-            lane = self._lanes[shard] = lane_to(
-                self._layout.shard_name(shard), patience=SHARD_PATIENCE
-            )
-        return await lane.send(message)

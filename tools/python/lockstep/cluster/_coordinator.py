@@ -7,7 +7,7 @@ Invariants CO-1 A gid is in `_active` from its first message until its outcome i
            CO-3 The caller hears of a commit when the decision is durable. Locks are released when
                 the decision reaches the shard, so no later transaction sees the state before.
            CO-4 What a shard decides is known there only. If it is not active here, that shard is
-                asked, and its answer is final (PA-4).
+                asked, and its answer is final (VE-1).
 Source     Mohan, Lindsay, Obermarck, 1986: presumed abort. A rollback is neither written nor
            acknowledged, and a participant that has changed nothing leaves at its vote.
 """
@@ -182,6 +182,12 @@ class Coordinator:
         """Tells every shard the decisions that it may not have heard. In an event loop."""
         for gid, shards in list(self._decisions.pending.items()):
             self._background(self._tell(gid, shards))
+
+    async def perform(self, message: Message) -> Any:
+        """Performs a message of a client."""
+        if not isinstance(message, Submit):
+            raise TypeError(f"the coordinator does not know {type(message).__name__}")
+        return await self.submit(message)
 
     async def submit(self, message: Submit) -> Any:
         """Runs a cross-shard procedure as a transaction; its result.

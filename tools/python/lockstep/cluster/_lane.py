@@ -1,109 +1,147 @@
-"""The way to one process: messages go in batches, answers come back in batches.
+"""The way to one process: messages go, and answers come back in any order.
 
-A lane sends whatever waits as soon as fewer than two calls are under way, so batches grow with the
-load. A call returns when it has at least one answer, and brings those of earlier calls too: no
-answer waits for a slow neighbour. A call that waits for answers returns when the lane's next call
-comes, so no message waits behind slow ones either. While an answer is missing at least one call is
-under way, so the death of the process is noticed.
+The process has a desk, which lanes connect to. Ray tells where that is. A call of Ray takes about
+2 ms of a processor at its two ends, and a message is far less, so messages do not travel as calls.
+What a turn of an event loop sends travels together.
 
-Invariants LA-1 A lane belongs to one event loop.
+Invariants LA-1 A lane belongs to one event loop, and so does a desk.
            LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.
+           LA-3 A desk reads nothing from a connection that has not shown its token (FR-1).
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-from collections import deque
+import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from ray import cloudpickle
-
-from ._errors import ClusterError, Overloaded, Restarting
+from ._encoding import decode, decode_answer, encode, encode_answer
+from ._errors import Overloaded, Restarting
+from ._frames import Frames
 from ._messages import Message, Numbered
 
-#: Hands messages to the process and brings answers: (lane, messages).
-Exchange = Callable[[int, list[Numbered]], Awaitable[list[Numbered]]]
-BATCH_MAX = 256
-CALLS_MAX = 2
-POLL_SECONDS = 1.0
+
+class Address(NamedTuple):
+    """Where a desk is. Whoever has the token may use it."""
+
+    host: str
+    port: int
+    token: bytes
 
 
 class Lost(Exception):
     """The process died, or cannot be reached. Whether it has seen the message is unknown."""
 
 
-class Lane:
-    """send() is the only call. `exchange` raises Lost if the process cannot be reached.
+class _Link:
+    """A connection of a lane, and the messages that it has carried."""
 
-    `restarting` is called when the process says that it begins nothing more.
+    def __init__(self, lane: Lane, token: bytes) -> None:
+        self._lane = lane
+        self._sent: set[int] = set()
+        self._left = False
+        self.frames = Frames(self._received, self._closed, token=token)
+
+    def send(self, numbered: Numbered) -> None:
+        self._sent.add(numbered[0])
+        self.frames.send(numbered)
+
+    def leave(self) -> None:
+        """Carries nothing more; closes when all answers have come."""
+        self._left = True
+        self._lane._forget(self)
+        if not self._sent:
+            self.frames.close()
+
+    def _received(self, item: Numbered | None) -> None:
+        if item is None:  # the desk ends
+            self.leave()
+            return
+        number, encoded = item
+        self._sent.discard(number)
+        value, error = decode_answer(encoded)
+        self._lane._answer(number, value, error)
+        if isinstance(error, Restarting) or (self._left and not self._sent):
+            self.leave()
+
+    def _closed(self, error: Exception | None) -> None:
+        self._lane._forget(self)
+        sent, self._sent = self._sent, set()
+        for number in sent:
+            self._lane._answer(number, None, Lost(f"the connection has ended: {error}"))
+
+
+class Lane:
+    """send() is the only call. `reach` finds the desk, and raises Lost if it cannot be reached.
+
+    The lane connects when there is something to send. When the process says that it begins nothing
+    more, the lane looks for the desk anew.
     """
 
     def __init__(
-        self,
-        exchange: Exchange,
-        *,
-        queue_max: int = 4096,
-        restarting: Callable[[], None] = lambda: None,
+        self, reach: Callable[[], Awaitable[Address]], *, queue_max: int = 4096
     ) -> None:
-        self._exchange = exchange
+        self._reach = reach
         self._queue_max = queue_max
-        self._restarting = restarting
-        self._name = int.from_bytes(os.urandom(8), "big")
         self._numbers = itertools.count(1)
-        self._queue: deque[Numbered] = deque()
+        self._queue: list[Numbered] = []  # until there is a link
         self._missing: dict[int, asyncio.Future[Any]] = {}
-        self._sent: set[int] = set()
-        self._calls = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._link: _Link | None = None
+        self._connecting: asyncio.Task[None] | None = None
 
     async def send(self, message: Message) -> Any:
         """The answer. Raises its error, Lost, Overloaded, and what pickling the message raises."""
         if len(self._missing) >= self._queue_max:
             raise Overloaded(f"{self._queue_max} messages wait for one process")
-        pickled = cloudpickle.dumps(message)
-        number = next(self._numbers)
-        answer = asyncio.get_running_loop().create_future()
-        self._missing[number] = answer
-        self._queue.append((number, pickled))
-        if self._calls < CALLS_MAX:
-            self._start()
+        numbered = next(self._numbers), encode(message)
+        answer = self._missing[numbered[0]] = asyncio.get_running_loop().create_future()
+        if self._link is not None:
+            self._link.send(numbered)
+        else:
+            self._queue.append(numbered)
+            if self._connecting is None:
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
         try:
             return await answer
         finally:
-            self._missing.pop(number, None)
+            del self._missing[numbered[0]]
 
-    def _start(self) -> None:
-        self._calls += 1
-        task = asyncio.get_running_loop().create_task(self._call())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def close(self) -> None:
+        """Closes the connection. What is unanswered is lost."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._link is not None:
+            self._link.frames.close()
+        for number in list(self._missing):
+            self._answer(number, None, Lost("the lane was closed"))
 
-    async def _call(self) -> None:
-        await asyncio.sleep(0)  # what else this turn of the loop sends joins the batch
-        batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
-        self._sent.update(number for number, _ in batch)
+    async def _connect(self) -> None:
         try:
-            answers = await self._exchange(self._name, batch)
+            address = await self._reach()
+            link = _Link(self, address.token)
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: link.frames, address.host, address.port)
         except Exception as error:
-            sent, self._sent = self._sent, set()
-            for number in sent:
-                self._answer(number, None, error if isinstance(error, Lost) else Lost(repr(error)))
+            lost = error if isinstance(error, Lost) else Lost(repr(error))
+            for number, _ in self._take_queue():
+                self._answer(number, None, lost)
         else:
-            for number, pickled in answers:
-                self._sent.discard(number)
-                self._answer(number, *_loads(pickled))
-        finally:
-            self._calls -= 1
-        if self._queue or (self._sent and self._calls == 0):
-            self._start()
+            self._link = link
+            for numbered in self._take_queue():
+                link.send(numbered)
+
+    def _take_queue(self) -> list[Numbered]:
+        self._connecting = None
+        queue, self._queue = self._queue, []
+        return [numbered for numbered in queue if numbered[0] in self._missing]
+
+    def _forget(self, link: _Link) -> None:
+        if self._link is link:
+            self._link = None
 
     def _answer(self, number: int, value: Any, error: BaseException | None) -> None:
-        if isinstance(error, Restarting):
-            self._restarting()
         waiting = self._missing.get(number)
         if waiting is None or waiting.done():
             return
@@ -113,73 +151,63 @@ class Lane:
             waiting.set_exception(error)
 
 
-@dataclass
 class _Visitor:
-    """A lane as its other end sees it."""
+    """A connection as the desk sees it."""
 
-    ready: list[Numbered] = field(default_factory=list)
-    waiting: asyncio.Event = field(default_factory=asyncio.Event)  # of its newest call
-    running: int = 0
+    def __init__(self, desk: Desk) -> None:
+        self.frames = Frames(
+            lambda numbered: desk._begin(self, *numbered),
+            lambda error: desk._leave(self),
+            token_wanted=desk.token,
+        )
 
 
 class Desk:
-    """The other end, in the process: collects answers by lane. Belongs to one event loop."""
+    """The other end, in the process: performs messages, each in a task of its own."""
 
     def __init__(self, perform: Callable[[Message], Awaitable[Any]]) -> None:
         self._perform = perform
-        self._visitors: dict[int, _Visitor] = {}
+        self.token = secrets.token_bytes(16)
+        self._server: asyncio.Server | None = None
+        self._visitors: set[_Visitor] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._opening = asyncio.Lock()
 
-    async def exchange(self, lane: int, messages: list[Numbered]) -> list[Numbered]:
-        """Performs messages; the answers that are ready, at least one or none after a second."""
-        visitor = self._visitors.setdefault(lane, _Visitor())
-        loop = asyncio.get_running_loop()
-        for number, pickled in messages:
-            visitor.running += 1
-            task = loop.create_task(self._answer(visitor, number, pickled))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        visitor.waiting.set()  # the call before makes room for the lane's next one
-        mine = visitor.waiting = asyncio.Event()
-        if not visitor.ready:
-            try:
-                await asyncio.wait_for(mine.wait(), POLL_SECONDS)
-            except TimeoutError:
-                pass
-            await asyncio.sleep(0)  # what else is done in this turn
-        answers, visitor.ready = visitor.ready, []
-        if visitor.running == 0 and self._visitors.get(lane) is visitor:
-            del self._visitors[lane]  # it comes anew, if it comes again
-        return answers
+    async def open(self, host: str) -> Address:
+        """Where it is, from the first call on."""
+        async with self._opening:
+            if self._server is None:
+                loop = asyncio.get_running_loop()
+                self._server = await loop.create_server(self._enter, host, 0)
+        return Address(host, self._server.sockets[0].getsockname()[1], self.token)
+
+    def end(self) -> None:
+        """Tells the lanes to look for the next process. What they send all the same is answered."""
+        for visitor in self._visitors:
+            visitor.frames.send(None)
 
     @property
     def lanes(self) -> int:
-        """Lanes that wait for an answer, or have not fetched one."""
+        """Lanes that are connected."""
         return len(self._visitors)
 
-    async def _answer(self, visitor: _Visitor, number: int, pickled: bytes) -> None:
+    def _enter(self) -> Frames:
+        visitor = _Visitor(self)
+        self._visitors.add(visitor)
+        return visitor.frames
+
+    def _leave(self, visitor: _Visitor) -> None:
+        self._visitors.discard(visitor)
+
+    def _begin(self, visitor: _Visitor, number: int, encoded: Any) -> None:
+        work = self._answer(visitor, number, encoded)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, visitor: _Visitor, number: int, encoded: Any) -> None:
         try:
-            value, error = await self._perform(cloudpickle.loads(pickled)), None
+            value, error = await self._perform(decode(encoded)), None
         except Exception as raised:
             value, error = None, raised
-        visitor.running -= 1
-        visitor.ready.append((number, _dumps(value, error)))
-        visitor.waiting.set()
-
-
-def _dumps(value: Any, error: Exception | None) -> bytes:
-    try:
-        pickled: bytes = cloudpickle.dumps((value, error))
-    except Exception as refused:
-        what = "result" if error is None else f"error {error!r}"
-        text = f"done, but the {what} cannot be sent: {refused}"
-        pickled = cloudpickle.dumps((None, ClusterError(text)))
-    return pickled
-
-
-def _loads(pickled: bytes) -> tuple[Any, BaseException | None]:
-    try:
-        value, error = cloudpickle.loads(pickled)
-        return value, error
-    except Exception as refused:
-        return None, ClusterError(f"done, but the answer cannot be read here: {refused}")
+        visitor.frames.send((number, encode_answer(value, error)))

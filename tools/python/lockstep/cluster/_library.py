@@ -163,6 +163,12 @@ class Libraries:
             raise error_of(code, content.decode(errors="replace"))
         return content
 
+    def add_step(
+        self, request: _core.Request, procedure: str, arguments: tuple[object, ...]
+    ) -> None:
+        """Adds step() to a request of the engine. Raises NoSuchProcedure."""
+        request.step(self._find(procedure), procedure, _request(procedure, arguments))
+
     def _find(self, procedure: str) -> _core.ProcedureObject:
         try:
             return self._by_name[procedure]

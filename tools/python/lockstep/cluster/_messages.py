@@ -1,11 +1,11 @@
-"""What clients, coordinator and shards say to each other. Batches of messages make one call."""
+"""What clients, coordinator and shards say to each other."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 #: Global transactions that a coordinator has under way. Others wait for one to end.
-ACTIVE_MAX = 64
+ACTIVE_MAX = 256
 
 
 class Age(NamedTuple):
@@ -106,6 +106,5 @@ class Submit(NamedTuple):
 Message = Run | RunMany | Step | Finish | Ask | Forget | Prepare | CommitBranch | Decide | Submit
 
 
-#: A message with its number, and the answer to it: a pickled pair of value and error. They are
-#: pickled one by one, so that one that cannot be pickled does not spoil its batch.
-Numbered = tuple[int, bytes]
+#: A message with its number, or the answer to it, as encode() has made it.
+Numbered = tuple[int, Any]

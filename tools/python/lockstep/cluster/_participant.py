@@ -9,9 +9,7 @@ Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
                 waits for no lock on any shard, so no deadlock goes through it. One that is prepared
                 by its last step may still wait on the deciding shard: the coordinator is asked to
                 end that step.
-           PA-4 The record of a decision is in the transaction that it decides. Who asks before
-                writes the record that it has not committed, so it never will.
-           PA-5 What begins is counted under the mutex under which a pause begins. So behind a pause
+           PA-4 What begins is counted under the mutex under which a pause begins. So behind a pause
                 whose wait has ended nothing is under way.
 Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
            Systems", 1978 (wound-wait); Mohan, Lindsay, Obermarck, "Transaction Management in the R*
@@ -20,6 +18,7 @@ Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Di
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -28,17 +27,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._batch import Batch
 from .._errors import (
     Deadlock,
-    DuplicateKey,
     EndedByOperator,
     Error,
     InputOutputError,
     NoSpace,
     StoreFailed,
 )
-from .._options import Access
 from .._store import Store
 from .._transaction import Transaction, pause
 from ._errors import BranchLost, NoSuchProcedure, OutcomeUnknown, Restarting, Wounded
@@ -57,19 +53,20 @@ from ._messages import (
     RunMany,
     Step,
 )
+from ._one_shot import WOUNDED, OneShots
 from ._pause import Pause
 from ._procedures import Local, Objects, Procedures
-from ._waits import awaited
+from ._verdicts import Verdicts
+from ._waits import victims
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
 AskOutcomes = Callable[[list[bytes]], dict[bytes, bool | None]]
 LOOK_SECONDS = 0.01
+#: A transaction that is waited for may simply end soon. What is in a cycle does not.
+PATIENCE_SECONDS = 0.04
 ASK_SECONDS = 0.5
 REPEATS_MAX = 50
-#: The index of decisions of a shard that decides, and its records.
-DECISIONS, COMMITTED, ROLLED_BACK = "lockstep.decisions", b"1", b"0"
 COUNTS = ("runs", "batches", "steps", "prepared", "wounded", "resolved")
-WOUNDED = "an older transaction needed its locks"
 
 
 @dataclass
@@ -108,12 +105,17 @@ class Participant:
         self._ask_to_wound = wound
         self._objects = Objects(store)
         self._libraries = Libraries(store, procedures.libraries, shard)
-        self._running = 0  # what begins, and calls of procedures; under _admission (PA-5)
+        self._verdicts = Verdicts(store, self._objects)
+        self._one_shots = OneShots(store, self._libraries, self._verdicts)
+        if self._libraries.names:
+            _ = self._verdicts.index  # made here, so that no event loop has to wait for it
+        self._running = 0  # what begins, calls and one-shots; under _admission (PA-4)
         self._admission = threading.Lock()
         self._branches: dict[bytes, Branch] = {}
         self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
         self._last: dict[int, tuple[bytes, Age]] = {}  # prepared by their last steps
         self._numbers: dict[bytes, int] = {}  # of these
+        self._victims: dict[int | bytes, float] = {}  # since when; _wound_younger()'s
         self._begins = ThreadPoolExecutor(threads, "begins")
         self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
@@ -141,8 +143,26 @@ class Participant:
         self._firsts.shutdown()
         self._later.shutdown()
         self._questions.shutdown()
+        while self._one_shots.running:
+            self._one_shots.stop_all()
+            time.sleep(0.001)
         self._libraries.close()
         self._store.close()
+
+    async def perform(self, message: Message) -> Any:
+        """Performs a message, in the event loop's thread if it can. Raises Restarting."""
+        match message:
+            case Step(first=True, last=True) if message.procedure in self._libraries:
+                return await self._prepare_at_once(message)
+            case Finish(first=True) if message.procedure in self._libraries:
+                return await self._finish_at_once(message)
+            case Decide() if message.gid not in self._branches:
+                self._forget_last(message.gid)
+                await self._one_shots.end(message.gid, message.commit)
+            case Forget():
+                await self._verdicts.forget_async(message.gid)
+            case _:
+                return await asyncio.wrap_future(self.submit(message))
 
     def submit(self, message: Message) -> Future[Any]:
         """Performs a message on a thread. Raises Restarting behind close()."""
@@ -164,9 +184,9 @@ class Participant:
             case Finish():
                 return self._finish, self._firsts if message.first else self._later
             case Ask():
-                return self._has_committed, self._questions
+                return lambda ask: self._verdicts.has_committed(ask.gid), self._questions
             case Forget():
-                return self._forget, self._questions
+                return lambda forget: self._verdicts.forget(forget.gid), self._questions
             case Prepare():
                 return self._prepare, self._later
             case CommitBranch():
@@ -224,12 +244,12 @@ class Participant:
     @property
     def draining(self) -> bool:
         """Whether nothing begins, because of drain() or of a pause."""
-        return self._draining or self._pause.active
+        return self._draining or self._pause.active or self._stop.is_set()
 
     @property
     def open_branches(self) -> int:
         """Branches that are neither prepared nor ended."""
-        return len(self._branches)
+        return len(self._branches) + len(self._one_shots.running)
 
     # Messages.
 
@@ -263,6 +283,21 @@ class Participant:
         self.counts["batches"] += 1
         return outcomes
 
+    async def _prepare_at_once(self, message: Step) -> tuple[bytes, bool]:
+        with self._admitted():
+            self.counts["steps"] += 1
+            reply, number = await self._one_shots.prepare(message)
+        if number != 0:
+            self.counts["prepared"] += 1
+            self._last[number] = message.gid, message.age
+            self._numbers[message.gid] = number
+        return reply, number != 0
+
+    async def _finish_at_once(self, message: Finish) -> bytes:
+        with self._admitted():
+            self.counts["steps"] += 1
+            return await self._one_shots.finish(message)
+
     def _step(self, message: Step) -> Any:
         with self._branch_of_step(message) as branch:
             result = self._perform_step(branch, message)
@@ -284,35 +319,13 @@ class Participant:
         with self._branch_of_step(message) as branch:
             result = self._perform_step(branch, message)
             if message.record:
-                self._decide_here(branch.txn, message.gid, COMMITTED)
+                self._verdicts.commit(branch.txn, message.gid)
             try:
                 branch.txn.commit()
             except (StoreFailed, InputOutputError, NoSpace) as error:
                 raise OutcomeUnknown(f"the commit that decides has failed: {error}") from None
             self._ended(message.gid, branch)
         return result
-
-    def _decide_here(self, txn: Transaction, gid: bytes, decision: bytes) -> None:
-        try:
-            txn.insert(self._objects.index(DECISIONS), gid, decision)
-        except DuplicateKey:
-            raise BranchLost("somebody has asked, and heard that it was rolled back") from None
-
-    def _has_committed(self, message: Ask) -> bool:
-        index = self._objects.index(DECISIONS)
-
-        def ask(txn: Transaction) -> bool:
-            decision = txn.get(index, message.gid, Access.WRITE)
-            if decision is None:
-                txn.insert(index, message.gid, ROLLED_BACK)  # PA-4
-            return decision == COMMITTED
-
-        return self._store.run(ask)
-
-    def _forget(self, message: Forget) -> None:
-        batch = Batch()
-        batch.erase(self._objects.index(DECISIONS), message.gid)
-        self._store.execute(batch, durability="lazy")
 
     def _perform_step(self, branch: Branch, message: Step | Finish) -> Any:
         self.counts["steps"] += 1
@@ -353,7 +366,7 @@ class Participant:
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
-        """What begins. Raises Restarting if nothing may (PA-5)."""
+        """What begins. Raises Restarting if nothing may (PA-4)."""
         with self._admission:
             if self.draining:
                 raise Restarting("the shard is paused or being restarted; nothing has begun")
@@ -442,30 +455,29 @@ class Participant:
                 fn()
 
     def _wound_younger(self) -> None:
-        """Ends each transaction that an older one waits for (PA-3). The younger only wait.
+        """Ends each transaction that an older one waits for (PA-3), see victims().
 
-        Only then no cycle over several shards can last: along it the ages would fall for ever.
         The engine itself breaks cycles within this store. Transactions of procedure objects have
         no age. Who waits for such a transaction waits for what that one waits for.
         """
-        if not self._branches:
+        if not self._branches and self._one_shots.is_idle(LOOK_SECONDS):
             return
+        ages = {**self._ages, **self._one_shots.numbers()}
         waits = {
             info.id: info.waits_for_ids
             for info in self._store.transactions()
             if info.waits_for_ids
         }
-        for waiter in waits:
-            age = self._ages.get(waiter)
-            if age is None:
+        now = time.monotonic()
+        found = set(victims(waits, ages, self._last.copy()))
+        self._victims = {victim: self._victims.get(victim, now) for victim in found}
+        for victim, since in self._victims.items():
+            if now - since < PATIENCE_SECONDS:
                 continue
-            for number in awaited(waiter, waits, lambda n: n in self._ages or n in self._last):
-                holder = self._ages.get(number)
-                if holder is not None and holder > age:
-                    self._wound(number)
-                gid, holder = self._last.get(number, (b"", age))
-                if holder > age:
-                    self._ask_to_wound(gid)
+            if isinstance(victim, bytes):
+                self._ask_to_wound(victim)
+            else:
+                self._wound(victim)
 
     def _wound(self, number: int) -> None:
         self.counts["wounded"] += 1

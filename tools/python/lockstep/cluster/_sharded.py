@@ -28,6 +28,8 @@ from ._move import Receiver
 from ._procedures import Procedures
 
 R = TypeVar("R")
+#: Steps of transactions over shards come first at locks, as other shards keep locks meanwhile.
+DEFAULTS: Options = {"workers": 1, "lock_timeout": 5.0, "lock_policy": "priority"}
 #: How long a call waits for a shard that is being restarted.
 RESTART_SECONDS = 60.0
 
@@ -63,7 +65,7 @@ class ShardedStore:
         self._queue_max = queue_max
         self._ties = itertools.count(os.getpid() << 32)
         root = pathlib.Path(directory).resolve()
-        given: Options = {"workers": 1, "lock_timeout": 5.0, **(options or {})}
+        given: Options = {**DEFAULTS, **(options or {})}
         pickled = procedures.pickle()
         common = {"namespace": NAMESPACE, "get_if_exists": True, "num_cpus": 0}
         self.coordinator = CoordinatorActor.options(  # type: ignore[attr-defined]
@@ -113,6 +115,7 @@ class ShardedStore:
         ray.get([shard.close.remote() for shard in self.shards])
         for actor in [*self.shards, self.coordinator]:
             ray.kill(actor, no_restart=True)
+        self._submit(self._close_lanes()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -318,6 +321,11 @@ class ShardedStore:
             return await self._lanes[name].send(message)
         except Lost as lost:
             raise OutcomeUnknown(str(lost)) from None
+
+    async def _close_lanes(self) -> None:
+        for lane in self._lanes.values():
+            lane.close()
+        await asyncio.sleep(0)  # the connections end behind this turn
 
     def _new_age(self) -> Age:
         return Age(time.time_ns(), next(self._ties))

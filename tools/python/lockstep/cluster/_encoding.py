@@ -1,0 +1,70 @@
+"""How messages and answers travel in a batch. Ray pickles the batch as a whole.
+
+What consists of plain values goes as it is. All else is pickled for itself, with cloudpickle, so
+that a value that cannot be pickled, or not be read, does not spoil its batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ray import cloudpickle
+
+from ._errors import ClusterError
+from ._messages import Age, Message
+
+_PLAIN = frozenset({bytes, int, str, bool, float, type(None), Age})
+
+
+class Pickled(NamedTuple):
+    """A value in bytes."""
+
+    bytes: bytes
+
+
+class Failure(NamedTuple):
+    """The answer is an error."""
+
+    error: Pickled
+
+
+def encode(message: Message) -> Any:
+    """A message. Raises what pickling it raises."""
+    plain = all(map(_is_plain, message)) if isinstance(message, tuple) else _is_plain(message)
+    return message if plain else Pickled(cloudpickle.dumps(message))
+
+
+def decode(encoded: Any) -> Message:
+    """The message."""
+    message: Message = (
+        cloudpickle.loads(encoded.bytes) if type(encoded) is Pickled else encoded
+    )
+    return message
+
+
+def encode_answer(value: Any, error: Exception | None) -> Any:
+    """The answer to a message. If it cannot be pickled, it is an error that says so."""
+    if error is None and _is_plain(value):
+        return value
+    try:
+        pickled = Pickled(cloudpickle.dumps(value if error is None else error))
+    except Exception as refused:
+        what = "result" if error is None else f"error {error!r}"
+        error = ClusterError(f"done, but the {what} cannot be sent: {refused}")
+        pickled = Pickled(cloudpickle.dumps(error))
+    return pickled if error is None else Failure(pickled)
+
+
+def decode_answer(encoded: Any) -> tuple[Any, BaseException | None]:
+    """The value, or the error."""
+    try:
+        if type(encoded) is Failure:
+            return None, cloudpickle.loads(encoded.error.bytes)
+        return cloudpickle.loads(encoded.bytes) if type(encoded) is Pickled else encoded, None
+    except Exception as refused:
+        return None, ClusterError(f"done, but the answer cannot be read here: {refused}")
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    return kind in _PLAIN or (kind is tuple and all(map(_is_plain, value)))

@@ -1,0 +1,69 @@
+"""What a shard has decided about global transactions, in an index of its store.
+
+Invariants VE-1 The record of a decision is in the transaction that it decides. A question before
+                writes the record that it has not committed, so it never will.
+"""
+
+from __future__ import annotations
+
+from .._batch import Batch
+from .._errors import DuplicateKey
+from .._objects import Index
+from .._options import Access
+from .._store import Store
+from .._transaction import Transaction
+from ._errors import BranchLost
+from ._procedures import Objects
+
+COMMITTED, ROLLED_BACK = b"1", b"0"
+_NAME = "lockstep.decisions"
+_ASKED = "somebody has asked, and heard that it was rolled back"
+
+
+class Verdicts:
+    """The decisions of one shard."""
+
+    def __init__(self, store: Store, objects: Objects) -> None:
+        self._store = store
+        self._objects = objects
+
+    @property
+    def index(self) -> Index:
+        """Made at the first use, in a transaction of its own."""
+        return self._objects.index(_NAME)
+
+    def commit(self, txn: Transaction, gid: bytes) -> None:
+        """The global transaction commits if `txn` does. Raises BranchLost."""
+        try:
+            txn.insert(self.index, gid, COMMITTED)
+        except DuplicateKey:
+            raise self.asked() from None
+
+    @staticmethod
+    def asked() -> BranchLost:
+        """The error if there is a record already."""
+        return BranchLost(_ASKED)
+
+    def has_committed(self, gid: bytes) -> bool:
+        """Whether it has. If it has not, it never will."""
+
+        def ask(txn: Transaction) -> bool:
+            decision = txn.get(self.index, gid, Access.WRITE)
+            if decision is None:
+                txn.insert(self.index, gid, ROLLED_BACK)
+            return decision == COMMITTED
+
+        return self._store.run(ask)
+
+    def forget(self, gid: bytes) -> None:
+        """Every shard has heard the decision. Not durable."""
+        self._store.execute(self._removal(gid), durability="lazy")
+
+    async def forget_async(self, gid: bytes) -> None:
+        """forget() in an event loop."""
+        await self._store.execute_async(self._removal(gid), durability="lazy")
+
+    def _removal(self, gid: bytes) -> Batch:
+        batch = Batch()
+        batch.erase(self.index, gid)
+        return batch
