@@ -45,7 +45,7 @@ def test_the_last_step_decides_and_is_remembered(shard):
     shard.participant.close()
     shard.open()
     assert shard.do(Ask(GID)) is True
-    shard.do(Forget(GID))
+    shard.do(Forget((GID,)))
     shard.do(finish(GID, "a", "2", record=False))  # nobody else takes part: nothing is kept
     assert shard.do(Ask(GID)) is False
 

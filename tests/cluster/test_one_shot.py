@@ -90,7 +90,7 @@ def test_the_deciding_step_commits_with_its_record(shard):
     (reply,) = run(perform(finish(b"g", "native_deposit", 1, 10)))
     assert number(reply) == 10
     assert run(perform(Ask(b"g"))) == [True]
-    run(perform(Forget(b"g")))
+    run(perform(Forget((b"g",))))
     assert run(perform(Ask(b"g"))) == [False]  # and now it never will
     with pytest.raises(BranchLost, match="somebody has asked"):
         run(perform(finish(b"g", "native_deposit", 1, 10)))

@@ -47,6 +47,7 @@ Route = Callable[[Any], int]
 Active = dict[bytes, "GlobalTransaction"]
 REPEATS_MAX = 100
 PAUSED_LOOK_SECONDS = 0.005
+FORGET_SECONDS = 0.02
 WOUNDED = "an older transaction needed the locks that this one has prepared"
 
 
@@ -139,6 +140,8 @@ class GlobalTransaction:
 
 async def gather_votes(send: Send, gid: bytes, shards: list[int]) -> list[bool]:
     """The first phase. Raises the error of a shard that did not vote to commit."""
+    if not shards:
+        return []
     votes = await asyncio.gather(
         *(send(shard, Prepare(gid)) for shard in shards), return_exceptions=True
     )
@@ -172,6 +175,7 @@ class Coordinator:
         self._route = route
         self._active: Active = {}
         self._telling = 0
+        self._told: dict[int, list[bytes]] = {}  # by their deciders; what these may forget
         self._admission = asyncio.Semaphore(ACTIVE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause = Pause()
@@ -322,17 +326,31 @@ class Coordinator:
 
     async def _tell(self, gid: bytes, shards: tuple[int, ...]) -> None:
         """The second phase, until every shard has answered."""
-        await asyncio.gather(*(self._decide(gid, shard) for shard in shards))
+        await self._decide_all(gid, shards)
         await self._decisions.forget(gid)
 
     async def _tell_and_forget(self, gid: bytes, decider: int, shards: tuple[int, ...]) -> None:
         """_tell() of a decision that a shard has made and keeps."""
         self._telling += 1
         try:
-            await asyncio.gather(*(self._decide(gid, shard) for shard in shards))
-            await self._forgotten(decider, Forget(gid))
+            await self._decide_all(gid, shards)
         finally:
             self._telling -= 1
+        told = self._told.setdefault(decider, [])
+        told.append(gid)
+        if len(told) == 1:
+            self._background(self._forget_soon(decider))
+
+    async def _forget_soon(self, decider: int) -> None:
+        """Records that a shard needs no longer, together."""
+        await asyncio.sleep(FORGET_SECONDS)
+        await self._forgotten(decider, Forget(tuple(self._told.pop(decider))))
+
+    async def _decide_all(self, gid: bytes, shards: tuple[int, ...]) -> None:
+        if len(shards) == 1:
+            await self._decide(gid, shards[0])
+        else:
+            await asyncio.gather(*(self._decide(gid, shard) for shard in shards))
 
     async def _decide(self, gid: bytes, shard: int) -> None:
         while True:

@@ -71,9 +71,9 @@ class Ask(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """Every shard has heard the decision."""
+    """Every shard has heard these decisions."""
 
-    gid: bytes
+    gids: tuple[bytes, ...]
 
 
 class Prepare(NamedTuple):

@@ -160,7 +160,7 @@ class Participant:
                 self._forget_last(message.gid)
                 await self._one_shots.end(message.gid, message.commit)
             case Forget():
-                await self._verdicts.forget_async(message.gid)
+                await self._verdicts.forget_async(message.gids)
             case _:
                 return await asyncio.wrap_future(self.submit(message))
 
@@ -186,7 +186,7 @@ class Participant:
             case Ask():
                 return lambda ask: self._verdicts.has_committed(ask.gid), self._questions
             case Forget():
-                return lambda forget: self._verdicts.forget(forget.gid), self._questions
+                return lambda forget: self._verdicts.forget(forget.gids), self._questions
             case Prepare():
                 return self._prepare, self._later
             case CommitBranch():

@@ -6,6 +6,8 @@ Invariants VE-1 The record of a decision is in the transaction that it decides. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .._batch import Batch
 from .._errors import DuplicateKey
 from .._objects import Index
@@ -55,15 +57,16 @@ class Verdicts:
 
         return self._store.run(ask)
 
-    def forget(self, gid: bytes) -> None:
-        """Every shard has heard the decision. Not durable."""
-        self._store.execute(self._removal(gid), durability="lazy")
+    def forget(self, gids: Sequence[bytes]) -> None:
+        """Every shard has heard the decisions. Not durable."""
+        self._store.execute(self._removal(gids), durability="lazy")
 
-    async def forget_async(self, gid: bytes) -> None:
+    async def forget_async(self, gids: Sequence[bytes]) -> None:
         """forget() in an event loop."""
-        await self._store.execute_async(self._removal(gid), durability="lazy")
+        await self._store.execute_async(self._removal(gids), durability="lazy")
 
-    def _removal(self, gid: bytes) -> Batch:
+    def _removal(self, gids: Sequence[bytes]) -> Batch:
         batch = Batch()
-        batch.erase(self.index, gid)
+        for gid in gids:
+            batch.erase(self.index, gid)
         return batch
