@@ -9,7 +9,7 @@ import time
 import bank
 import pytest
 import ray
-from lockstep.cluster import NoSuchProcedure, Procedures, ShardedStore
+from lockstep.cluster import NoSuchProcedure, OutcomeUnknown, Procedures, ShardedStore
 from lockstep.cluster.__main__ import look, main, text
 
 ACCOUNTS = 40
@@ -41,6 +41,21 @@ def test_transactions_of_one_and_of_two_shards(store):
     assert store.call(1, "balance", 1) == 130
     assert asyncio.run(store.run_async("total", [0, 1, 3])) == 300
     assert asyncio.run(store.call_async(3, "balance", 3)) == 110
+
+
+def test_a_second_program_leaves_the_shards_running(store, tmp_path):
+    directory = store.status()["shards"][0]["directory"].removesuffix("/shard-0")
+    second = ShardedStore(directory, procedures=Procedures(), shards=3, route=int, name="bank")
+    before = second.call(5, "balance", 5)
+    waits = second.submit_call(5, "wait_for_file", 5, str(tmp_path / "go"))
+    time.sleep(0.1)
+    second.detach()
+    (tmp_path / "go").touch()
+    with pytest.raises(OutcomeUnknown):
+        waits.result(5)
+    second.detach()
+    second.close()
+    assert store.call(5, "balance", 5) == before
 
 
 def test_a_transaction_that_a_shard_decides(store):

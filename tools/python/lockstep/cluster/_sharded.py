@@ -104,17 +104,27 @@ class ShardedStore:
         ).remote(self._layout, number, place.directory, procedures, options)
 
     def close(self) -> None:
-        """Closes every store and ends the actors. Transactions that run are rolled back.
+        """Closes every store and ends the actors, for all programs that use them.
 
-        Does nothing the second time.
+        Transactions that run are rolled back. Does nothing the second time, and behind detach().
         """
         if self._closed:
             return
-        self._closed = True
         ray.get(self.coordinator.close.remote())
         ray.get([shard.close.remote() for shard in self.shards])
         for actor in [*self.shards, self.coordinator]:
             ray.kill(actor, no_restart=True)
+        self.detach()
+
+    def detach(self) -> None:
+        """Ends this program's use of the store; its shards go on for other programs.
+
+        Ray ends them when the program that made them ends. What was submitted and has no answer
+        raises OutcomeUnknown. Does nothing the second time.
+        """
+        if self._closed:
+            return
+        self._closed = True
         self._submit(self._close_lanes()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
