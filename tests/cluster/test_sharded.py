@@ -9,7 +9,7 @@ import time
 import bank
 import pytest
 import ray
-from lockstep.cluster import NoSuchProcedure, OutcomeUnknown, Procedures, ShardedStore
+from lockstep.cluster import ClusterError, NoSuchProcedure, OutcomeUnknown, Procedures, ShardedStore
 from lockstep.cluster.__main__ import look, main, text
 
 ACCOUNTS = 40
@@ -55,6 +55,8 @@ def test_a_second_program_leaves_the_shards_running(store, tmp_path):
         waits.result(5)
     second.detach()
     second.close()
+    with pytest.raises(ClusterError, match="detached"):
+        second.call(5, "balance", 5)
     assert store.call(5, "balance", 5) == before
 
 

@@ -75,9 +75,10 @@ class Frames(asyncio.Protocol):
             end = _HEAD + int.from_bytes(arrived[:_HEAD], "big")
             if len(arrived) < end:
                 return
-            frame = bytes(arrived[_HEAD:end])
+            with memoryview(arrived) as view, view[_HEAD:end] as frame:
+                items = pickle.loads(frame)
             del arrived[:end]
-            for item in pickle.loads(frame):
+            for item in items:
                 self._received(item)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -20,7 +20,7 @@ from . import _backup
 from ._actors import ANSWER_SECONDS, NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
 from ._backup import ClusterBackup, Paused
 from ._decisions import Place
-from ._errors import OutcomeUnknown, Restarting, ShardUnavailable
+from ._errors import ClusterError, OutcomeUnknown, Restarting, ShardUnavailable
 from ._lane import Lane, Lost
 from ._library import Outcomes, Packed, pack
 from ._messages import Age, Message, Run, RunMany, Submit
@@ -125,7 +125,7 @@ class ShardedStore:
         if self._closed:
             return
         self._closed = True
-        self._submit(self._close_lanes()).result()
+        asyncio.run_coroutine_threadsafe(self._close_lanes(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -300,6 +300,9 @@ class ShardedStore:
     # Parts.
 
     def _submit(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        if self._closed:
+            work.close()
+            raise ClusterError("this program has closed the sharded store, or detached from it")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _call(self, key: Any, procedure: str, arguments: tuple[Any, ...]) -> Any:
