@@ -106,6 +106,22 @@ class Sites(unittest.TestCase):
         described = function("    return a < b;", "bool verify(int a)")
         self.assertEqual(find("txn/sample.cc", described), [])
 
+    def test_what_is_constant_is_left_alone(self):
+        self.assertEqual(changes("    char name[kMost + 16];"), [])
+        self.assertIn(("i + 1", "i + 1 + 1"), changes("    return name[i + 1];"))
+        self.assertEqual(changes("    if (a < b) go();", "relation"), [("a < b", "a <= b")])
+        made = function("    if (a < b) go();", "constexpr Sample::Sample()")
+        self.assertEqual(find("txn/sample.cc", made), [])
+
+    def test_what_only_a_planted_mutant_runs_is_left_alone(self):
+        self.assertEqual(changes("    x = MUTANT(cut) ? f(a) + 2 : b;"), [])
+        self.assertEqual(changes("    if (MUTANT(cut)) go(a, b);"), [])
+        self.assertEqual(changes("    if (MUTANT(cut) && a == 2) return 2;"), [])
+        self.assertIn(("go();", ""), changes("    if (!MUTANT(cut)) go();"))
+        self.assertIn(("go();", ""), changes("    if (a || MUTANT(cut)) go();"))
+        self.assertIn(("7", "8"), changes("    x = a || MUTANT(cut) ? 7 : b;"))
+        self.assertIn(("7", "8"), changes("    x = MUTANT(cut) ? 5 : 7;"))
+
     def test_the_function_is_named(self):
         found = find("txn/sample.cc", function("    for (;;) {\n        if (a < b) break;\n    }"))
         self.assertEqual({m.function for m in found}, {"Sample::decide"})
@@ -119,6 +135,14 @@ class Rewriting(unittest.TestCase):
             changed = rewrite(text, [mutant])
             self.assertEqual(changed.count("\n"), text.count("\n"), mutant)
             self.assertIn(f"LOCKSTEP_MUTATED({number})", changed)
+
+    def test_a_header_has_no_warnings(self):
+        """The line behind the new ones keeps its number, and no flag of the compiler changes."""
+        text = function("    return a < b;", "inline bool decide(int a, int b)")
+        mutant = find("txn/sample.h", text)[0]
+        mutant.number = 1
+        lines = rewrite(text, [mutant]).split("\n")
+        self.assertEqual(lines[1:4], ["#pragma GCC system_header", "#line 2", text.split("\n")[1]])
 
     def test_drawn_mutants_do_not_overlap(self):
         text = function("    return f(a + 1, b) < 4 && g(a - b, 3) != 0;")

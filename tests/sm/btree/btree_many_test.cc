@@ -145,6 +145,40 @@ TEST_F(BTreeManyTest, PlacesLeadToTheRecordWhereverItIs) {
     store.on_thread([&] { tree.sound(); });
 }
 
+// The reader waits for a lock between the search for the leaves and the one for the records.
+// Meanwhile the leaf splits, and the record moves into the new one (KW-1).
+TEST_F(BTreeManyTest, ARecordThatMovesDuringTheWaitForItsLockIsFound) {
+    Map map;
+    in_txn([&](txn::Transaction& txn) {
+        for (uint64_t i = 0; i < 1000; ++i)
+            ASSERT_OK(tree->insert(txn, number_key(i), map[number_key(i)] = std::string(100, 'v')));
+    });
+    for (uint64_t key = 200; key < 800; key += 60) {
+        bool locked = false;
+        const txn::Transaction* reading = nullptr;
+        const auto writer = [&] {
+            auto& txn = store.begin();
+            ASSERT_TRUE(*tree->patch(txn, number_key(key), 0, "w"));
+            locked = true;
+            while (reading == nullptr || reading->locks.waiting.load() == nullptr) threads::yield();
+            for (int i = 0; i < 70; ++i) {
+                const std::string below = number_key(key - 1) + std::to_string(i);
+                ASSERT_OK(tree->insert(txn, below, std::string(100, 'b')));
+            }
+            store.commit(txn);
+        };
+        const auto reader = [&] {
+            while (!locked) threads::yield();
+            auto& txn = store.begin();
+            reading = &txn;
+            look(txn, map, {number_key(key), number_key(key + 1)});
+            store.commit(txn);
+        };
+        map[number_key(key)][0] = 'w';
+        store.on_threads({writer, reader});
+    }
+}
+
 TEST_F(BTreeManyTest, WhatIsMissingIsLockedToo) {
     store.on_thread([&] {
         auto& reader = store.begin();
@@ -231,6 +265,54 @@ TEST_F(BTreeManyTest, SumsStayWhileEverythingMoves) {
     };
     store.on_threads({writer, reader, writer, reader, writer});
     store.on_thread([&] { tree.sound(); });
+}
+
+// A tree of three levels, whose nodes stay in memory. Keys that follow one another in a group end
+// in the same child of the root, or only seem to: they differ from all separators in one bit of the
+// first byte.
+TEST(BTreeManyHighTree, GroupsFindEveryKey) {
+    TestEngine store;
+    TestTree tree(store);
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
+    Rng rng(seed_of_run());
+    Map map;
+    std::vector<std::string> ends;
+    store.on_thread([&] {
+        auto& txn = store.begin();
+        const auto add = [&](char first, const std::string& rest) {
+            const std::string key = first + rest;
+            if (map.contains(key)) return;
+            map[key] = std::string(1500, static_cast<char>('a' + rng.below(26)));
+            ASSERT_OK(tree->insert(txn, key, map[key]));
+        };
+        for (int i = 0; i < 4000; ++i) {
+            ends.push_back(number_key(rng.next()));
+            add('k', ends.back());
+        }
+        for (int i = 0; i < 64; ++i)
+            add(static_cast<char>('k' ^ 1 << i % 8), ends[static_cast<size_t>(i) * 50]);
+        store.commit(txn);
+        ASSERT_EQ((*store->pool->fix_shared(tree->root()))->header.level, 2u);
+    });
+    std::ranges::sort(ends);
+    store.on_thread([&] {
+        auto& txn = store.begin(txn::Isolation::read_committed);
+        for (const bool sorted : {true, false})
+            for (size_t i = 0; i + 4 < ends.size(); i += 3) {
+                std::vector<std::string> keys;
+                for (size_t n = 0; n < 4; ++n) {
+                    const std::string& rest = ends[sorted ? i + n : rng.below(ends.size())];
+                    keys.push_back('k' + rest);
+                    keys.push_back(static_cast<char>('k' ^ 1 << rng.below(8)) + rest);
+                    keys.push_back('k' + number_key(rng.next()));
+                }
+                Many many(keys);
+                const auto found = tree->fetch_many(txn, many.rows, Access::read);
+                ASSERT_OK(found);
+                many.compare(map, *found);
+            }
+        store.commit(txn);
+    });
 }
 
 }  // namespace
