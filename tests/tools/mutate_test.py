@@ -151,7 +151,7 @@ class Rewriting(unittest.TestCase):
         for i, one in enumerate(drawn):
             self.assertFalse(any(overlap(one, other) for other in drawn[:i]))
         again = mutate.draw(find("txn/sample.cc", text), 100, 7)
-        self.assertEqual([m.key() for m in drawn], [m.key() for m in again])
+        self.assertEqual([m.keys() for m in drawn], [m.keys() for m in again])
 
     def test_each_mutant_is_chosen_by_its_number(self):
         """The only compilation: a function of six lines, all its mutants at once."""
@@ -199,11 +199,18 @@ class Equivalent(unittest.TestCase):
         with self.assertRaises(SystemExit):
             self.read("txn/a.cc | f | a < b | a <= b\n")
 
-    def test_every_entry_exists(self):
-        for file, name, before, after in mutate.equivalents():
-            found = find(file, (ROOT / file).read_text())
-            keys = {(m.function, m.before, m.after) for m in found}
-            self.assertIn((name, before, after), keys, f"{file}: no such mutant; remove the entry")
+    def test_every_entry_names_one_mutant(self):
+        for entry in mutate.equivalents():
+            found = find(entry[0], (ROOT / entry[0]).read_text())
+            named = [m for m in found if entry in m.keys()]
+            self.assertTrue(named, f"{entry}: no such mutant; remove the entry")
+            self.assertEqual(len(named), 1, f"{entry}: add ` @ ` and the line behind `before`")
+
+    def test_a_line_tells_equal_changes_apart(self):
+        found = find("txn/a.cc", function("    f(1, a);\n    g(1, a);"))
+        ones = [m for m in found if m.before == "1"]
+        self.assertEqual(ones[0].keys()[0], ones[1].keys()[0])
+        self.assertEqual(ones[1].keys()[1][2], "1 @ f(1, a); g(1, a);")
 
 
 class Hunting(unittest.TestCase):

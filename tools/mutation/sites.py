@@ -49,10 +49,13 @@ class Mutant:
     after: str
     # The text that replaces [begin, end); %d is the mutant's number.
     source: str
+    context: str = ""  # the line that it begins in; behind the one before, if it is short
     number: int = 0
 
-    def key(self):
-        return (self.file, self.function, self.before, self.after)
+    def keys(self):
+        """What tools/mutate_equivalent.txt may call it: without its line, and with it."""
+        in_line = f"{self.before} @ {self.context}"
+        return [(self.file, self.function, b, self.after) for b in (self.before, in_line)]
 
     def record(self):
         return asdict(self)
@@ -159,6 +162,10 @@ class Finder:
         if any(i in self.quiet for i in (first, last)):
             return
         line = self.text.count("\n", 0, begin) + 1
+        lines = self.text.splitlines()
+        context = flat(lines[line - 1])
+        if len(context) < 20:  # `return false;` alone tells little
+            context = flat(lines[line - 2] + " " + context)
         if source is None:
             source = "(LOCKSTEP_MUTATED(%d) ? (" + flat(mutated).replace("%", "%%") + ") : ("
             source += original.replace("%", "%%") + "))"
@@ -174,6 +181,7 @@ class Finder:
                 flat(original) if before is None else before,
                 flat(mutated) if after is None else after,
                 source,
+                context,
             )
         )
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/secondary.h>
+#include "sm/store/operation.h"
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
@@ -215,6 +216,39 @@ TEST_F(SnapshotTest, HeapRecordsThatMove) {
             ASSERT_OK(txn.commit());
         }
         check();
+    });
+}
+
+// The scan of a page begins again when it meets a change whose commit is being logged.
+TEST_F(SnapshotTest, AHeapScanThatMeetsACommitListsNoRecordTwice) {
+    on_thread(*store_, [&] {
+        Txn first = begin(kSnapshot);  // so that changes leave versions
+        Txn maker = begin(kWriter);
+        const RecordId one = *heap().insert(maker, "one"), two = *heap().insert(maker, "two");
+        ASSERT_OK(maker.commit());
+        ASSERT_EQ(one.page, two.page);
+        Txn writer = begin(kWriter);
+        EXPECT_TRUE(*heap().update(writer, two, "changed"));
+        sm::TxnAccess::usable(writer)->outcome->begin_commit(Lsn{8});
+        std::multimap<RecordId, std::string> seen;
+        bool began = false, done = false;
+        auto scan = store_->start([&]() -> Result<void> {
+            Txn snapshot = TRY(store_->begin(kSnapshot));
+            began = true;
+            TRY(heap().scan(snapshot, [&](RecordId id, Slice text) {
+                seen.emplace(id, text);
+                return true;
+            }));
+            done = true;
+            TRY(snapshot.commit());
+            return {};
+        });
+        while (!began) threads::yield();
+        for (int i = 0; i < 20; ++i) threads::yield();
+        EXPECT_FALSE(done);
+        ASSERT_OK(writer.commit());
+        ASSERT_OK(scan.join());
+        EXPECT_EQ(seen, (std::multimap<RecordId, std::string>{{one, "one"}, {two, "two"}}));
     });
 }
 
