@@ -122,6 +122,13 @@ class Sites(unittest.TestCase):
         self.assertIn(("7", "8"), changes("    x = a || MUTANT(cut) ? 7 : b;"))
         self.assertIn(("7", "8"), changes("    x = MUTANT(cut) ? 5 : 7;"))
 
+    def test_a_lambda_belongs_to_its_function(self):
+        found = find("txn/sample.cc", function("    go([&] {\n        if (a < b) b = 2;\n    });"))
+        self.assertEqual({m.function for m in found}, {"Sample::decide"})
+        self.assertIn(("b = 2;", ""), [(m.before, m.after) for m in found])
+        checks = function("    const auto sound = [&] { return a < b; };", "void S::assert_state()")
+        self.assertEqual(find("txn/sample.cc", checks), [])
+
     def test_the_function_is_named(self):
         found = find("txn/sample.cc", function("    for (;;) {\n        if (a < b) break;\n    }"))
         self.assertEqual({m.function for m in found}, {"Sample::decide"})

@@ -2,6 +2,7 @@
 // btree_many_test.cc - reads of many keys at once give what reads one by one give:
 // every kind of key and value, a pool too small, pages that change between the steps.
 #include <lockstep/index.h>
+#include "sm/btree/btree_node.h"
 #include "sm/buffer/bytes.h"
 #include "tests/sm/btree/btree_test_util.h"
 
@@ -267,53 +268,76 @@ TEST_F(BTreeManyTest, SumsStayWhileEverythingMoves) {
     store.on_thread([&] { tree.sound(); });
 }
 
-// A tree of three levels, whose nodes stay in memory. Keys that follow one another in a group end
-// in the same child of the root, or only seem to: they differ from all separators in one bit of the
-// first byte.
-TEST(BTreeManyHighTree, GroupsFindEveryKey) {
-    TestEngine store;
-    TestTree tree(store);
-    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
-    Rng rng(seed_of_run());
-    Map map;
-    std::vector<std::string> ends;
-    store.on_thread([&] {
-        auto& txn = store.begin();
-        const auto add = [&](char first, const std::string& rest) {
-            const std::string key = first + rest;
-            if (map.contains(key)) return;
-            map[key] = std::string(1500, static_cast<char>('a' + rng.below(26)));
-            ASSERT_OK(tree->insert(txn, key, map[key]));
-        };
-        for (int i = 0; i < 4000; ++i) {
-            ends.push_back(number_key(rng.next()));
-            add('k', ends.back());
-        }
-        for (int i = 0; i < 64; ++i)
-            add(static_cast<char>('k' ^ 1 << i % 8), ends[static_cast<size_t>(i) * 50]);
-        store.commit(txn);
-        ASSERT_EQ((*store->pool->fix_shared(tree->root()))->header.level, 2u);
-    });
-    std::ranges::sort(ends);
-    store.on_thread([&] {
-        auto& txn = store.begin(txn::Isolation::read_committed);
-        for (const bool sorted : {true, false})
-            for (size_t i = 0; i + 4 < ends.size(); i += 3) {
+// A tree of three or four levels, whose nodes stay in memory. Keys that follow one another in a
+// group end in the same child of the root, or only seem to: they differ in one bit from the bytes
+// that all separators have in common.
+class HighTree : public ::testing::TestWithParam<size_t> {
+protected:
+    static std::string stranger(std::string key, uint64_t bit) {
+        key[bit / 8] = static_cast<char>(key[bit / 8] ^ 1 << bit % 8);
+        return key;
+    }
+    void add(txn::Transaction& txn, const std::string& key) {
+        if (map.contains(key)) return;
+        map[key] = std::string(1500, static_cast<char>('a' + rng.below(26)));
+        ASSERT_OK(tree->insert(txn, key, map[key]));
+    }
+    void expect_root(unsigned level) {
+        store.on_thread([&] {
+            const auto root = store->pool->fix_shared(tree->root());
+            ASSERT_OK(root);
+            ASSERT_EQ((*root)->header.level, level);
+            ASSERT_GE(node::header(**root).common_bytes, common.size());
+        });
+    }
+    void expect_found(const std::vector<std::string>& sorted) {
+        store.on_thread([&] {
+            auto& txn = store.begin(txn::Isolation::read_committed);
+            for (size_t i = 0; i < 2500; ++i) {
                 std::vector<std::string> keys;
                 for (size_t n = 0; n < 4; ++n) {
-                    const std::string& rest = ends[sorted ? i + n : rng.below(ends.size())];
-                    keys.push_back('k' + rest);
-                    keys.push_back(static_cast<char>('k' ^ 1 << rng.below(8)) + rest);
-                    keys.push_back('k' + number_key(rng.next()));
+                    keys.push_back(sorted[i % 2 ? i + n : rng.below(sorted.size())]);
+                    keys.push_back(stranger(keys.back(), rng.below(8 * common.size())));
+                    keys.push_back(common + number_key(rng.next()));
                 }
                 Many many(keys);
                 const auto found = tree->fetch_many(txn, many.rows, Access::read);
                 ASSERT_OK(found);
                 many.compare(map, *found);
             }
+            store.commit(txn);
+        });
+    }
+
+    const std::string common = std::string(GetParam(), 'k');
+    TestEngine store;
+    TestTree tree{store};
+    Rng rng{seed_of_run()};
+    Map map;
+};
+
+TEST_P(HighTree, GroupsFindEveryKey) {
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
+    std::vector<std::string> sorted;
+    const uint64_t bits = 8 * common.size();
+    store.on_thread([&] {
+        auto& txn = store.begin();
+        for (int i = 0; i < 4000; ++i) {
+            sorted.push_back(common + number_key(rng.next()));
+            add(txn, sorted.back());
+        }
+        for (uint64_t i = 0; i < 64; ++i) add(txn, stranger(sorted[i * 50], i % bits));
         store.commit(txn);
     });
+    std::ranges::sort(sorted);
+    expect_root(2);
+    expect_found(sorted);
+    // Now with a root that has two children only.
+    store.on_thread([&] { ASSERT_OK(tree->split(sorted[2000], 2, kPageBytes)); });
+    expect_root(3);
+    expect_found(sorted);
 }
+INSTANTIATE_TEST_SUITE_P(CommonBytes, HighTree, ::testing::Values(1, 4, 7));
 
 }  // namespace
 }  // namespace lockstep::sm

@@ -376,6 +376,29 @@ TEST_F(HeapTest, ManyPagesNeedSeveralMapPages) {
     });
 }
 
+TEST_F(HeapTest, AMapPageWithTooManyEntriesIsRefused) {
+    store_.on_thread([&] {
+        const PageId map = heap_->first_page();
+        auto& t = store_.begin();
+        insert(t, "record");
+        uint16_t before = 0;
+        const auto set_entries = [&](uint16_t entries) {
+            const Result<ExclusivePage> page = store_->pool->fix_exclusive(map);
+            ASSERT_OK(page);
+            auto& body = const_cast<heap::MapBody&>(heap::map(**page));
+            before = std::exchange(body.entries, entries);
+        };
+        set_entries(heap::kMapEntries + 1);
+        const auto scanned = heap_->scan(t, [](RecordId, Slice) { return true; });
+        ASSERT_FALSE(scanned);
+        EXPECT_EQ(scanned.error().code, ErrorCode::corrupt_page);
+        EXPECT_EQ(scanned.error().a, map.value);
+        set_entries(before);
+        EXPECT_EQ(all(t).size(), 1u);
+        store_.commit(t);
+    });
+}
+
 TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
     store_.on_thread([&] {
         auto& t = store_.begin();

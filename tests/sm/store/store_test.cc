@@ -88,6 +88,26 @@ TEST_F(StoreTest, AnErrorOfTheFunctionRollsBack) {
     EXPECT_EQ(read(store, index, "a"), std::nullopt);
 }
 
+TEST_F(StoreTest, ASavepointOfAnotherTransactionIsRefused) {
+    Store store = open();
+    const Index index = make_index(store, "t");
+    Savepoint other;
+    ASSERT_TRUE(store.run([&](Txn& txn) -> Result<void> {
+        TRY(txn.savepoint());
+        other = TRY(txn.savepoint());
+        return {};
+    }));
+    const auto done = store.run([&](Txn& txn) -> Result<void> {
+        TRY(index.insert(txn, "a", "1"));
+        EXPECT_EQ(code_of(txn.rollback_to(other)), ErrorCode::bad_argument);
+        TRY(txn.savepoint());
+        EXPECT_EQ(code_of(txn.rollback_to(other)), ErrorCode::bad_argument);
+        return {};
+    });
+    ASSERT_TRUE(done) << done.error().text();
+    EXPECT_EQ(read(store, index, "a"), "1");
+}
+
 TEST_F(StoreTest, SavepointsUndoWhatCameLater) {
     Store store = open();
     const Index index = make_index(store, "t");
