@@ -48,7 +48,7 @@ TEST_F(SnapshotTest, SeesWhatHadCommitted) {
 TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
     on_thread(*store_, [&] {
         const std::string large(20'000, 'L'), larger(30'000, 'M');
-        for (const char* key : {"a", "b", "c", "d"}) put(key, "before");
+        for (const char* key : {"a", "b", "c", "d", "m1", "m2"}) put(key, "before");
         put("large", large);
         erase("d");
         const RecordId record = [&] {
@@ -57,7 +57,8 @@ TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
             EXPECT_TRUE(txn.commit());
             return *id;
         }();
-        const Content all{{"a", "before"}, {"b", "before"}, {"c", "before"}, {"large", large}};
+        const Content all{{"a", "before"},  {"b", "before"},  {"c", "before"},
+                          {"large", large}, {"m1", "before"}, {"m2", "before"}};
 
         Txn writer = begin(kWriter);
         put(writer, "a", "x");
@@ -70,6 +71,15 @@ TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
         put(writer, "large", larger);
         const std::array<NewRecord, 3> many{{{"n1", "1"}, {"n2", "2"}, {"n3", "3"}}};
         ASSERT_OK(index().insert_many(writer, many));
+        std::byte room[2][8];
+        Lookup rows[] = {{.key = "m1", .buffer = room[0]}, {.key = "m2", .buffer = room[1]}};
+        const auto modified =
+            index().modify_many(writer, rows, [](size_t, std::span<std::byte> value) {
+                value[2] = std::byte{'?'};
+                return ByteRange{2, 1};
+            });
+        ASSERT_OK(modified);
+        EXPECT_EQ(*modified, 2u);
         EXPECT_TRUE(*heap().update(writer, record, "heap after"));
         const auto mark = writer.savepoint();
         ASSERT_OK(mark);
