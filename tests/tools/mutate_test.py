@@ -206,18 +206,22 @@ class Equivalent(unittest.TestCase):
         with self.assertRaises(SystemExit):
             self.read("txn/a.cc | f | a < b | a <= b\n")
 
-    def test_every_entry_names_one_mutant(self):
+    def test_every_entry_names_mutants_of_one_line(self):
         for entry in mutate.equivalents():
             found = find(entry[0], (ROOT / entry[0]).read_text())
             named = [m for m in found if entry in m.keys()]
             self.assertTrue(named, f"{entry}: no such mutant; remove the entry")
-            self.assertEqual(len(named), 1, f"{entry}: add ` @ ` and the line behind `before`")
+            self.assertEqual(len({m.line for m in named}), 1, f"{entry}: add ` @ ` and the line behind `before`")
 
     def test_a_line_tells_equal_changes_apart(self):
-        found = find("txn/a.cc", function("    f(1, a);\n    g(1, a);"))
+        found = find("txn/a.cc", function("    f(1, a);\n    g(1, a | b);"))
         ones = [m for m in found if m.before == "1"]
         self.assertEqual(ones[0].keys()[0], ones[1].keys()[0])
-        self.assertEqual(ones[1].keys()[1][2], "1 @ f(1, a); g(1, a);")
+        self.assertEqual(ones[1].keys()[1][2], "1 @ g(1, a|b);")
+        twice = find("txn/a.cc", function("    f();\n    return a;\n    g();\n    return a;"))
+        self.assertEqual(twice[0].keys()[1][2], "f(); @ f();")
+        found = find("txn/a.cc", function("    if (a) return true;\n    b();\n    return true;"))
+        self.assertEqual(found[-1].keys()[1][2], "true @ return true;")
 
 
 class Hunting(unittest.TestCase):

@@ -49,13 +49,15 @@ class Mutant:
     after: str
     # The text that replaces [begin, end); %d is the mutant's number.
     source: str
-    context: str = ""  # the line that it begins in; behind the one before, if it is short
+    context: str = ""  # the line that it begins in; with the one before, if it is there twice
     number: int = 0
 
     def keys(self):
         """What tools/mutate_equivalent.txt may call it: without its line, and with it."""
-        in_line = f"{self.before} @ {self.context}"
-        return [(self.file, self.function, b, self.after) for b in (self.before, in_line)]
+        before, after, line = (
+            text.replace(" | ", "|") for text in (self.before, self.after, self.context)
+        )
+        return [(self.file, self.function, b, after) for b in (before, f"{before} @ {line}")]
 
     def record(self):
         return asdict(self)
@@ -78,6 +80,7 @@ class Finder:
     def __init__(self, name, text):
         self.name, self.text = name, text
         self.tokens = tokenize(text)
+        self.lines = [flat(line) for line in text.splitlines()]
         self.quiet = self.quiet_tokens()
         self.found = []
 
@@ -162,10 +165,9 @@ class Finder:
         if any(i in self.quiet for i in (first, last)):
             return
         line = self.text.count("\n", 0, begin) + 1
-        lines = self.text.splitlines()
-        context = flat(lines[line - 1])
-        if len(context) < 20:  # `return false;` alone tells little
-            context = flat(lines[line - 2] + " " + context)
+        context = self.lines[line - 1]
+        if self.lines.count(context) > 1:
+            context = f"{self.lines[line - 2]} {context}"
         if source is None:
             source = "(LOCKSTEP_MUTATED(%d) ? (" + flat(mutated).replace("%", "%%") + ") : ("
             source += original.replace("%", "%%") + "))"
