@@ -151,6 +151,37 @@ TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {  // HF-1, HF-2
     });
 }
 
+// HF-2.
+TEST_F(HeapTest, AnotherRecordsMovedCopyIsRefused) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        RecordId ids[2];
+        for (RecordId& id : ids) id = insert(t, "short");
+        while (insert(t, std::string(500, 'f')).page == ids[0].page) {}
+        for (const RecordId id : ids) ASSERT_TRUE(update(t, id, std::string(3000, 'm')));
+        ASSERT_EQ(ids[0].page, ids[1].page);
+        {
+            const Result<ExclusivePage> page = store_->pool->fix_exclusive(ids[0].page);
+            ASSERT_OK(page);
+            Slice links[2];
+            for (int i = 0; i < 2; ++i) {
+                const heap::Slot& slot = heap::slot(**page, ids[i].slot.value);
+                ASSERT_TRUE(slot.state & heap::kStub);
+                links[i] = heap::content(**page, slot);
+            }
+            ASSERT_NE(links[0], links[1]);
+            std::memcpy(const_cast<char*>(links[0].data()), links[1].data(), links[0].size());
+        }
+        std::string text;
+        ValueOut out{.text = &text};
+        const auto found = heap_->fetch(t, ids[0], Access::read, out);
+        ASSERT_FALSE(found);
+        EXPECT_EQ(found.error().code, ErrorCode::corrupt_page);
+        EXPECT_EQ(get(t, ids[1]), std::string(3000, 'm'));
+        store_.commit(t);
+    });
+}
+
 TEST_F(HeapTest, MovedRecordComesHomeWhenThereIsRoom) {
     store_.on_thread([&] {
         auto& t = store_.begin();
