@@ -49,7 +49,8 @@ def sources(patterns, headers):
 
 
 def equivalents(path=EQUIVALENT):
-    """{(file, function, before, after): reason}."""
+    """{(file, function, before, after): reason}. `before` may end with ` @ ` and the line that it
+    stands in, where the function has the same change more than once."""
     known = {}
     for line in path.read_text().splitlines() if path.exists() else []:
         if not line.strip() or line.startswith("#"):
@@ -174,12 +175,12 @@ class Run:
 
     def report(self, mutants):
         """Prints survivors by file and the totals; the percentage that survives."""
-        results = self.state["results"]
+        results, known = self.state["results"], set(self.known)
         done = [m for m in mutants if str(m.number) in results]
         of = {}
         for mutant in done:
             status = results[str(mutant.number)]["status"]
-            if status in ("survived", "not reached") and mutant.key() in self.known:
+            if status in ("survived", "not reached") and known & set(mutant.keys()):
                 status = "equivalent"
             of.setdefault(status, []).append(mutant)
         survivors = of.get("survived", []) + of.get("not reached", [])

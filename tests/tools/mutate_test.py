@@ -106,6 +106,29 @@ class Sites(unittest.TestCase):
         described = function("    return a < b;", "bool verify(int a)")
         self.assertEqual(find("txn/sample.cc", described), [])
 
+    def test_what_is_constant_is_left_alone(self):
+        self.assertEqual(changes("    char name[kMost + 16];"), [])
+        self.assertIn(("i + 1", "i + 1 + 1"), changes("    return name[i + 1];"))
+        self.assertEqual(changes("    if (a < b) go();", "relation"), [("a < b", "a <= b")])
+        made = function("    if (a < b) go();", "constexpr Sample::Sample()")
+        self.assertEqual(find("txn/sample.cc", made), [])
+
+    def test_what_only_a_planted_mutant_runs_is_left_alone(self):
+        self.assertEqual(changes("    x = MUTANT(cut) ? f(a) + 2 : b;"), [])
+        self.assertEqual(changes("    if (MUTANT(cut)) go(a, b);"), [])
+        self.assertEqual(changes("    if (MUTANT(cut) && a == 2) return 2;"), [])
+        self.assertIn(("go();", ""), changes("    if (!MUTANT(cut)) go();"))
+        self.assertIn(("go();", ""), changes("    if (a || MUTANT(cut)) go();"))
+        self.assertIn(("7", "8"), changes("    x = a || MUTANT(cut) ? 7 : b;"))
+        self.assertIn(("7", "8"), changes("    x = MUTANT(cut) ? 5 : 7;"))
+
+    def test_a_lambda_belongs_to_its_function(self):
+        found = find("txn/sample.cc", function("    go([&] {\n        if (a < b) b = 2;\n    });"))
+        self.assertEqual({m.function for m in found}, {"Sample::decide"})
+        self.assertIn(("b = 2;", ""), [(m.before, m.after) for m in found])
+        checks = function("    const auto sound = [&] { return a < b; };", "void S::assert_state()")
+        self.assertEqual(find("txn/sample.cc", checks), [])
+
     def test_the_function_is_named(self):
         found = find("txn/sample.cc", function("    for (;;) {\n        if (a < b) break;\n    }"))
         self.assertEqual({m.function for m in found}, {"Sample::decide"})
@@ -120,6 +143,14 @@ class Rewriting(unittest.TestCase):
             self.assertEqual(changed.count("\n"), text.count("\n"), mutant)
             self.assertIn(f"LOCKSTEP_MUTATED({number})", changed)
 
+    def test_a_header_has_no_warnings(self):
+        """The line behind the new ones keeps its number, and no flag of the compiler changes."""
+        text = function("    return a < b;", "inline bool decide(int a, int b)")
+        mutant = find("txn/sample.h", text)[0]
+        mutant.number = 1
+        lines = rewrite(text, [mutant]).split("\n")
+        self.assertEqual(lines[1:4], ["#pragma GCC system_header", "#line 2", text.split("\n")[1]])
+
     def test_drawn_mutants_do_not_overlap(self):
         text = function("    return f(a + 1, b) < 4 && g(a - b, 3) != 0;")
         drawn = mutate.draw(find("txn/sample.cc", text), 100, 7)
@@ -127,7 +158,7 @@ class Rewriting(unittest.TestCase):
         for i, one in enumerate(drawn):
             self.assertFalse(any(overlap(one, other) for other in drawn[:i]))
         again = mutate.draw(find("txn/sample.cc", text), 100, 7)
-        self.assertEqual([m.key() for m in drawn], [m.key() for m in again])
+        self.assertEqual([m.keys() for m in drawn], [m.keys() for m in again])
 
     def test_each_mutant_is_chosen_by_its_number(self):
         """The only compilation: a function of six lines, all its mutants at once."""
@@ -175,11 +206,22 @@ class Equivalent(unittest.TestCase):
         with self.assertRaises(SystemExit):
             self.read("txn/a.cc | f | a < b | a <= b\n")
 
-    def test_every_entry_exists(self):
-        for file, name, before, after in mutate.equivalents():
-            found = find(file, (ROOT / file).read_text())
-            keys = {(m.function, m.before, m.after) for m in found}
-            self.assertIn((name, before, after), keys, f"{file}: no such mutant; remove the entry")
+    def test_every_entry_names_mutants_of_one_line(self):
+        for entry in mutate.equivalents():
+            found = find(entry[0], (ROOT / entry[0]).read_text())
+            named = [m for m in found if entry in m.keys()]
+            self.assertTrue(named, f"{entry}: no such mutant; remove the entry")
+            self.assertEqual(len({m.line for m in named}), 1, f"{entry}: add ` @ ` and the line behind `before`")
+
+    def test_a_line_tells_equal_changes_apart(self):
+        found = find("txn/a.cc", function("    f(1, a);\n    g(1, a | b);"))
+        ones = [m for m in found if m.before == "1"]
+        self.assertEqual(ones[0].keys()[0], ones[1].keys()[0])
+        self.assertEqual(ones[1].keys()[1][2], "1 @ g(1, a|b);")
+        twice = find("txn/a.cc", function("    f();\n    return a;\n    g();\n    return a;"))
+        self.assertEqual(twice[0].keys()[1][2], "f(); @ f();")
+        found = find("txn/a.cc", function("    if (a) return true;\n    b();\n    return true;"))
+        self.assertEqual(found[-1].keys()[1][2], "true @ return true;")
 
 
 class Hunting(unittest.TestCase):

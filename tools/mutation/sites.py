@@ -49,10 +49,15 @@ class Mutant:
     after: str
     # The text that replaces [begin, end); %d is the mutant's number.
     source: str
+    context: str = ""  # the line that it begins in; with the one before, if it is there twice
     number: int = 0
 
-    def key(self):
-        return (self.file, self.function, self.before, self.after)
+    def keys(self):
+        """What tools/mutate_equivalent.txt may call it: without its line, and with it."""
+        before, after, line = (
+            text.replace(" | ", "|") for text in (self.before, self.after, self.context)
+        )
+        return [(self.file, self.function, b, after) for b in (before, f"{before} @ {line}")]
 
     def record(self):
         return asdict(self)
@@ -75,6 +80,7 @@ class Finder:
     def __init__(self, name, text):
         self.name, self.text = name, text
         self.tokens = tokenize(text)
+        self.lines = [flat(line) for line in text.splitlines()]
         self.quiet = self.quiet_tokens()
         self.found = []
 
@@ -91,7 +97,57 @@ class Finder:
                 quiet.add(i)
             if token.text in ("constexpr", "static_assert", "using", "template", "case"):
                 quiet.update(range(i, self.statement_end(i) + 1))
+            if token.text == "constexpr" and self.makes_constant(i):
+                quiet.update(range(i, self.body_end(i) + 1))
+            if token.text == "[" and i > 1 and token.partner > 0 and self.declares_array(i):
+                quiet.update(range(i, token.partner + 1))
+            if token.text == "MUTANT" and t[i + 1].text == "(":
+                quiet.update(range(i, self.planted_end(i) + 1))
         return quiet
+
+    def makes_constant(self, i):
+        """Whether token i begins a constructor without arguments: it runs in the compiler."""
+        t = self.tokens
+        while i + 3 < len(t) and t[i + 1].kind == "name" and t[i + 2].text == "::":
+            i += 2
+        return i + 3 < len(t) and t[i + 1].kind == "name" and t[i + 2].partner == i + 3
+
+    def body_end(self, i):
+        """The last token of the function whose head has token i."""
+        t = self.tokens
+        while i < len(t) - 1 and t[i].text not in (";", "{"):
+            i = t[i].partner + 1 if t[i].text == "(" and t[i].partner > 0 else i + 1
+        return t[i].partner if t[i].text == "{" and t[i].partner > 0 else i
+
+    def declares_array(self, i):
+        """Whether the bracket at i holds the size of an array that is declared: a constant."""
+        name, of = self.tokens[i - 1], self.tokens[i - 2]
+        if name.kind != "name" or name.text in KEYWORDS:
+            return False
+        if of.text == ">":
+            return not of.spaced and self.text[of.end].isspace()
+        return of.kind == "name" and of.text not in KEYWORDS - {"auto", "const"}
+
+    def planted_end(self, i):
+        """The last token of what only a planted mutant runs: the other side of its `?` or `&&`, or
+        the statement behind its `if`."""
+        t, j = self.tokens, self.tokens[i + 1].partner
+        if t[i - 1].text in ("!", "||"):
+            return j
+        while t[j + 1].text == "&&":
+            j = self.right(j + 1, set())
+        if t[j + 1].text == "?":
+            depth, j = 1, j + 1
+            while depth and t[j].text != ";":
+                j = t[j].partner + 1 if t[j].text in ("(", "[", "{") and t[j].partner > 0 else j + 1
+                depth += (t[j].text == "?") - (t[j].text == ":")
+            return j
+        first = t[t[j + 1].partner] if t[j + 1].text == ")" else None
+        if first is not None and t[t[j + 1].partner - 1].text == "if":
+            inside = t[t[j + 1].partner + 1 : j + 1]
+            if not any(token.text == "||" for token in inside):
+                return self.body_end(j + 2)
+        return j
 
     def statement_end(self, i):
         t = self.tokens
@@ -109,6 +165,9 @@ class Finder:
         if any(i in self.quiet for i in (first, last)):
             return
         line = self.text.count("\n", 0, begin) + 1
+        context = self.lines[line - 1]
+        if self.lines.count(context) > 1:
+            context = f"{self.lines[line - 2]} {context}"
         if source is None:
             source = "(LOCKSTEP_MUTATED(%d) ? (" + flat(mutated).replace("%", "%%") + ") : ("
             source += original.replace("%", "%%") + "))"
@@ -124,6 +183,7 @@ class Finder:
                 flat(original) if before is None else before,
                 flat(mutated) if after is None else after,
                 source,
+                context,
             )
         )
 
@@ -352,11 +412,14 @@ def find(name, text):
 
 def rewrite(text, mutants):
     """The source with all mutants in it. They do not overlap. Lines keep their numbers."""
+    header = mutants and mutants[0].file.endswith(".h")
     for mutant in sorted(mutants, key=lambda m: m.begin, reverse=True):
         text = text[: mutant.begin] + mutant.source % mutant.number + text[mutant.end :]
     first, rest = text.split("\n", 1)
     assert first.startswith("//"), "the first line of a source is a comment"
-    return '#include "mutation_switch.h"\n' + rest
+    # A warning about a mutant means nothing. The flags stay as they are, for the compiler's cache.
+    quiet = "#pragma GCC system_header\n#line 2\n" if header else ""
+    return '#include "mutation_switch.h"\n' + quiet + rest
 
 
 def overlap(a, b):

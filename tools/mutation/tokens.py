@@ -107,6 +107,10 @@ def kind_of_brace(tokens, brace):
         return "type"
     if before.text in ("else", "do", "const", "noexcept", "override", "mutable", "{", "}", ";"):
         return "block"
+    if before.text == "]" and before.partner > 0:  # a lambda without a parameter list
+        outside = tokens[before.partner - 1]
+        if outside.kind != "name" and outside.text not in (")", "]"):
+            return "block"
     if before.text == ")" or before.text == "]]" or "->" in head and before.kind == "name":
         return "block"
     return "other"

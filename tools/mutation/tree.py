@@ -5,10 +5,13 @@ file with a byte for each number: a byte becomes 1 when a program comes past tha
 
 import fnmatch
 import hashlib
+import json
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 from mutation.sites import rewrite
 
@@ -59,6 +62,26 @@ def write_if_changed(path, text):
     path.write_text(text)
 
 
+def places_of_errors(text):
+    """{(file, line)} of what the compiler says."""
+    places = set()
+    for line in text.splitlines():
+        if "error:" not in line and "required from" not in line:
+            continue
+        if found := PLACE.match(line.replace("../", "")):
+            places.add((found.group(1), int(found.group(2))))
+    return places
+
+
+def at_fault(mutants, places):
+    """Mutants in whose lines errors are; if there is none, those of the files."""
+    lines = {}
+    for file, line in places:
+        lines.setdefault(file, []).append(line)
+    wrong = [m for m in mutants if any(m.line <= n <= m.last_line for n in lines.get(m.file, ()))]
+    return wrong or [m for m in mutants if m.file in lines]
+
+
 class Tree:
     def __init__(self, root, place, jobs, wanted=()):
         """`wanted`: patterns of the programs to build; none: all that can reach a mutant."""
@@ -95,10 +118,6 @@ class Tree:
         """CMakeLists.txt: mutants are compiled fast, and warnings about them mean nothing."""
         path = self.place / "CMakeLists.txt"
         text = (self.root / "CMakeLists.txt").read_text()
-        if any(name.endswith(".h") for name in mutated):
-            assert "include(LockstepFlags)\n" in text
-            quiet = "include(LockstepFlags)\nadd_compile_options(-w)\n"
-            text = text.replace("include(LockstepFlags)\n", quiet)
         if names := " ".join(sorted(name for name in mutated if name.endswith(".cc"))):
             options = 'PROPERTIES COMPILE_OPTIONS "-O1;-g0;-w"'
             text += f"set_source_files_properties({names} {options})\n"
@@ -134,38 +153,63 @@ class Tree:
         (self.place / "build.log").write_text(done.stdout + done.stderr)
         if done.returncode == 0:
             return set()
-        places = set()
-        for line in done.stdout.splitlines():
-            if "error:" not in line and "required from" not in line:
-                continue
-            if found := PLACE.match(line.replace("../", "")):
-                places.add((found.group(1), int(found.group(2))))
+        places = places_of_errors(done.stdout)
         if not places:
             raise SystemExit(f"mutate: the build failed: {self.place / 'build.log'}")
         return places
 
+    def parse(self, files):
+        """Parses sources and headers with mutants, each alone; the places of errors. That is fast:
+        the build of a header with an error would fail in every source that includes it."""
+        commands = json.loads((self.build_place / "compile_commands.json").read_text())
+        by_file = {}
+        for entry in commands:
+            by_file.setdefault(str(pathlib.Path(entry["file"]).relative_to(self.place)), entry)
+
+        def one(name):
+            like = name if name in by_file else self.source_beside(name, by_file)
+            words = shlex.split(by_file[like]["command"])
+            options = [w for w in words[1:] if re.match(r"-[IDfmsO]|-isystem", w)]
+            command = ["nice", "-n", "5", words[1] if "ccache" in words[0] else words[0]]
+            command += [*options, "-w", "-fsyntax-only", "-x", "c++", self.place / name]
+            done = subprocess.run(
+                command, cwd=self.build_place, capture_output=True, text=True, check=False
+            )
+            return places_of_errors(done.stderr) if done.returncode else set()
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return set().union(*pool.map(one, files))
+
+    @staticmethod
+    def source_beside(header, sources):
+        """A source of the header's layer, whose options fit."""
+        layer = header.split("/")[0]
+        return next(name for name in sorted(sources) if name.startswith(layer + "/"))
+
     def make(self, mutants, say):
         """Builds the mutants; drops those that do not compile. The others."""
-        left = list(mutants)
-        for round_number in range(1, 12):
+        left, files = list(mutants), sorted({m.file for m in mutants})
+        self.write(left)
+        self.configure()
+        for _ in range(20):
+            bad = self.parse(files)
+            files = sorted({file for file, _ in bad})
+            wrong = at_fault(left, bad)
+            if not wrong:
+                break
+            say(f"{len(wrong)} mutants do not compile")
+            left = [m for m in left if m not in wrong]
             self.write(left)
-            if round_number == 1:
-                self.configure()
+        for _ in range(20):
             bad = self.build()
             if not bad:
                 return left
-            lines = {f: [n for g, n in bad if g == f] for f, _ in bad}
-            wrong = [
-                m
-                for m in left
-                if any(m.line <= n <= m.last_line for n in lines.get(m.file, ()))
-            ]
-            if not wrong:  # an error far from its cause
-                wrong = [m for m in left if m.file in lines]
+            wrong = at_fault(left, bad)
             if not wrong:
                 raise SystemExit(f"mutate: the build failed: {self.place / 'build.log'}")
-            say(f"build {round_number}: {len(wrong)} mutants do not compile")
+            say(f"build: {len(wrong)} mutants do not compile")
             left = [m for m in left if m not in wrong]
+            self.write(left)
         raise SystemExit("mutate: the build does not come to an end")
 
 

@@ -57,6 +57,14 @@ protected:
         f.put(static_cast<char>(old ^ 0x55));
         ASSERT_TRUE(f.good());
     }
+    // Whether the data file has so long a text in the page.
+    bool has_text(PageId id, char letter) const {
+        std::ifstream file(path("s") + "/data", std::ios::binary);
+        file.seekg(static_cast<std::streamoff>(uint64_t{id.value} * kPageBytes));
+        std::string page(kPageBytes, '\0');
+        file.read(page.data(), kPageBytes);
+        return page.find(std::string(200, letter)) != std::string::npos;
+    }
     static ErrorCode code_of(const auto& result) {
         return result ? ErrorCode::none : result.error().code;
     }
@@ -395,6 +403,63 @@ TEST_F(BackupTest, NamesAPageThatNothingCanRebuild) {
     EXPECT_EQ(failed.error().a, victim);
     EXPECT_TRUE(fs::is_empty(path("b")));  // nothing is left that could be taken for a backup
     ASSERT_OK(store.close());
+}
+
+// The same of a free page: the backup has zeros in its place, and the store it makes uses it.
+TEST_F(BackupTest, CopiesAFreePageThatIsDamagedAsZeros) {
+    uint64_t victim = 0;
+    {
+        Options options = small_options();
+        options.log_bytes = 4 << 20;
+        options.log_segment_bytes = options.log_ring_bytes = 1 << 20;
+        options.pool_bytes = 4 << 20;
+        Store store = open("s", options);
+        make(store, "i", "h");
+        make(store, "dropped", "h2");
+        ASSERT_OK(put(store, 0, 400, 'a'));
+        for (int first = 0; first < 600; first += 100)
+            ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+                const Index index = TRY(store.index("dropped"));
+                for (int i = first; i < first + 100; ++i)
+                    TRY(index.put(txn, key(i), std::string(1500, 'd')));
+                return {};
+            }));
+        ASSERT_OK(store.checkpoint());
+        const auto used = [&] {
+            uint64_t pages = 0;
+            on_thread(store, [&] { pages = sm::engine_of(store).space->pages_used(); });
+            return pages;
+        };
+        const uint64_t before = used();
+        ASSERT_OK(store.run([&](Txn& txn) { return store.drop(txn, "dropped"); }));
+        while (used() + 50 > before) sleep_for(kMillisecond);
+        for (int round = 0; round < 40; ++round) {  // push its images out of the log
+            ASSERT_OK(put(store, 0, 400, static_cast<char>('e' + round % 20)));
+            ASSERT_OK(store.checkpoint());
+        }
+        on_thread(store, [&] {
+            const sm::Engine& engine = sm::engine_of(store);
+            for (victim = engine.space->pages_total() - 1; victim > 0; --victim) {
+                const PageId id{static_cast<uint32_t>(victim)};
+                if (!*engine.space->is_used(id) && has_text(id, 'd')) break;
+            }
+        });
+        ASSERT_GT(victim, 0u);
+        ASSERT_OK(store.close());
+    }
+    damage("s/data", victim * kPageBytes + 500);
+    Store store = open("s");
+    const auto info = store.backup(path("b"));
+    ASSERT_OK(info);
+    EXPECT_EQ(info->pages_zeroed, 1u);
+    ASSERT_OK(store.close());
+    expect_whole("b");
+    std::ifstream copy(path("b") + "/data", std::ios::binary);
+    copy.seekg(static_cast<std::streamoff>(victim * kPageBytes));
+    std::string page(kPageBytes, 'x');
+    copy.read(page.data(), kPageBytes);
+    EXPECT_EQ(page, std::string(kPageBytes, '\0'));
+    EXPECT_EQ(restored("b").size(), 400u);
 }
 
 TEST_F(BackupTest, BesideGivingBackSpace) {

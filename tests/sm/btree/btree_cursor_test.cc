@@ -176,6 +176,39 @@ TEST_F(BTreeCursorTest, ReadCommittedKeepsLocksItDidNotTake) {
     });
 }
 
+// A scan at read_committed holds the lock of a large value while it reads the value's pages. A
+// writer would free them.
+TEST_F(BTreeCursorTest, ReadCommittedLocksALargeValueWhileItReadsIt) {
+    fill(3, 20);
+    store.on_thread([&] {
+        auto& txn = store.begin();
+        ASSERT_TRUE(*tree->update(txn, number_key(10), std::string(100'000, 'l')));
+        store.commit(txn);
+    });
+    store.close();
+    store.open();  // its pages are not in memory
+    BTree& again = **store->catalog->index("tree");
+    const txn::LockName name = txn::key_lock_name(again.id(), number_key(10));
+    const txn::Transaction* reading = nullptr;
+    bool done = false, was_locked = false;
+    const auto reader = [&] {
+        auto& txn = store.begin(txn::Isolation::read_committed);
+        reading = &txn;
+        BTreeCursor cursor(again, txn, "", "", Access::read);
+        while (*cursor.next()) continue;
+        EXPECT_EQ(store->locks->held(txn.locks, name), txn::LockMode::none);
+        done = true;
+        store.commit(txn);
+    };
+    const auto observer = [&] {
+        for (; !done; threads::yield())
+            if (reading != nullptr)
+                was_locked |= store->locks->held(reading->locks, name) == txn::LockMode::S;
+    };
+    store.on_threads({reader, observer});
+    EXPECT_TRUE(was_locked);
+}
+
 // Each step of the cursor finds its leaf changed by the transaction's own update, erase or insert
 // behind it.
 TEST_F(BTreeCursorTest, ChangesWhatItScans) {

@@ -2,6 +2,7 @@
 // btree_many_test.cc - reads of many keys at once give what reads one by one give:
 // every kind of key and value, a pool too small, pages that change between the steps.
 #include <lockstep/index.h>
+#include "sm/btree/btree_node.h"
 #include "sm/buffer/bytes.h"
 #include "tests/sm/btree/btree_test_util.h"
 
@@ -145,6 +146,40 @@ TEST_F(BTreeManyTest, PlacesLeadToTheRecordWhereverItIs) {
     store.on_thread([&] { tree.sound(); });
 }
 
+// The reader waits for a lock between the search for the leaves and the one for the records.
+// Meanwhile the leaf splits, and the record moves into the new one (KW-1).
+TEST_F(BTreeManyTest, ARecordThatMovesDuringTheWaitForItsLockIsFound) {
+    Map map;
+    in_txn([&](txn::Transaction& txn) {
+        for (uint64_t i = 0; i < 1000; ++i)
+            ASSERT_OK(tree->insert(txn, number_key(i), map[number_key(i)] = std::string(100, 'v')));
+    });
+    for (uint64_t key = 200; key < 800; key += 60) {
+        bool locked = false;
+        const txn::Transaction* reading = nullptr;
+        const auto writer = [&] {
+            auto& txn = store.begin();
+            ASSERT_TRUE(*tree->patch(txn, number_key(key), 0, "w"));
+            locked = true;
+            while (reading == nullptr || reading->locks.waiting.load() == nullptr) threads::yield();
+            for (int i = 0; i < 70; ++i) {
+                const std::string below = number_key(key - 1) + std::to_string(i);
+                ASSERT_OK(tree->insert(txn, below, std::string(100, 'b')));
+            }
+            store.commit(txn);
+        };
+        const auto reader = [&] {
+            while (!locked) threads::yield();
+            auto& txn = store.begin();
+            reading = &txn;
+            look(txn, map, {number_key(key), number_key(key + 1)});
+            store.commit(txn);
+        };
+        map[number_key(key)][0] = 'w';
+        store.on_threads({writer, reader});
+    }
+}
+
 TEST_F(BTreeManyTest, WhatIsMissingIsLockedToo) {
     store.on_thread([&] {
         auto& reader = store.begin();
@@ -232,6 +267,77 @@ TEST_F(BTreeManyTest, SumsStayWhileEverythingMoves) {
     store.on_threads({writer, reader, writer, reader, writer});
     store.on_thread([&] { tree.sound(); });
 }
+
+// A tree of three or four levels, whose nodes stay in memory. Keys that follow one another in a
+// group end in the same child of the root, or only seem to: they differ in one bit from the bytes
+// that all separators have in common.
+class HighTree : public ::testing::TestWithParam<size_t> {
+protected:
+    static std::string stranger(std::string key, uint64_t bit) {
+        key[bit / 8] = static_cast<char>(key[bit / 8] ^ 1 << bit % 8);
+        return key;
+    }
+    void add(txn::Transaction& txn, const std::string& key) {
+        if (map.contains(key)) return;
+        map[key] = std::string(1500, static_cast<char>('a' + rng.below(26)));
+        ASSERT_OK(tree->insert(txn, key, map[key]));
+    }
+    void expect_root(unsigned level) {
+        store.on_thread([&] {
+            const auto root = store->pool->fix_shared(tree->root());
+            ASSERT_OK(root);
+            ASSERT_EQ((*root)->header.level, level);
+            ASSERT_GE(node::header(**root).common_bytes, common.size());
+        });
+    }
+    void expect_found(const std::vector<std::string>& sorted) {
+        store.on_thread([&] {
+            auto& txn = store.begin(txn::Isolation::read_committed);
+            for (size_t i = 0; i < 2500; ++i) {
+                std::vector<std::string> keys;
+                for (size_t n = 0; n < 4; ++n) {
+                    keys.push_back(sorted[i % 2 ? i + n : rng.below(sorted.size())]);
+                    keys.push_back(stranger(keys.back(), rng.below(8 * common.size())));
+                    keys.push_back(common + number_key(rng.next()));
+                }
+                Many many(keys);
+                const auto found = tree->fetch_many(txn, many.rows, Access::read);
+                ASSERT_OK(found);
+                many.compare(map, *found);
+            }
+            store.commit(txn);
+        });
+    }
+
+    const std::string common = std::string(GetParam(), 'k');
+    TestEngine store;
+    TestTree tree{store};
+    Rng rng{seed_of_run()};
+    Map map;
+};
+
+TEST_P(HighTree, GroupsFindEveryKey) {
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
+    std::vector<std::string> sorted;
+    const uint64_t bits = 8 * common.size();
+    store.on_thread([&] {
+        auto& txn = store.begin();
+        for (int i = 0; i < 4000; ++i) {
+            sorted.push_back(common + number_key(rng.next()));
+            add(txn, sorted.back());
+        }
+        for (uint64_t i = 0; i < 64; ++i) add(txn, stranger(sorted[i * 50], i % bits));
+        store.commit(txn);
+    });
+    std::ranges::sort(sorted);
+    expect_root(2);
+    expect_found(sorted);
+    // Now with a root that has two children only.
+    store.on_thread([&] { ASSERT_OK(tree->split(sorted[2000], 2, kPageBytes)); });
+    expect_root(3);
+    expect_found(sorted);
+}
+INSTANTIATE_TEST_SUITE_P(CommonBytes, HighTree, ::testing::Values(1, 4, 7));
 
 }  // namespace
 }  // namespace lockstep::sm

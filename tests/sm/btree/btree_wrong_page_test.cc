@@ -178,6 +178,15 @@ TEST_P(WrongPage, NoNeighbourAbsorbsIt) {
     expect_refused("merge", [&](auto&) { return tree_->merge(left_, 0); });
 }
 
+// A leaf of the same index, but of other keys.
+TEST_P(WrongPage, NoNeighbourAbsorbsAnotherLeaf) {
+    if (GetParam() != Wrong::other_object) GTEST_SKIP() << "once is enough";
+    damage();
+    Page stranger = nodes(id_, 0).rbegin()->second;
+    put(stranger);
+    expect_refused("merge", [&](auto&) { return tree_->merge(left_, 0); });
+}
+
 std::string name_of(const ::testing::TestParamInfo<Wrong>& wrong) {
     switch (wrong.param) {
         case Wrong::zeros: return "Zeros";

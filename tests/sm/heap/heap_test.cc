@@ -151,6 +151,37 @@ TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {  // HF-1, HF-2
     });
 }
 
+// HF-2.
+TEST_F(HeapTest, AnotherRecordsMovedCopyIsRefused) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        RecordId ids[2];
+        for (RecordId& id : ids) id = insert(t, "short");
+        while (insert(t, std::string(500, 'f')).page == ids[0].page) {}
+        for (const RecordId id : ids) ASSERT_TRUE(update(t, id, std::string(3000, 'm')));
+        ASSERT_EQ(ids[0].page, ids[1].page);
+        {
+            const Result<ExclusivePage> page = store_->pool->fix_exclusive(ids[0].page);
+            ASSERT_OK(page);
+            Slice links[2];
+            for (int i = 0; i < 2; ++i) {
+                const heap::Slot& slot = heap::slot(**page, ids[i].slot.value);
+                ASSERT_TRUE(slot.state & heap::kStub);
+                links[i] = heap::content(**page, slot);
+            }
+            ASSERT_NE(links[0], links[1]);
+            std::memcpy(const_cast<char*>(links[0].data()), links[1].data(), links[0].size());
+        }
+        std::string text;
+        ValueOut out{.text = &text};
+        const auto found = heap_->fetch(t, ids[0], Access::read, out);
+        ASSERT_FALSE(found);
+        EXPECT_EQ(found.error().code, ErrorCode::corrupt_page);
+        EXPECT_EQ(get(t, ids[1]), std::string(3000, 'm'));
+        store_.commit(t);
+    });
+}
+
 TEST_F(HeapTest, MovedRecordComesHomeWhenThereIsRoom) {
     store_.on_thread([&] {
         auto& t = store_.begin();
@@ -373,6 +404,29 @@ TEST_F(HeapTest, ManyPagesNeedSeveralMapPages) {
         const uint64_t used = store_->space->pages_used();
         ASSERT_OK(heap_->destroy());
         EXPECT_EQ(store_->space->pages_used(), used - report.pages.size());
+    });
+}
+
+TEST_F(HeapTest, AMapPageWithTooManyEntriesIsRefused) {
+    store_.on_thread([&] {
+        const PageId map = heap_->first_page();
+        auto& t = store_.begin();
+        insert(t, "record");
+        uint16_t before = 0;
+        const auto set_entries = [&](uint16_t entries) {
+            const Result<ExclusivePage> page = store_->pool->fix_exclusive(map);
+            ASSERT_OK(page);
+            auto& body = const_cast<heap::MapBody&>(heap::map(**page));
+            before = std::exchange(body.entries, entries);
+        };
+        set_entries(heap::kMapEntries + 1);
+        const auto scanned = heap_->scan(t, [](RecordId, Slice) { return true; });
+        ASSERT_FALSE(scanned);
+        EXPECT_EQ(scanned.error().code, ErrorCode::corrupt_page);
+        EXPECT_EQ(scanned.error().a, map.value);
+        set_entries(before);
+        EXPECT_EQ(all(t).size(), 1u);
+        store_.commit(t);
     });
 }
 

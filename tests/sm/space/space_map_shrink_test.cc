@@ -165,7 +165,10 @@ TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
             EXPECT_GT(before, sm::kPagesPerMap + 500u);
             EXPECT_EQ(*space.lower_end(), 3u);
             ASSERT_TRUE(rig.engine.pool->write_dirty(0));
+            const PageId map{sm::kPagesPerMap};
+            EXPECT_NE(rig.engine.pool->resident(map), nullptr);
             EXPECT_TRUE(*space.forget_end(3, before));
+            EXPECT_EQ(rig.engine.pool->resident(map), nullptr);
             if (turn == 0) {
                 EXPECT_TRUE(*space.cut_file(3));
                 EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), 3 * kPageBytes);

@@ -148,6 +148,19 @@ TEST_F(Failure, ADataSync) {
     expect_stopped(refused.error(), "sync of data file", "/store/data", EIO);
 }
 
+// The second sync of a checkpoint: a repeated one may succeed although the superblock is lost.
+TEST_F(Failure, ASuperblockSync) {
+    ASSERT_TRUE(put("a"));
+    disk_.faults().only_paths_ending_with(SimFault::sync_error, "/data");
+    disk_.faults().fail_nth(SimFault::sync_error, 2);
+    const auto done = on_thread([&] { return store_->checkpoint(); });
+    ASSERT_FALSE(done);
+    EXPECT_STREQ(done.error().what, "superblock");
+    const auto refused = put("b");
+    ASSERT_FALSE(refused);
+    expect_stopped(refused.error(), "sync of data file", "/store/data", EIO);
+}
+
 // A page that cannot be written stays in memory: no reason to stop.
 TEST_F(Failure, ADataWriteStopsNothing) {
     ASSERT_TRUE(put("a"));

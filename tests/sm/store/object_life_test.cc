@@ -1,6 +1,8 @@
 // labels: unit
 // object_life_test.cc - objects made and dropped around savepoints and within one
 // transaction; cursors at the end of what was erased.
+#include "sm/store/engine_of.h"
+#include "sm/store/ghost_cleaner.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -177,6 +179,22 @@ TEST_F(GoneObject, WhoWaitsForTheDropper) {
 }
 
 // At its end a cursor stands on the last record it gave, whatever was erased behind it.
+// The ghost cleaner forgets the leaves of an index whose creator has rolled back.
+TEST_F(ObjectLife, NotesOfGhostsEndWithTheirIndex) {
+    Store store = open("s");
+    on_thread(store, [&] {
+        sm::GhostCleaner& ghosts = *sm::engine_of(store).ghosts;
+        Txn txn = std::move(*store.begin());
+        const Index index = *store.create_index(txn, "i");
+        for (const char* key : {"a", "b"}) ASSERT_OK(index.insert(txn, key, "v"));
+        ASSERT_OK(index.erase(txn, "a"));
+        ASSERT_OK(txn.abort());
+        EXPECT_GT(ghosts.waiting(), 0u);
+        ASSERT_OK(ghosts.run_once());
+        EXPECT_EQ(ghosts.waiting(), 0u);
+    });
+}
+
 TEST_F(ObjectLife, ACursorAtTheEndDoesNotStandOnAnErasedRecord) {
     Store store = open("s");
     make(store, "i", "h");

@@ -68,6 +68,16 @@ TEST_F(StorePacket, EachIsATransaction) {
     ASSERT_OK(store.close());
 }
 
+TEST_F(StorePacket, EitherPolicyIsTaken) {
+    for (const PacketPolicy policy : {PacketPolicy::fifo, PacketPolicy::priority}) {
+        Options options = small_options();
+        options.packet_policy = policy;
+        Store store = open("p", options);
+        EXPECT_EQ(store.options().packet_policy, policy);
+        ASSERT_OK(store.close());
+    }
+}
+
 TEST_F(StorePacket, RunsOnItsWorkerInItsTurn) {
     Store store = open("db", small_options(2));
     EXPECT_EQ(current_worker(), -1);

@@ -180,6 +180,17 @@ TEST_F(ReadOnly, AStoreThatWasNotClosedIsRefused) {
     EXPECT_EQ(index_content(again, "i").size(), 501u);
 }
 
+// The mark of the close proves nothing if the log behind it is gone.
+TEST_F(ReadOnly, AStoreWithoutItsLogIsRefused) {
+    make_closed("s");
+    for (const auto& entry : std::filesystem::directory_iterator(path("s")))
+        if (entry.path().filename().string().starts_with("log."))
+            std::filesystem::remove(entry.path());
+    const auto opened = Store::open(path("s"), reading());
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, ErrorCode::not_closed) << opened.error().text();
+}
+
 TEST_F(ReadOnly, ReadersShareAndWritersExclude) {
     make_closed("s");
     int opened[2], over[2];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/secondary.h>
+#include "sm/store/operation.h"
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
@@ -47,7 +48,7 @@ TEST_F(SnapshotTest, SeesWhatHadCommitted) {
 TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
     on_thread(*store_, [&] {
         const std::string large(20'000, 'L'), larger(30'000, 'M');
-        for (const char* key : {"a", "b", "c", "d"}) put(key, "before");
+        for (const char* key : {"a", "b", "c", "d", "m1", "m2"}) put(key, "before");
         put("large", large);
         erase("d");
         const RecordId record = [&] {
@@ -56,7 +57,8 @@ TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
             EXPECT_TRUE(txn.commit());
             return *id;
         }();
-        const Content all{{"a", "before"}, {"b", "before"}, {"c", "before"}, {"large", large}};
+        const Content all{{"a", "before"},  {"b", "before"},  {"c", "before"},
+                          {"large", large}, {"m1", "before"}, {"m2", "before"}};
 
         Txn writer = begin(kWriter);
         put(writer, "a", "x");
@@ -69,6 +71,15 @@ TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
         put(writer, "large", larger);
         const std::array<NewRecord, 3> many{{{"n1", "1"}, {"n2", "2"}, {"n3", "3"}}};
         ASSERT_OK(index().insert_many(writer, many));
+        std::byte room[2][8];
+        Lookup rows[] = {{.key = "m1", .buffer = room[0]}, {.key = "m2", .buffer = room[1]}};
+        const auto modified =
+            index().modify_many(writer, rows, [](size_t, std::span<std::byte> value) {
+                value[2] = std::byte{'?'};
+                return ByteRange{2, 1};
+            });
+        ASSERT_OK(modified);
+        EXPECT_EQ(*modified, 2u);
         EXPECT_TRUE(*heap().update(writer, record, "heap after"));
         const auto mark = writer.savepoint();
         ASSERT_OK(mark);
@@ -215,6 +226,39 @@ TEST_F(SnapshotTest, HeapRecordsThatMove) {
             ASSERT_OK(txn.commit());
         }
         check();
+    });
+}
+
+// The scan of a page begins again when it meets a change whose commit is being logged.
+TEST_F(SnapshotTest, AHeapScanThatMeetsACommitListsNoRecordTwice) {
+    on_thread(*store_, [&] {
+        Txn first = begin(kSnapshot);  // so that changes leave versions
+        Txn maker = begin(kWriter);
+        const RecordId one = *heap().insert(maker, "one"), two = *heap().insert(maker, "two");
+        ASSERT_OK(maker.commit());
+        ASSERT_EQ(one.page, two.page);
+        Txn writer = begin(kWriter);
+        EXPECT_TRUE(*heap().update(writer, two, "changed"));
+        sm::TxnAccess::usable(writer)->outcome->begin_commit(Lsn{8});
+        std::multimap<RecordId, std::string> seen;
+        bool began = false, done = false;
+        auto scan = store_->start([&]() -> Result<void> {
+            Txn snapshot = TRY(store_->begin(kSnapshot));
+            began = true;
+            TRY(heap().scan(snapshot, [&](RecordId id, Slice text) {
+                seen.emplace(id, text);
+                return true;
+            }));
+            done = true;
+            TRY(snapshot.commit());
+            return {};
+        });
+        while (!began) threads::yield();
+        for (int i = 0; i < 20; ++i) threads::yield();
+        EXPECT_FALSE(done);
+        ASSERT_OK(writer.commit());
+        ASSERT_OK(scan.join());
+        EXPECT_EQ(seen, (std::multimap<RecordId, std::string>{{one, "one"}, {two, "two"}}));
     });
 }
 

@@ -88,6 +88,26 @@ TEST_F(StoreTest, AnErrorOfTheFunctionRollsBack) {
     EXPECT_EQ(read(store, index, "a"), std::nullopt);
 }
 
+TEST_F(StoreTest, ASavepointOfAnotherTransactionIsRefused) {
+    Store store = open();
+    const Index index = make_index(store, "t");
+    Savepoint other;
+    ASSERT_TRUE(store.run([&](Txn& txn) -> Result<void> {
+        TRY(txn.savepoint());
+        other = TRY(txn.savepoint());
+        return {};
+    }));
+    const auto done = store.run([&](Txn& txn) -> Result<void> {
+        TRY(index.insert(txn, "a", "1"));
+        EXPECT_EQ(code_of(txn.rollback_to(other)), ErrorCode::bad_argument);
+        TRY(txn.savepoint());
+        EXPECT_EQ(code_of(txn.rollback_to(other)), ErrorCode::bad_argument);
+        return {};
+    });
+    ASSERT_TRUE(done) << done.error().text();
+    EXPECT_EQ(read(store, index, "a"), "1");
+}
+
 TEST_F(StoreTest, SavepointsUndoWhatCameLater) {
     Store store = open();
     const Index index = make_index(store, "t");
@@ -288,6 +308,40 @@ TEST_F(StoreTest, OptionsOutOfRangeAreNamed) {
     EXPECT_EQ(refused([](Options& o) { o.stack_bytes = 32 * 1024; }), "stack_bytes");
     EXPECT_EQ(refused([](Options& o) { o.transactions_max = 1; }), "transactions_max");
     EXPECT_EQ(refused([](Options& o) { o.log_bytes = 1; }), "log_bytes");
+    // One beyond the bounds.
+    constexpr uint64_t kMiB = 1 << 20;
+    EXPECT_EQ(refused([](Options& o) { o.pool_bytes = 4 * kMiB - 1; }), "pool_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.stack_bytes = 8 * kMiB + 1; }), "stack_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.transactions_max = 15; }), "transactions_max");
+    EXPECT_EQ(refused([](Options& o) { o.transactions_max = 65537; }), "transactions_max");
+    EXPECT_EQ(refused([](Options& o) { o.user_threads_max = 0; }), "user_threads_max");
+    EXPECT_EQ(refused([](Options& o) { o.executors = 0; }), "executors");
+    EXPECT_EQ(refused([](Options& o) { o.packets_max = 15; }), "packets_max");
+    EXPECT_EQ(refused([](Options& o) { o.packet_policy = PacketPolicy{2}; }), "packet_policy");
+    EXPECT_EQ(refused([](Options& o) { o.transaction_age_max = kMillisecond - 1; }),
+              "transaction_age_max");
+    EXPECT_EQ(refused([](Options& o) { o.log_segment_bytes = kMiB - 4096; }), "log_segment_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.log_ring_bytes = kMiB / 2; }), "log_ring_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.lazy_flush_interval = 10 * kMicrosecond - 1; }),
+              "lazy_flush_interval");
+    EXPECT_EQ(refused([](Options& o) { o.checkpoint_log_bytes = kMiB - 1; }),
+              "checkpoint_log_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.checkpoint_log_bytes = o.log_bytes / 2 + 1; }),
+              "checkpoint_log_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.lock_timeout = 0; }), "lock_timeout");
+    EXPECT_EQ(refused([](Options& o) { o.lock_stage.bypass_max = 65536; }),
+              "lock_stage.bypass_max");
+    EXPECT_EQ(refused([](Options& o) { o.version_bytes = kMiB - 1; }), "version_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.lock_table_bytes_log2 = 15; }), "lock_table_bytes_log2");
+    EXPECT_EQ(refused([](Options& o) { o.slice_warning = kMillisecond - 1; }), "slice_warning");
+    EXPECT_EQ(refused([](Options& o) { o.offload_threads = 0; }), "offload_threads");
+    EXPECT_EQ(refused([](Options& o) { o.retries_max = 1'000'001; }), "retries_max");
+    EXPECT_EQ(refused([](Options& o) { o.archive_interval = 100 * kMillisecond - 1; }),
+              "archive_interval");
+    EXPECT_EQ(refused([](Options& o) { o.archive_backlog_bytes = o.log_segment_bytes - 1; }),
+              "archive_backlog_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.steps.team_max = 0; }), "steps.team_max");
+    EXPECT_EQ(refused([](Options& o) { o.steps.rounds_max = 0; }), "steps.rounds_max");
     EXPECT_TRUE(refused([](Options& o) {
                     o.log_segment_bytes = (1 << 20) + 1;
                 }).starts_with("log_segment_bytes"));

@@ -55,6 +55,18 @@ TEST(VersionPool, ABlockComesAgain) {
     give(pool, 0, 0, take(pool, 0, 1, 'd'));
 }
 
+// VP-1: what another worker gives comes only when the list of the worker that took it is empty.
+TEST(VersionPool, AnotherWorkerPutsNothingIntoTheList) {
+    if (kAddressSanitizer) GTEST_SKIP() << "all blocks are the heap's";
+    VersionPool pool(2);
+    ASSERT_TRUE(pool.start(1 << 20));
+    const Held own = take(pool, 0, 64, 'a'), other = take(pool, 0, 64, 'b');
+    give(pool, 0, 0, own);
+    give(pool, 0, 1, other);
+    EXPECT_EQ(pool.take(0, 64).block, own.taken.block);
+    EXPECT_EQ(pool.take(0, 64).block, other.taken.block);
+}
+
 TEST(VersionPool, BlocksDoNotOverlap) {
     VersionPool pool(1);
     ASSERT_TRUE(pool.start(1 << 20));

@@ -1,7 +1,11 @@
 // labels: sim
 // log_ring_test.cc - a ring that is full to the last byte, while its flush is in flight: what the
 // flusher still needs is not overwritten.
+#include <cstring>
+#include <filesystem>
+
 #include "tests/txn/log/log_sim_util.h"
+#include "txn/log/log_ring.h"
 
 namespace lockstep::txn::test {
 namespace {
@@ -51,6 +55,20 @@ void fill_ring(uint64_t seed, uint32_t payload, uint64_t bytes, void (*pause)(Rn
     const auto opened = bench.open(Lsn{4096});
     ASSERT_TRUE(opened) << opened.error().text();
     EXPECT_EQ(bench.log->tail().value, tail);
+}
+
+size_t open_files() {
+    const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(LogRing, KeepsNoFileOpen) {
+    const size_t before = open_files();
+    const auto ring = LogRing::make(1 << 20);
+    ASSERT_TRUE(ring) << ring.error().text();
+    EXPECT_EQ(open_files(), before);
+    std::memset(ring->at((1 << 20) - 8), 'x', 16);
+    EXPECT_EQ(ring->at(0)[7], std::byte{'x'});
 }
 
 // Small records end anywhere in a block, so the first block of most flushes is half written, and

@@ -29,8 +29,8 @@ uint64_t append_commit(Log& log, uint64_t txn) {
 }
 
 // The numbers of all records that a restart would read.
-std::vector<uint64_t> numbers(threads::Disk& disk) {
-    LogReader reader(disk, sim_options());
+std::vector<uint64_t> numbers(threads::Disk& disk, const LogOptions& options = sim_options()) {
+    LogReader reader(disk, options);
     LogRecordView record;
     std::vector<uint64_t> found;
     while (*reader.next(record)) found.push_back(check_record(record));
@@ -89,6 +89,66 @@ TEST(LogSegmentEnd, RecordsBehindALostOneStayLost) {
         ASSERT_EQ(numbers(*image), (std::vector<uint64_t>{0, 3}));
     }
     EXPECT_GT(half_lost, 5u);
+}
+
+// The same far behind the log's end: a flush that was cut off had 400 KB, of which the first bytes
+// are lost and the last ones are not. The next run writes as much as was lost, up to a block's end.
+TEST(LogSegmentEnd, TheWholeReachOfALostFlushIsCleared) {
+    const uint64_t seed = seed_of_run(20261124);
+    SimDisk disk({.seed = seed});
+    constexpr uint32_t kPayload = 50'000, kRecords = 8;
+    LogOptions options = sim_options();
+    options.segment_bytes = options.ring_bytes = 1 << 20;
+    uint64_t lost = 0, behind = 0;
+    const auto append_all = [&](Log& log, uint64_t txn, uint64_t number) {
+        for (uint32_t n = 0; n < kRecords; ++n) append(log, txn, number + n, kPayload);
+        const auto left = static_cast<uint32_t>(kLogBlock - log.tail().value % kLogBlock);
+        append(log, txn, number + kRecords, left + kLogBlock - sizeof(LogRecordHeader));
+    };
+    std::vector<std::unique_ptr<SimDisk>> images;
+    {
+        SimBench bench(disk, seed, 1);
+        bench.options = options;
+        ASSERT_TRUE(bench.create());
+        bench.run([&] {
+            append(*bench.log, 1, 0, 100);
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            lost = bench.log->tail().value;
+            append_all(*bench.log, 2, 1);
+            behind = append(*bench.log, 3, 100, 600).value;
+            disk.observe([&](const threads::SimEvent& event) {
+                if (event.kind != threads::SimEvent::submitted || event.bytes < kPayload) return;
+                for (uint64_t i = 0; i < 40; ++i)
+                    images.push_back(disk.image(seed + i, SimCrash::random_sectors));
+            });
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            disk.observe(nullptr);
+        });
+    }
+    ASSERT_GT(behind - lost, 400'000u);
+    uint64_t first_lost = 0;
+    for (auto& image : images) {
+        LogReader reader(*image, options);
+        reader.seek(Lsn{behind});
+        LogRecordView record;
+        if (!*reader.next(record) || numbers(*image, options) != std::vector<uint64_t>{0}) continue;
+        ++first_lost;
+        std::vector<uint64_t> expected{0};
+        {
+            SimBench bench(*image, seed, 1);
+            bench.options = options;
+            ASSERT_TRUE(bench.open(Lsn{4096}));
+            ASSERT_EQ(bench.log->tail().value, lost);
+            bench.run([&] {
+                append_all(*bench.log, 4, 200);
+                for (uint32_t n = 0; n <= kRecords; ++n) expected.push_back(200 + n);
+                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+                ASSERT_EQ(bench.log->tail().value, behind);
+            });
+        }
+        ASSERT_EQ(numbers(*image, options), expected);
+    }
+    EXPECT_GT(first_lost, 2u);
 }
 
 // Committers on two workers whose records cross many segments' ends. Whatever a power cut leaves,
