@@ -335,13 +335,21 @@ Result<void> BTreeCursor::wait_above(const Error& refused) {
 }
 
 // Protects the gap above the place where a backward scan begins: up to the next key, in this leaf
-// or the next.
-Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, SharedPage& hold) {
+// or the next. `passed`: leaves to the right had nothing below the bound when they were passed.
+Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, bool passed,
+                                                      SharedPage& hold) {
     BTree::NextKey above;
     if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
     if (auto locked = lock(above.name, LockMode::gap_read, hold); !locked) [[unlikely]]
         TRY(wait_above(locked.error()));
+    // By now they may have: a key that the scan would miss, with its gap locked instead of the one
+    // above it.
+    if (passed && bounded_) {
+        const bool here = above.sibling.page == nullptr;
+        const Page& page = here ? *pos.at.page : *above.sibling.page;
+        if (search(page, Slice(high_)).slot != (here ? pos.slot : 0)) return Step::again;
+    }
     if (!pos.at.valid() || !above.valid()) return Step::again;
     gap_above_locked_ = true;
     return Step::record;
@@ -353,7 +361,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     pos.leaves_freed = tree_.leaves_freed();
     char fence[kKeyBytesMax];
     const bool same = positioned_ && tries < kOptimisticTries && same_leaf(pos);
-    bool infinite = !positioned_ && !bounded_;
+    bool infinite = !positioned_ && !bounded_, passed = false;
     Slice bound = positioned_ ? key() : Slice(high_);
     for (bool first_leaf = true;; first_leaf = false) {
         if (!same || !first_leaf) {
@@ -371,10 +379,11 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         if (n == 0) break;
         bound = Slice(fence, n);
         infinite = false;
+        passed = true;
         leave_leaf(bound, false);
     }
     if (!positioned_ && serializable() && !gap_above_locked_ && !MUTANT(backward_gap_unprotected)) {
-        if (TRY(first_backward(pos, hold)) == Step::again) return Step::again;
+        if (TRY(first_backward(pos, passed, hold)) == Step::again) return Step::again;
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
     --pos.slot;

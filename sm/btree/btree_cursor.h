@@ -80,7 +80,7 @@ private:
     [[gnu::always_inline]] Result<bool> step_inside();
     [[gnu::always_inline]] Result<Step> forward(unsigned tries);
     Result<Step> backward(unsigned tries);
-    Result<Step> first_backward(Position& pos, SharedPage& hold);
+    Result<Step> first_backward(Position& pos, bool passed, SharedPage& hold);
     Result<void> wait_above(const Error& refused);
     [[gnu::cold, gnu::noinline]] Result<Step> try_again(unsigned tries) const;
     template <Result<Step> (BTreeCursor::*step)(unsigned)>

@@ -211,7 +211,8 @@ class Equivalent(unittest.TestCase):
             found = find(entry[0], (ROOT / entry[0]).read_text())
             named = [m for m in found if entry in m.keys()]
             self.assertTrue(named, f"{entry}: no such mutant; remove the entry")
-            self.assertEqual(len({m.line for m in named}), 1, f"{entry}: add ` @ ` and the line behind `before`")
+            lines = {m.line for m in named}
+            self.assertEqual(len(lines), 1, f"{entry}: add ` @ ` and the line behind `before`")
 
     def test_a_line_tells_equal_changes_apart(self):
         found = find("txn/a.cc", function("    f(1, a);\n    g(1, a | b);"))
