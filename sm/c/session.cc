@@ -1,10 +1,11 @@
 // session.cc - the user thread behind a session, and the kernel threads before it.
 #include "sm/c/session.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "threads/base/hints.h"
@@ -18,7 +19,13 @@ constexpr uint32_t kSpins = 4000;
 // Threads that spin take the processors that workers need, so half of them at most.
 std::atomic<uint32_t> spinning{0};
 uint32_t spinning_max() {
-    static const uint32_t max = std::max(1u, std::thread::hardware_concurrency() / 2);
+    static const uint32_t max = [] {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+        return known ? std::max(1, CPU_COUNT(&set) / 2) : 1;
+    }();
+    DCHECK(max >= 1);
     return max;
 }
 

@@ -18,7 +18,8 @@ from lockstep.cluster import (
 from lockstep.cluster._library import pack
 from lockstep.cluster._messages import CommitBranch, Decide, Prepare, Run, RunMany
 from lockstep.cluster._participant import Participant
-from library import OLD, SOON, YOUNG, Shard, number, numbers
+from library import number, numbers
+from native_shard import OLD, SOON, YOUNG, Shard
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 from lockstep.cluster import BranchLost, ProcedureError, Wounded
 from lockstep.cluster._errors import Restarting
 from lockstep.cluster._messages import Ask, Decide, Finish, Forget, Step
-from library import OLD, SOON, YOUNG, Shard, number, numbers
+from library import number, numbers
+from native_shard import OLD, SOON, YOUNG, Shard
 
 
 @pytest.fixture(scope="module")
