@@ -22,18 +22,6 @@ from library import number, numbers
 from native_shard import OLD, SOON, YOUNG, Shard
 
 
-@pytest.fixture(scope="module")
-def bank(tmp_path_factory):
-    return library.build(tmp_path_factory.mktemp("objects"))
-
-
-@pytest.fixture
-def shard(tmp_path, bank):
-    made = Shard(tmp_path / "store", bank)
-    yield made
-    made.participant.close()
-
-
 def test_a_call_and_python_see_the_same_store(shard):
     assert shard.call("native_deposit", 1, 100) == 100
     assert shard.do(Run(YOUNG, "get", (1,))) == b"100"

@@ -3,28 +3,13 @@
 import asyncio
 import time
 
-import library
 import lockstep
 import pytest
 from lockstep.cluster import BranchLost, ProcedureError, Wounded
 from lockstep.cluster._errors import Restarting
 from lockstep.cluster._messages import Ask, Decide, Finish, Forget, Step
 from library import number, numbers
-from native_shard import OLD, SOON, YOUNG, Shard
-
-
-@pytest.fixture(scope="module")
-def bank(tmp_path_factory):
-    return library.build(tmp_path_factory.mktemp("objects"))
-
-
-@pytest.fixture
-def shard(tmp_path, bank):
-    made = Shard(tmp_path / "store", bank)
-    yield made
-    for gid, _ in made.participant.in_doubt():
-        made.do(Decide(gid, False))
-    made.participant.close()
+from native_shard import OLD, SOON, YOUNG
 
 
 def step(gid, procedure, *values, age=YOUNG):
@@ -72,7 +57,7 @@ def test_what_is_prepared_is_recovered(shard):
 def test_a_step_that_only_reads_has_nothing_to_decide(shard):
     ((_, prepared),) = run(shard.participant.perform(step(b"g", "native_balance", 1)))
     assert prepared is False and in_doubt(shard) == []
-    assert shard.participant._last == {}
+    assert shard.participant._ages._prepared == {}
 
 
 def test_the_errors_of_a_step(shard):

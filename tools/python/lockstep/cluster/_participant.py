@@ -57,7 +57,7 @@ from ._one_shot import WOUNDED, OneShots
 from ._pause import Pause
 from ._procedures import Local, Objects, Procedures
 from ._verdicts import Verdicts
-from ._waits import victims
+from ._waits import Ages
 
 #: Asks the coordinator of each gid: True commit, False roll back, None not decided yet.
 AskOutcomes = Callable[[list[bytes]], dict[bytes, bool | None]]
@@ -112,10 +112,7 @@ class Participant:
         self._running = 0  # what begins, calls and one-shots; under _admission (PA-4)
         self._admission = threading.Lock()
         self._branches: dict[bytes, Branch] = {}
-        self._ages: dict[int, Age] = {}  # of transactions that are not prepared, by their number
-        self._last: dict[int, tuple[bytes, Age]] = {}  # prepared by their last steps
-        self._numbers: dict[bytes, int] = {}  # of these
-        self._victims: dict[int | bytes, float] = {}  # since when; _wound_younger()'s
+        self._ages = Ages()
         self._begins = ThreadPoolExecutor(threads, "begins")
         self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
@@ -157,7 +154,7 @@ class Participant:
             case Finish(first=True) if message.procedure in self._libraries:
                 return await self._finish_at_once(message)
             case Decide() if message.gid not in self._branches:
-                self._forget_last(message.gid)
+                self._ages.forget(message.gid)
                 await self._one_shots.end(message.gid, message.commit)
             case Forget():
                 await self._verdicts.forget_async(message.gids)
@@ -231,7 +228,7 @@ class Participant:
 
     def _become_quiet(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
-        while self._running or self._ages or self._branches or self.in_doubt():
+        while self._running or self._ages.open or self._branches or self.in_doubt():
             if time.monotonic() > until:
                 return False
             time.sleep(0.005)
@@ -289,8 +286,7 @@ class Participant:
             reply, number = await self._one_shots.prepare(message)
         if number != 0:
             self.counts["prepared"] += 1
-            self._last[number] = message.gid, message.age
-            self._numbers[message.gid] = number
+            self._ages.prepare(message.gid, number, message.age)
         return reply, number != 0
 
     async def _finish_at_once(self, message: Finish) -> bytes:
@@ -304,15 +300,14 @@ class Participant:
             if not message.last:
                 return result
             # Known before the locks are those of a prepared transaction (PA-3).
-            self._last[branch.number] = message.gid, message.age
-            self._numbers[message.gid] = branch.number
+            self._ages.prepare(message.gid, branch.number, message.age)
             try:
                 prepared = self._prepare_branch(message.gid, branch)
             except BaseException:
-                self._forget_last(message.gid)
+                self._ages.forget(message.gid)
                 raise
         if not prepared:
-            self._forget_last(message.gid)
+            self._ages.forget(message.gid)
         return result, prepared
 
     def _finish(self, message: Finish) -> Any:
@@ -352,7 +347,7 @@ class Participant:
 
     def _decide(self, message: Decide) -> None:
         gid = message.gid
-        self._forget_last(gid)
+        self._ages.forget(gid)
         if message.commit:
             self._store.commit_prepared(gid)
             return
@@ -397,15 +392,10 @@ class Participant:
             with self._admitted():
                 txn = self._store.begin()
                 branch = Branch(txn, txn.id, message.age)
-                self._ages[branch.number] = message.age
+                self._ages.open[branch.number] = message.age
                 self._branches[message.gid] = branch
         with self._branch(message.gid) as branch:
             yield branch
-
-    def _forget_last(self, gid: bytes) -> None:
-        number = self._numbers.pop(gid, None)
-        if number is not None:
-            self._last.pop(number, None)
 
     @contextlib.contextmanager
     def _branch(self, gid: bytes) -> Iterator[Branch]:
@@ -436,16 +426,16 @@ class Participant:
 
     def _ended(self, gid: bytes, branch: Branch) -> None:
         self._branches.pop(gid, None)
-        self._ages.pop(branch.number, None)
+        self._ages.open.pop(branch.number, None)
 
     @contextlib.contextmanager
     def _aged(self, txn: Transaction, age: Age) -> Iterator[None]:
         number = txn.id
-        self._ages[number] = age
+        self._ages.open[number] = age
         try:
             yield
         finally:
-            self._ages.pop(number, None)
+            self._ages.open.pop(number, None)
 
     # Watchers.
 
@@ -455,25 +445,16 @@ class Participant:
                 fn()
 
     def _wound_younger(self) -> None:
-        """Ends each transaction that an older one waits for (PA-3), see victims().
+        """Ends each transaction that an older one waits for (PA-3), see Ages.
 
         The engine itself breaks cycles within this store. Transactions of procedure objects have
         no age. Who waits for such a transaction waits for what that one waits for.
         """
-        if not self._branches and self._one_shots.is_idle(LOOK_SECONDS):
-            return
-        ages = {**self._ages, **self._one_shots.numbers()}
-        waits = {
-            info.id: info.waits_for_ids
-            for info in self._store.transactions()
-            if info.waits_for_ids
-        }
-        now = time.monotonic()
-        found = set(victims(waits, ages, self._last.copy()))
-        self._victims = {victim: self._victims.get(victim, now) for victim in found}
-        for victim, since in self._victims.items():
-            if now - since < PATIENCE_SECONDS:
-                continue
+        idle = not self._branches and self._one_shots.is_idle(LOOK_SECONDS)
+        known = [] if idle else self._store.transactions()
+        waits = {info.id: info.waits_for_ids for info in known if info.waits_for_ids}
+        others, now = self._one_shots.numbers(), time.monotonic()
+        for victim in self._ages.victims(waits, others, now, PATIENCE_SECONDS):
             if isinstance(victim, bytes):
                 self._ask_to_wound(victim)
             else:
@@ -486,7 +467,7 @@ class Participant:
             if branch.number == number and branch.mutex.acquire(blocking=False):
                 try:
                     branch.wounded = True
-                    self._ages.pop(number, None)
+                    self._ages.open.pop(number, None)
                     branch.txn._abandon()
                     return
                 finally:

@@ -29,21 +29,50 @@ def awaited(waiter: int, waits: Waits, has_age: Callable[[int], bool]) -> list[i
     return found
 
 
-def victims(
-    waits: Waits, ages: Mapping[int, Age], prepared: Mapping[int, tuple[bytes, Age]]
-) -> Iterator[int | bytes]:
-    """What an older transaction waits for: the number, or the gid of what is prepared.
+class Ages:
+    """The ages of the transactions of a shard that may hold locks, and which of them must end.
 
-    If each of these ends, no cycle over several shards lasts: along it the ages would fall for
-    ever. The younger only wait (Rosenkrantz, Stearns, Lewis 1978).
+    If each transaction ends that an older one waits for, no cycle over several shards lasts: along
+    it the ages would fall for ever. The younger only wait (Rosenkrantz, Stearns, Lewis, 1978).
     """
-    for waiter in waits:
-        age = ages.get(waiter)
-        if age is None:
-            continue
-        for number in awaited(waiter, waits, lambda n: n in ages or n in prepared):
-            if number in ages:
-                if ages[number] > age:
-                    yield number
-            elif prepared[number][1] > age:
-                yield prepared[number][0]
+
+    def __init__(self) -> None:
+        self.open: dict[int, Age] = {}  # of transactions that are not prepared, by their number
+        self._prepared: dict[int, tuple[bytes, Age]] = {}  # by their last steps
+        self._numbers: dict[bytes, int] = {}  # of these
+        self._since: dict[int | bytes, float] = {}  # of what an older one waits for
+
+    def prepare(self, gid: bytes, number: int, age: Age) -> None:
+        """The transaction is prepared by its last step, or is about to be."""
+        self._prepared[number] = gid, age
+        self._numbers[gid] = number
+
+    def forget(self, gid: bytes) -> None:
+        """prepare() holds no longer. It need not have been called."""
+        number = self._numbers.pop(gid, None)
+        if number is not None:
+            self._prepared.pop(number, None)
+
+    def victims(
+        self, waits: Waits, others: Mapping[int, Age], now: float, patience: float
+    ) -> list[int | bytes]:
+        """What older ones have awaited for `patience` seconds: numbers, gids of what is prepared.
+
+        Called again and again. `others` are further ages, by number.
+        """
+        found = set(self._awaited_by_older(waits, {**self.open, **others}))
+        self._since = {victim: self._since.get(victim, now) for victim in found}
+        return [victim for victim, since in self._since.items() if now - since >= patience]
+
+    def _awaited_by_older(self, waits: Waits, ages: Mapping[int, Age]) -> Iterator[int | bytes]:
+        prepared = self._prepared.copy()
+        for waiter in waits:
+            age = ages.get(waiter)
+            if age is None:
+                continue
+            for number in awaited(waiter, waits, lambda n: n in ages or n in prepared):
+                if number in ages:
+                    if ages[number] > age:
+                        yield number
+                elif prepared[number][1] > age:
+                    yield prepared[number][0]
