@@ -345,7 +345,7 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, bool passed
         TRY(wait_above(locked.error()));
     // By now they may have: a key that the scan would miss, with its gap locked instead of the one
     // above it.
-    if (passed && bounded_) {
+    if (passed && bounded_ && !MUTANT(passed_leaf_unchecked)) {
         const bool here = above.sibling.page == nullptr;
         const Page& page = here ? *pos.at.page : *above.sibling.page;
         if (search(page, Slice(high_)).slot != (here ? pos.slot : 0)) return Step::again;

@@ -301,6 +301,8 @@
       "a scan does not protect the gap after the last key of its range") \
     X(backward_gap_unprotected, isolation_phantom_test, \
       "a backward scan does not protect its first gap") \
+    X(passed_leaf_unchecked, sm_btree_border_test, \
+      "a backward scan misses a key that came into a leaf it has passed") \
     X(read_lock_given_back, isolation_hermitage_test, \
       "scans release their read locks at every isolation level") \
     X(fetch_unlocked, isolation_hermitage_test, \

@@ -71,6 +71,57 @@ TEST_F(BTreeBorderTest, ABackwardScanProtectsTheGapAboveItsFirstKey) {
     });
 }
 
+// A backward scan finds nothing below its bound in the leaf of the bound, and goes to the left. The
+// leaf there has to be read. Meanwhile a key comes into the leaf that the scan has passed: if it is
+// committed before the scan protects its gap, the scan has to return it.
+TEST_F(BTreeBorderTest, ABackwardScanSeesWhatCameIntoALeafThatItHasPassed) {
+    uint64_t came = 0;
+    for (uint64_t n = 2; n < kKeys; ++n) {
+        // The key is the first one of its leaf for some n; without it the leaf begins with a gap.
+        store.on_thread([&] {
+            BTree& index = **store->catalog->index("tree");
+            auto& eraser = store.begin();
+            ASSERT_TRUE(*index.erase(eraser, key_at(n)));
+            store.commit(eraser);
+            ASSERT_OK(index.clean_leaf(key_at(n)));
+        });
+        store.close();
+        store.open();  // no leaf is in the pool
+        threads::Completion inserted;
+        store.on_thread([&] {
+            BTree& index = **store->catalog->index("tree");
+            auto& reader = store.begin();
+            ASSERT_TRUE(TestTree::get(index, reader, key_at(n + 1)));
+            ASSERT_OK(store->start_thread(0, "insert", [&] {
+                auto& writer = store.begin(txn::Isolation::serializable, 0);
+                const bool ok = index.insert(writer, key_at(n, 10), "new").has_value();
+                if (ok) store.commit(writer);
+                else store.abort(writer);
+                inserted.set();
+            }));
+            const auto first = [&] {
+                BTreeCursor cursor(index, reader, key_at(1), key_at(n, 20), Access::read);
+                EXPECT_TRUE(*cursor.prev());
+                return std::string(cursor.key());
+            };
+            const std::string seen = first();
+            threads::yield();
+            EXPECT_EQ(first(), seen) << "a phantom below key " << n + 1;
+            came += seen == key_at(n, 10);
+            store.commit(reader);
+        });
+        store->wait_for(inserted);
+        store.on_thread([&] {
+            BTree& index = **store->catalog->index("tree");
+            auto& txn = store.begin();
+            ASSERT_TRUE(index.erase(txn, key_at(n, 10)));
+            ASSERT_OK(index.insert(txn, key_at(n), std::string(900, 'v')));
+            store.commit(txn);
+        });
+    }
+    EXPECT_GT(came, 0u) << "no scan had to read a leaf: the test is blind";
+}
+
 // An empty range between two keys, and the range above all keys.
 TEST_F(BTreeBorderTest, AnEmptyRangeProtectsItsGap) {
     store.on_thread([&] {
