@@ -80,11 +80,13 @@ std::optional<ArchiveIndex::Place> ArchiveIndex::at(uint64_t lsn) const {
 }
 
 uint64_t ArchiveIndex::end_of_chain(uint64_t lsn) const {
-    for (auto place = at(lsn); place; place = at(lsn)) {
-        DCHECK(place->end > lsn);
-        lsn = place->end;
+    for (;;) {
+        const std::optional<Place> place = at(lsn);
+        if (!place) return lsn;
+        const uint64_t end = place->end;
+        DCHECK(end > lsn);
+        lsn = end;
     }
-    return lsn;
 }
 
 std::optional<uint64_t> ArchiveIndex::next_begin(uint64_t lsn) const {
