@@ -1,8 +1,8 @@
 """The way to one process: messages go, and answers come back in any order.
 
-The process has a desk, which lanes connect to. Ray tells where that is. A call of Ray takes about
-2 ms of a processor at its two ends, and a message is far less, so messages do not travel as calls.
-What a turn of an event loop sends travels together.
+The process has a desk, which lanes connect to. Ray tells where that is. A call of Ray takes more
+processor time than all that a shard does with a message, so messages do not travel as calls. What a
+turn of an event loop sends travels together.
 
 Invariants LA-1 A lane belongs to one event loop, and so does a desk.
            LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.

@@ -6,7 +6,7 @@ decision, commit. The event loop submits requests, and hears of their ends by an
 
 Invariants OS-1 A branch is in `running` from its submission until its end has been handed on, so
                 what counts the branches of a shard misses no branch.
-           OS-2 All but is_idle() and numbers() are calls of one event loop.
+           OS-2 All but is_idle(), numbers() and stop_all() are calls of one event loop.
 """
 
 from __future__ import annotations
