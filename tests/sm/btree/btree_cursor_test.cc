@@ -200,12 +200,16 @@ TEST_F(BTreeCursorTest, ReadCommittedLocksALargeValueWhileItReadsIt) {
         done = true;
         store.commit(txn);
     };
-    const auto observer = [&] {
+    // On the same worker: it runs while the reader waits for a page.
+    threads::Completion observed;
+    ASSERT_OK(store->start_thread(0, "observer", [&] {
         for (; !done; threads::yield())
             if (reading != nullptr)
                 was_locked |= store->locks->held(reading->locks, name) == txn::LockMode::S;
-    };
-    store.on_threads({reader, observer});
+        observed.set();
+    }));
+    store.on_thread(reader);
+    store->wait_for(observed);
     EXPECT_TRUE(was_locked);
 }
 
