@@ -8,7 +8,8 @@ Usage: soak_test.py DRIVER [--seconds S] [--warehouses W] [--workers N] [--steps
 `soak_test.py DRIVER --seconds 600` is the long run. The database is loaded first, by itself, to
 know its size. Then the driver's resident memory is sampled: the highest of the second half may
 exceed the highest of the first half (its start left out) by 3% and 2 MB, no more. An audit keeps
-what its snapshot sees, so a second half whose audits take longer may have that too."""
+what its snapshot sees: what the store says of its versions is sampled too, and a second half with
+more of them may have that too."""
 
 import argparse
 import os
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 
 def resident(pid):
@@ -32,7 +34,35 @@ def resident(pid):
     return 0
 
 
-def sample(process, seconds):
+# Of a byte of versions: a region that a version does not fill, and what the allocator adds.
+VERSION_OVERHEAD = 1.25
+
+
+def metrics_url(process, output):
+    """The driver prints it before anything else."""
+    for _ in range(1200):
+        with open(output) as lines:
+            printed = lines.read()
+        if found := re.search(r"^metrics: (\S+)$", printed, re.M):
+            return found[1]
+        if process.poll() is not None:
+            sys.exit(f"the driver ended with status {process.returncode}:\n{printed}")
+        time.sleep(0.05)
+    process.kill()
+    sys.exit(f"the driver does not say where its metrics are:\n{printed}")
+
+
+def version_bytes(url):
+    try:
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            text = reply.read().decode()
+    except OSError:
+        return 0  # not yet open, or closed
+    return int(float(re.search(r"^lockstep_version_bytes (\S+)$", text, re.M)[1]))
+
+
+def sample(process, url, seconds):
+    """(seconds since the start, bytes resident, bytes of versions) until the driver ends."""
     samples = []
     began = time.monotonic()
     while process.poll() is None:
@@ -41,40 +71,28 @@ def sample(process, seconds):
             process.kill()
             sys.exit("the driver does not come to an end")
         if (size := resident(process.pid)) > 0:
-            samples.append((now, size))
-        time.sleep(min(0.25, seconds / 80))
+            samples.append((now, size, version_bytes(url)))
+        time.sleep(min(0.05, seconds / 80))
     return samples
 
 
-# Versions of the records that a transaction of the mix changes.
-VERSION_BYTES = 8192
-
-
-def versions_more(report, seconds):
-    """Bytes that an audit of the second half may keep beyond those of the first, because its
-    snapshot was open for longer."""
-    audits = re.findall(r"^at ([\d.]+) s: .* in ([\d.]+) s$", report, re.M)
-    rate = re.search(r"^(\d+) transactions a second", report, re.M)
-
-    def longest(end):
-        open_for = [min(end, float(at) + float(took)) - float(at) for at, took in audits]
-        return max(open_for, default=0)
-
-    more = longest(seconds) - max(0, longest(0.6 * seconds))
-    return max(0, more) * int(rate[1]) * VERSION_BYTES
-
-
-def judge(samples, seconds, more):
-    warm = [(t, s) for t, s in samples if 0.2 * seconds < t < seconds]
-    first = max((s for t, s in warm if t < 0.6 * seconds), default=0)
-    second = max((s for t, s in warm if t >= 0.6 * seconds), default=0)
+def judge(samples, seconds):
+    """Memory that is freed stays with the process: a half has its highest versions to the end."""
+    warm = [s for s in samples if 0.2 * seconds < s[0] < seconds]
+    halves = [s for s in warm if s[0] < 0.6 * seconds], [s for s in warm if s[0] >= 0.6 * seconds]
+    if any(len(half) < 10 for half in halves):
+        sys.exit("too few samples: this shows nothing")
+    first, second = (max(size for _, size, _ in half) for half in halves)
+    versions = [max(kept for _, _, kept in half) for half in halves]
+    if max(versions) == 0:
+        sys.exit("no sample saw a version, though audits ran: this shows nothing")
+    more = max(0, versions[1] - versions[0])
     print(
         f"resident memory: {first / 2**20:.1f} MB at most in the first half, {second / 2**20:.1f}"
-        f" MB in the second ({len(warm)} samples), {more / 2**20:.1f} MB for longer audits"
+        f" MB in the second ({len(warm)} samples); versions: {versions[0] / 2**20:.1f} MB and"
+        f" {versions[1] / 2**20:.1f} MB"
     )
-    if len(warm) < 10 or first == 0:
-        sys.exit("too few samples: this shows nothing")
-    if second > first * 1.03 + 2 * 2**20 + more:
+    if second > first * 1.03 + 2 * 2**20 + VERSION_OVERHEAD * more:
         sys.exit("memory grows")
 
 
@@ -128,11 +146,13 @@ def main():
             str(arguments.seconds / 5),
             "--reads",
             "snapshot",
+            "--metrics",
+            "0",
             *log,
         ]
         with open(path + ".out", "w") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-            samples = sample(process, arguments.seconds)
+            samples = sample(process, metrics_url(process, path + ".out"), arguments.seconds)
         with open(path + ".out") as output:
             report = output.read()
         if process.returncode != 0:
@@ -147,7 +167,7 @@ def main():
         audits = [line for line in report.splitlines() if "conditions hold in a snapshot" in line]
         if not audits or any(" 12 of 12 " not in line for line in audits):
             sys.exit("the audits beside the terminals: " + "\n".join(audits or ["none"]))
-        judge(samples, arguments.seconds, versions_more(report, arguments.seconds))
+        judge(samples, arguments.seconds)
         check = subprocess.run(
             [arguments.driver, "--path", path, "--check-only", *log], capture_output=True, text=True
         )
