@@ -51,6 +51,11 @@ def everything(txn, objects):
     return accounts, receipts
 
 
+@procedures.local
+def decisions(txn, objects):
+    return len(list(txn.scan(objects.index("lockstep.decisions"))))
+
+
 @procedures.cross_shard
 async def transfer(txn, source, target, amount, receipt):
     left = await txn.call(source, "take_part", source, -amount, receipt)

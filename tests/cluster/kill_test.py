@@ -27,6 +27,7 @@ ACCOUNTS, START = 64, 1000
 CLIENTS = 12
 BETWEEN = (0.5, 1.5)  # seconds from one kill to the next
 DOUBT_MAX = 10.0
+FORGET_MAX = 20.0
 OPEN = ("in_doubt", "open_branches", "active", "undelivered")
 
 
@@ -110,6 +111,24 @@ async def wait_until_back(store):
         await asyncio.sleep(0.05)
 
 
+async def restart_coordinator(store):
+    """Its successor has the shards remove decisions. Their number before, over all shards."""
+    async def count():
+        shards = range(len(store.shards))
+        return sum(await asyncio.gather(*(store.call_async(s, "decisions") for s in shards)))
+
+    before = await count()
+    status = await store.coordinator.status.remote()
+    os.kill(status["pid"], signal.SIGKILL)
+    await wait_until_back(store)
+    until = time.monotonic() + FORGET_MAX
+    while (left := await count()) != 0:
+        if time.monotonic() > until:
+            sys.exit(f"{left} decisions are left {FORGET_MAX} s after the coordinator was back")
+        await asyncio.sleep(0.05)
+    return before
+
+
 def audit(store, ledger, shards):
     accounts, receipts = {}, {}
     for shard in range(shards):
@@ -185,6 +204,7 @@ def run(cluster, given, rng):
             for account in range(ACCOUNTS):
                 store.call(account, "deposit", account, START)
             seconds = asyncio.run(load(store, ledger, killer, given.kills, rng))
+            forgotten = asyncio.run(restart_coordinator(store))
             committed = audit(store, ledger, given.shards)
             for shard in store.shards:
                 assert ray.get(shard.verify.remote()) == []
@@ -192,7 +212,8 @@ def run(cluster, given, rng):
         f"{given.kills} kills ({killer.counts}) in {time.monotonic() - began:.0f} s: "
         f"{len(ledger.acknowledged)} transfers acknowledged, {len(ledger.refused)} refused, "
         f"{len(ledger.unknown)} of unknown outcome, of which {committed} had committed; "
-        f"nothing in doubt {seconds:.2f} s after every process was back"
+        f"nothing in doubt {seconds:.2f} s after every process was back; "
+        f"{forgotten} decisions removed when the coordinator had been restarted once more"
     )
 
 

@@ -32,8 +32,10 @@ from ._messages import (
     Decide,
     Finish,
     Forget,
+    ForgetBefore,
     Message,
     Prepare,
+    Settle,
     Step,
     Submit,
 )
@@ -48,6 +50,7 @@ Active = dict[bytes, "GlobalTransaction"]
 REPEATS_MAX = 100
 PAUSED_LOOK_SECONDS = 0.005
 FORGET_SECONDS = 0.02
+SETTLE_SECONDS = 1.0
 WOUNDED = "an older transaction needed the locks that this one has prepared"
 
 
@@ -178,6 +181,7 @@ class Coordinator:
         self._told: dict[int, list[bytes]] = {}  # by their deciders; what these may forget
         self._admission = asyncio.Semaphore(ACTIVE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._settling: asyncio.Task[None] | None = None
         self._pause = Pause()
         self._under_way = 0  # submitted transactions, also between two tries
         self.counts = {"committed": 0, "rolled_back": 0, "repeated": 0}
@@ -186,6 +190,7 @@ class Coordinator:
         """Tells every shard the decisions that it may not have heard. In an event loop."""
         for gid, shards in list(self._decisions.pending.items()):
             self._background(self._tell(gid, shards))
+        self._settling = asyncio.get_running_loop().create_task(self._settle())
 
     async def perform(self, message: Message) -> Any:
         """Performs a message of a client."""
@@ -287,6 +292,8 @@ class Coordinator:
 
     async def finish(self) -> None:
         """Waits until the shards have heard what was decided. No transaction may be under way."""
+        if self._settling is not None:
+            self._settling.cancel()
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
@@ -345,6 +352,20 @@ class Coordinator:
         """Records that a shard needs no longer, together."""
         await asyncio.sleep(FORGET_SECONDS)
         await self._forgotten(decider, Forget(tuple(self._told.pop(decider))))
+
+    async def _settle(self) -> None:
+        """Has the shards remove decisions of earlier processes, see _fence.py."""
+        before = self._decisions.first_gid
+        for message in (Settle(before), ForgetBefore(before)):
+            for shard in range(self._decisions.shards):
+                while not await self._has_done(shard, message):
+                    await asyncio.sleep(SETTLE_SECONDS)
+
+    async def _has_done(self, shard: int, message: Message) -> bool:
+        try:
+            return await self._send(shard, message) is not False
+        except Exception:  # it is restarted
+            return False
 
     async def _decide_all(self, gid: bytes, shards: tuple[int, ...]) -> None:
         if len(shards) == 1:

@@ -55,6 +55,11 @@ class Decisions:
         """The name of a new global transaction (DE-3)."""
         return pack_key(self._opening, next(self._numbers))
 
+    @property
+    def first_gid(self) -> bytes:
+        """No gid of this opening is below it, and every gid of an earlier opening is (DE-3)."""
+        return pack_key(self._opening)
+
     @staticmethod
     def decided_by(gid: bytes, shard: int) -> bytes:
         """The name of the same transaction if this shard decides it (DE-4)."""

@@ -76,6 +76,21 @@ class Forget(NamedTuple):
     gids: tuple[bytes, ...]
 
 
+class Settle(NamedTuple):
+    """Nothing of gids below this one begins any more: their coordinators have ended.
+
+    The answer: whether the shard has nothing of them, neither open nor prepared.
+    """
+
+    before: bytes
+
+
+class ForgetBefore(NamedTuple):
+    """Every shard has settled below this gid: decisions about gids below it can go."""
+
+    before: bytes
+
+
 class Prepare(NamedTuple):
     """The first phase. The answer: True if prepared, False if it had changed nothing."""
 
@@ -103,7 +118,20 @@ class Submit(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-Message = Run | RunMany | Step | Finish | Ask | Forget | Prepare | CommitBranch | Decide | Submit
+Message = (
+    Run
+    | RunMany
+    | Step
+    | Finish
+    | Ask
+    | Forget
+    | Settle
+    | ForgetBefore
+    | Prepare
+    | CommitBranch
+    | Decide
+    | Submit
+)
 
 
 #: A message with its number, or the answer to it, as encode() has made it.

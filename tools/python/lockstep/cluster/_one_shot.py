@@ -27,6 +27,7 @@ from .._errors import (
 from .._options import begin_arguments
 from .._store import Store
 from ._errors import BranchLost, OutcomeUnknown, Wounded
+from ._fence import Fence
 from ._library import Libraries, error_of
 from ._messages import Age, Finish, Step
 from ._verdicts import COMMITTED, Verdicts
@@ -48,10 +49,13 @@ class _OneShot:
 class OneShots:
     """The branches of one shard."""
 
-    def __init__(self, store: Store, libraries: Libraries, verdicts: Verdicts) -> None:
+    def __init__(
+        self, store: Store, libraries: Libraries, verdicts: Verdicts, fence: Fence
+    ) -> None:
         self._store = store
         self._libraries = libraries
         self._verdicts = verdicts
+        self._fence = fence
         self.running: dict[bytes, _OneShot] = {}
 
     async def prepare(self, message: Step) -> tuple[bytes, int]:
@@ -131,6 +135,7 @@ class OneShots:
             raise BranchLost("the transaction has a branch on this shard that runs")
         one = self.running[message.gid] = _OneShot(request, message.age)
         try:
+            self._fence.check(message.gid)
             await self._submit(request, end)
         finally:
             del self.running[message.gid]

@@ -27,17 +27,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import (
-    Deadlock,
-    EndedByOperator,
-    Error,
-    InputOutputError,
-    NoSpace,
-    StoreFailed,
-)
+from .._errors import Deadlock, EndedByOperator, Error, InputOutputError, NoSpace, StoreFailed
 from .._store import Store
 from .._transaction import Transaction, pause
 from ._errors import BranchLost, NoSuchProcedure, OutcomeUnknown, Restarting, Wounded
+from ._fence import Fence
 from ._library import Libraries, Packed
 from ._messages import (
     ACTIVE_MAX,
@@ -47,10 +41,12 @@ from ._messages import (
     Decide,
     Finish,
     Forget,
+    ForgetBefore,
     Message,
     Prepare,
     Run,
     RunMany,
+    Settle,
     Step,
 )
 from ._one_shot import WOUNDED, OneShots
@@ -106,7 +102,11 @@ class Participant:
         self._objects = Objects(store)
         self._libraries = Libraries(store, procedures.libraries, shard)
         self._verdicts = Verdicts(store, self._objects)
-        self._one_shots = OneShots(store, self._libraries, self._verdicts)
+        self._fence = Fence(
+            lambda: [*self._branches, *self._one_shots.running],
+            lambda: [gid for gid, _ in self.in_doubt()],
+        )
+        self._one_shots = OneShots(store, self._libraries, self._verdicts, self._fence)
         if self._libraries.names:
             _ = self._verdicts.index  # made here, so that no event loop has to wait for it
         self._running = 0  # what begins, calls and one-shots; under _admission (PA-4)
@@ -184,6 +184,10 @@ class Participant:
                 return lambda ask: self._verdicts.has_committed(ask.gid), self._questions
             case Forget():
                 return lambda forget: self._verdicts.forget(forget.gids), self._questions
+            case Settle():
+                return lambda settle: self._fence.settle(settle.before), self._questions
+            case ForgetBefore():
+                return lambda forget: self._verdicts.forget_before(forget.before), self._questions
             case Prepare():
                 return self._prepare, self._later
             case CommitBranch():
@@ -395,6 +399,7 @@ class Participant:
                 self._ages.open[branch.number] = message.age
                 self._branches[message.gid] = branch
         with self._branch(message.gid) as branch:
+            self._fence.check(message.gid)
             yield branch
 
     @contextlib.contextmanager

@@ -6,6 +6,7 @@ Invariants VE-1 The record of a decision is in the transaction that it decides. 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from .._batch import Batch
@@ -19,6 +20,7 @@ from ._procedures import Objects
 
 COMMITTED, ROLLED_BACK = b"1", b"0"
 _NAME = "lockstep.decisions"
+_TOGETHER = 1000
 _ASKED = "somebody has asked, and heard that it was rolled back"
 
 
@@ -64,6 +66,17 @@ class Verdicts:
     async def forget_async(self, gids: Sequence[bytes]) -> None:
         """forget() in an event loop."""
         await self._store.execute_async(self._removal(gids), durability="lazy")
+
+    def forget_before(self, before: bytes) -> None:
+        """The same of all gids below this one. Not durable."""
+        index = self.index
+        while True:
+            with self._store.snapshot() as txn:
+                found = itertools.islice(txn.scan(index, high=before), _TOGETHER)
+                gids = [gid for gid, _ in found]
+            if not gids:
+                return
+            self.forget(gids)
 
     def _removal(self, gids: Sequence[bytes]) -> Batch:
         batch = Batch()
