@@ -1,11 +1,11 @@
 """What separates the transactions of a coordinator from those of the processes before it.
 
 A coordinator that dies leaves records of decisions on the shards that made them. Its successor may
-remove them when no shard can ask for them any more. It raises the *fence* of every shard: behind it,
-no gid of an earlier opening begins a branch. When no shard has such a branch or such a prepared
+remove them when no shard can ask for them any more. It raises the *fence* of every shard: no gid of
+an earlier opening begins a branch below it. When no shard has such a branch or such a prepared
 transaction, no shard will ever ask, and the records can go.
 
-Invariants FE-1 A branch is listed before its gid is compared with the fence, and the fence is raised
+Invariants FE-1 A branch is listed before its gid is compared with the fence. The fence is raised
                 before the list is read. So a branch below the fence is refused or seen.
            FE-2 A branch leaves the open ones after it is prepared, and the prepared ones after its
                 outcome is durable. So whoever reads the open ones first misses none.
