@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/wall_clock.h"
 #include "threads/thread/thread.h"
@@ -283,7 +284,9 @@ Archiver::Stats Archiver::stats() const {
 Result<void> note_backup(threads::Disk& disk, const std::string& archive, const Superblock& block,
                          Lsn point, const std::string& directory, bool sync) {
     if (directory.size() > kArchivePathMax)
-        return fail(ErrorCode::bad_path, "backup: the path is too long for the archive");
+        return fail_with(ErrorCode::bad_path, "backup: the path is too long for the archive",
+                         directory + " has " + std::to_string(directory.size()) + " bytes, " +
+                             std::to_string(kArchivePathMax) + " at most");
     ArchiveHeader header = archive_header(block, ArchiveKind::backup);
     header.begin = header.end = point.value;
     DCHECK(point != kLsnNone && !archive.empty());

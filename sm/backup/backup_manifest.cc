@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -75,14 +76,23 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
 
 Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory) {
     if (!disk.exists(path_of(directory)))
-        return fail(ErrorCode::bad_backup, "no backup in this directory: file backup is missing");
+        return fail_with(ErrorCode::bad_backup,
+                         "no backup in this directory: file backup is missing", directory);
     const threads::FileId file = TRY(disk.open(path_of(directory), threads::Disk::kReadOnly));
     const auto block = std::make_unique<ManifestBlock>();
     std::memset(block->bytes, 0, sizeof block->bytes);
     const Result<size_t> got = disk.read_now(file, 0, block->bytes, sizeof block->bytes);
     disk.close(file);
     if (!got) return std::unexpected(got.error());
-    return decode_manifest(*block, *got);
+    Result<BackupManifest> manifest = decode_manifest(*block, *got);
+    if (manifest) return manifest;
+    Error error = manifest.error();
+    const bool version = error.code == ErrorCode::bad_version;
+    set_error_detail(
+        error, path_of(directory) + (version ? " has version " + std::to_string(error.a) +
+                                                   ", this program reads " + std::to_string(error.b)
+                                             : ""));
+    return std::unexpected(error);
 }
 
 Result<void> check_backup(threads::Disk& disk, const std::string& directory) {

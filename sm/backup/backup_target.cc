@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 #include "threads/worker/io_wait.h"
@@ -33,7 +34,8 @@ Result<void> DirectoryTarget::begin() {
     if (directory_.empty()) return fail(ErrorCode::bad_path, "backup: empty path");
     TRY(disk_.make_directory(directory_));
     if (!TRY(disk_.list(directory_)).empty())
-        return fail(ErrorCode::bad_path, "backup: the directory is not empty");
+        return fail_with(ErrorCode::bad_path, "backup: the directory is not empty",
+                         directory_ + "; name a new or an empty one");
     TRY(file(kManifestName));
     TRY(disk_.sync_directory(directory_));
     TRY(disk_.sync_directory(parent_of(directory_)));

@@ -106,21 +106,23 @@ Result<void> Restore::read_chain() {
     if (backups_.empty()) return fail(ErrorCode::bad_backup, "no backup is given");
     for (const std::string& directory : backups_) {
         if (directory == to_)
-            return fail(ErrorCode::bad_path, "restore: the target is one of the backups");
+            return fail_with(ErrorCode::bad_path, "restore: the target is one of the backups",
+                             to_ + "; name a new or an empty directory");
         const BackupManifest manifest = TRY(read_manifest(disk_, directory));
+        const auto refuse = [&](const char* what, const std::string& more = {}) {
+            return fail_with(ErrorCode::bad_backup, what, directory + more);
+        };
         if (chain_.empty() && manifest.incremental())
-            return fail(ErrorCode::bad_backup, "the first backup must be a full one",
-                        manifest.since_end);
+            return refuse("the first backup must be a full one");
         if (!chain_.empty() && !manifest.incremental())
-            return fail(ErrorCode::bad_backup, "only the first backup may be a full one",
-                        manifest.end);
+            return refuse("only the first backup may be a full one");
         if (!chain_.empty() && (manifest.superblock.uuid[0] != last().superblock.uuid[0] ||
                                 manifest.superblock.uuid[1] != last().superblock.uuid[1]))
-            return fail(ErrorCode::bad_backup, "the backups are of different stores");
+            return refuse("the backups are of different stores");
         if (!chain_.empty() && manifest.since_end != last().end)
-            return fail(ErrorCode::bad_backup,
-                        "an incremental backup does not follow the one before it",
-                        manifest.since_end, last().end);
+            return refuse("an incremental backup does not follow the one before it",
+                          " begins at LSN " + std::to_string(manifest.since_end) +
+                              ", the one before it ends at LSN " + std::to_string(last().end));
         DCHECK(chain_.empty() || last().end <= manifest.end);
         chain_.push_back(manifest);
     }
@@ -135,7 +137,8 @@ Result<void> Restore::clear_target() {
     const bool ours = std::ranges::all_of(names, belongs_to_backup) &&
                       disk_.exists(to_ + "/" + kManifestName) && !read_manifest(disk_, to_);
     if (!names.empty() && !ours)
-        return fail(ErrorCode::bad_path, "restore: the directory is not empty");
+        return fail_with(ErrorCode::bad_path, "restore: the directory is not empty",
+                         to_ + "; name a new or an empty one");
     for (const std::string& name : names)
         if (name != kManifestName) TRY(disk_.unlink(to_ + "/" + name));
     const OpenFile mark =
@@ -170,7 +173,7 @@ Result<void> Restore::lay_over(size_t number, threads::FileId data) {
     for (uint64_t at = 0; at < end; at += kPieceBytes) {
         const uint64_t bytes = std::min(kPieceBytes, end - at);
         if (TRY(disk_.read_now(from.id(), at, buffer_.get(), bytes)) < bytes)
-            return fail(ErrorCode::bad_backup, "file pages is too short", at);
+            return fail_with(ErrorCode::bad_backup, "file pages is too short", backups_[number]);
         for (uint64_t offset = 0; offset < bytes; offset += kPageBytes) {
             const Page& page = page_at(offset);
             const PageId id = page.id();
@@ -211,7 +214,8 @@ Result<void> Restore::copy_file(const std::string& name) {
     for (uint64_t at = 0; at < end; at += kPieceBytes) {
         const uint64_t bytes = std::min(kPieceBytes, end - at);
         if (TRY(disk_.read_now(from.id(), at, buffer_.get(), bytes)) < bytes)
-            return fail(ErrorCode::bad_backup, "a file of the backup is too short", at);
+            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short",
+                             backups_.back() + "/" + name);
         TRY(disk_.write_now(made.id(), at, buffer_.get(), bytes));
     }
     return disk_.sync_now(made.id());

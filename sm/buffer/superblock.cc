@@ -65,7 +65,8 @@ Result<Superblock> choose_superblock(const Page& first, const Page& second) {
     const std::optional<Superblock> even = copy_in(first, 0), odd = copy_in(second, 1);
     const Superblock* const copies[2] = {even ? &*even : nullptr, odd ? &*odd : nullptr};
     if (!copies[0] && !copies[1])
-        return fail(ErrorCode::corrupt_superblock, "both copies of the superblock");
+        return fail_with(ErrorCode::corrupt_superblock, "both copies of the superblock",
+                         "pages 0 and 1 of the file data; restore the store from a backup");
     const uint32_t newer =
         !copies[0] || (copies[1] && copies[1]->sequence > copies[0]->sequence) ? 1 : 0;
     DCHECK(copies[newer] &&

@@ -19,6 +19,7 @@
 #include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
@@ -144,10 +145,12 @@ threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* d
 Result<bool> Engine::open_files(const std::string& directory) {
     TRY(check_backup(*disk, directory));
     const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
-    if (!exists && !options.create) return fail(ErrorCode::bad_path, "no store in this directory");
+    if (!exists && !options.create)
+        return fail_with(ErrorCode::bad_path, "no store",
+                         directory + " holds no store; check the path, or set option create");
     TRY(disk->make_directory(directory));
     lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
-    TRY(disk->lock_exclusive(lock_file_));
+    TRY(lock_files(directory, disk->lock_exclusive(lock_file_)));
     if (!exists) TRY(begin_creation(directory));
     data_file =
         TRY(disk->open(directory + "/data",
@@ -157,14 +160,22 @@ Result<bool> Engine::open_files(const std::string& directory) {
     return !exists;
 }
 
+Result<void> Engine::lock_files(const std::string& directory, Result<void> locked) {
+    if (locked || locked.error().code != ErrorCode::store_locked) return locked;
+    return fail_with(ErrorCode::store_locked, "lock file",
+                     directory + " is open in another process, or a second time in this one");
+}
+
 Result<void> Engine::begin_creation(const std::string& directory) {
     const bool unfinished = disk->exists(directory + "/creating");
     const std::string prefix = directory + "/";
     for (const std::string& name : TRY(disk->list(directory))) {
         if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
         if (!unfinished)
-            return fail(ErrorCode::bad_path,
-                        "directory holds files of a store but no complete store");
+            return fail_with(ErrorCode::bad_path, "no complete store",
+                             prefix + name +
+                                 " exists, but no complete store; restore it from a "
+                                 "backup, or name another directory");
         TRY(disk->unlink(prefix + name));
     }
     disk->close(TRY(disk->open(directory + "/creating", threads::Disk::kCreate)));

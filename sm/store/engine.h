@@ -103,6 +103,8 @@ private:
     Result<void> open_files_to_read(const std::string& directory);
     Result<void> require_closed(const std::string& directory);
     Result<void> start_reading();
+    // The answer of a lock on the lock file, with the directory in its error.
+    static Result<void> lock_files(const std::string& directory, Result<void> locked);
     Result<void> begin_creation(const std::string& directory);
     Result<void> end_creation(const std::string& directory);
     bool stepped() const;

@@ -17,10 +17,11 @@ Result<void> Engine::open_files_to_read(const std::string& directory) {
     constexpr uint32_t kRead = threads::Disk::kReadOnly;
     TRY(check_backup(*disk, directory));
     if (!disk->exists(directory + "/data") || disk->exists(directory + "/creating"))
-        return fail(ErrorCode::bad_path, "no store in this directory");
+        return fail_with(ErrorCode::bad_path, "no store",
+                         directory + " holds no store; check the path");
     if (disk->exists(directory + "/lock")) {
         lock_file_ = TRY(disk->open(directory + "/lock", kRead));
-        const Result<void> locked = disk->lock_shared(lock_file_);
+        const Result<void> locked = lock_files(directory, disk->lock_shared(lock_file_));
         if (!locked && locked.error().code == ErrorCode::store_locked) return locked;
         if (!locked)
             report(1, "the store is not locked while it is read: " + locked.error().text());

@@ -36,6 +36,12 @@ void set_error_detail(Error& error, std::string_view text) {
     error.detail = last;
 }
 
+Unexpected fail_with(ErrorCode code, const char* what, std::string_view text) {
+    Unexpected failure = fail(code, what);
+    set_error_detail(failure.error(), text);
+    return failure;
+}
+
 std::string error_detail(const Error& error) {
     if (error.detail == 0) return {};
     std::string text(kErrorDetailBytesMax, '\0');  // before the lock: it allocates

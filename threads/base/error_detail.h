@@ -21,6 +21,8 @@ inline constexpr size_t kErrorDetailBytesMax = 1000;  // longer texts are cut
 
 // Keeps a copy of `text` and sets error.detail to its number. Any kernel thread.
 [[gnu::cold]] void set_error_detail(Error& error, std::string_view text);
+// fail() with a longer text.
+[[gnu::cold]] Unexpected fail_with(ErrorCode code, const char* what, std::string_view text);
 // The text, or empty if the error has none, or so many later ones that it is lost.
 [[gnu::cold]] std::string error_detail(const Error& error);
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include <lockstep/clock.h>
+#include "threads/base/error_detail.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/durable_writes.h"
 #include "threads/io/under_valgrind.h"
@@ -74,6 +75,13 @@ Result<void> write_zeros(FileId file, uint64_t from, uint64_t to) {
     return {};
 }
 
+// fail_file() with the file's name.
+[[gnu::cold]] Unexpected fail_path(int err, const char* what, const std::string& path) {
+    Error error = fail_file(err, what).error();
+    set_error_detail(error, path);
+    return Unexpected(error);
+}
+
 }  // namespace
 
 std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t b) {
@@ -117,11 +125,11 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     if (fd == -EINVAL && (flags & kDirect)) {
         fd = retry([&] { return ::open(name.c_str(), mode & ~O_EXCL, 0644); });
     }
-    if (fd < 0) return fail_file(static_cast<int>(-fd), "open");
+    if (fd < 0) return fail_path(static_cast<int>(-fd), "open", name);
     struct stat status {};
     if (fstat(static_cast<int>(fd), &status) != 0 || !S_ISREG(status.st_mode)) {
         ::close(static_cast<int>(fd));
-        return fail(ErrorCode::bad_path, "open: not a regular file");
+        return fail_with(ErrorCode::bad_path, "open", name + " is not a regular file");
     }
     // Never reset: one switch for all files of the disk errs to the safe side.
     if (durable_writes_need_sync(static_cast<int>(fd)))
@@ -165,13 +173,15 @@ Result<void> PosixDisk::truncate(FileId file, uint64_t bytes) {
 }
 
 Result<void> PosixDisk::rename(std::string_view from, std::string_view to) {
-    if (::rename(std::string(from).c_str(), std::string(to).c_str()) != 0)
-        return fail_file(errno, "rename");
+    const std::string name(from);
+    if (::rename(name.c_str(), std::string(to).c_str()) != 0)
+        return fail_path(errno, "rename", name);
     return {};
 }
 
 Result<void> PosixDisk::unlink(std::string_view path) {
-    if (::unlink(std::string(path).c_str()) != 0) return fail_file(errno, "unlink");
+    const std::string name(path);
+    if (::unlink(name.c_str()) != 0) return fail_path(errno, "unlink", name);
     return {};
 }
 
@@ -182,14 +192,15 @@ Result<void> PosixDisk::make_directory(std::string_view path) {
     struct stat status {};
     if (err == EEXIST && stat(name.c_str(), &status) == 0) {
         if (S_ISDIR(status.st_mode)) return {};
-        return fail_os(ErrorCode::bad_path, ENOTDIR, "make directory");
+        return fail_path(ENOTDIR, "make directory", name);
     }
-    return fail_file(err, "make directory");
+    return fail_path(err, "make directory", name);
 }
 
 Result<std::vector<std::string>> PosixDisk::list(std::string_view directory) {
-    DIR* dir = opendir(std::string(directory).c_str());
-    if (dir == nullptr) return fail_file(errno, "list directory");
+    const std::string path(directory);
+    DIR* dir = opendir(path.c_str());
+    if (dir == nullptr) return fail_path(errno, "list directory", path);
     std::vector<std::string> names;
     errno = 0;
     while (const dirent* entry = readdir(dir)) {
@@ -199,7 +210,7 @@ Result<std::vector<std::string>> PosixDisk::list(std::string_view directory) {
     }
     const int err = errno;
     closedir(dir);
-    if (err != 0) return fail_file(err, "list directory");
+    if (err != 0) return fail_path(err, "list directory", path);
     std::sort(names.begin(), names.end());
     return names;
 }
@@ -213,11 +224,15 @@ Result<void> PosixDisk::sync_directory(std::string_view path) {
     const std::string name(path.empty() ? "." : path);
     const int64_t fd =
         retry([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-    if (fd < 0) return fail_file(static_cast<int>(-fd), "sync directory");
+    if (fd < 0) return fail_path(static_cast<int>(-fd), "sync directory", name);
     const int result = fsync(static_cast<int>(fd));
     const int err = errno;
     ::close(static_cast<int>(fd));
-    if (result != 0) return fail_os(ErrorCode::io_error, err, "sync directory");
+    if (result != 0) {
+        auto failure = fail_os(ErrorCode::io_error, err, "sync directory");
+        set_error_detail(failure.error(), name);
+        return failure;
+    }
     return {};
 }
 

@@ -1,0 +1,96 @@
+// labels: unit
+// refused_path_test.cc - a path that cannot be used: the error names it, and says what to do.
+#include <fstream>
+
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+using RefusedPath = StoreCrash;
+
+// The parts that the text of the error must have.
+void expect_refused(ErrorCode code, const auto& result, std::initializer_list<std::string> parts) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, code);
+    const std::string text = result.error().text();
+    for (const std::string& part : parts)
+        EXPECT_NE(text.find(part), std::string::npos) << "no " << part << " in " << text;
+}
+
+TEST_F(RefusedPath, OfAnOpen) {
+    Options o = small_options(), reading = small_options();
+    o.create = false;
+    reading.read_only = true;
+    expect_refused(ErrorCode::bad_path, Store::open(path("none"), o),
+                   {path("none"), "check the path", "option create"});
+    expect_refused(ErrorCode::bad_path, Store::open(path("none"), reading),
+                   {path("none"), "check the path"});
+    expect_refused(ErrorCode::bad_path, Store::open(path("no/parent"), small_options()),
+                   {path("no/parent"), "No such file"});
+    std::ofstream(path("file")) << "text";
+    expect_refused(ErrorCode::bad_path, Store::open(path("file"), small_options()),
+                   {path("file"), "Not a directory"});
+}
+
+TEST_F(RefusedPath, OfAStoreThatIsOpen) {
+    const Store store = open("s");
+    expect_refused(ErrorCode::store_locked, Store::open(path("s"), small_options()),
+                   {path("s"), "another process"});
+    Options reading = small_options();
+    reading.read_only = true;
+    expect_refused(ErrorCode::store_locked, Store::open(path("s"), reading),
+                   {path("s"), "another process"});
+}
+
+TEST_F(RefusedPath, OfOtherFiles) {
+    std::filesystem::create_directories(path("logs"));
+    std::ofstream(path("logs/log.000001")) << "text";
+    expect_refused(ErrorCode::bad_path, Store::open(path("logs"), small_options()),
+                   {path("logs/log.000001"), "backup", "another directory"});
+    std::filesystem::create_directories(path("odd/data"));
+    expect_refused(ErrorCode::bad_path, Store::open(path("odd"), small_options()),
+                   {path("odd/data")});
+    std::filesystem::create_directories(path("text"));
+    std::ofstream(path("text/data")) << std::string(100'000, 'x');
+    expect_refused(ErrorCode::corrupt_superblock, Store::open(path("text"), small_options()),
+                   {"pages 0 and 1", "restore the store from a backup"});
+}
+
+TEST_F(RefusedPath, OfABackupAndARestore) {
+    Store store = open("s");
+    ASSERT_TRUE(store.backup(path("b")));
+    expect_refused(ErrorCode::bad_path, store.backup(path("b")), {path("b"), "empty"});
+    expect_refused(ErrorCode::bad_path, store.backup(path("no/parent")), {path("no/parent")});
+    const std::vector<std::string> backups{path("b")};
+    expect_refused(ErrorCode::bad_path, restore_backup(backups, path("b")),
+                   {path("b"), "one of the backups", "name a new or an empty directory"});
+    expect_refused(ErrorCode::bad_path, restore_backup(backups, path("s")),
+                   {path("s"), "not empty", "name a new or an empty one"});
+}
+
+TEST_F(RefusedPath, OfAChainOfBackups) {
+    Store store = open("s"), other = open("other");
+    const auto full = store.backup(path("full"));
+    ASSERT_TRUE(full);
+    BackupOptions since;
+    since.since = &*full;
+    ASSERT_TRUE(store.backup(path("first"), since));
+    ASSERT_TRUE(store.backup(path("second")));
+    ASSERT_TRUE(other.backup(path("foreign")));
+    const auto restored = [&](std::initializer_list<std::string> names) {
+        std::vector<std::string> backups;
+        for (const std::string& name : names) backups.push_back(path(name));
+        return restore_backup(backups, path("to"));
+    };
+    expect_refused(ErrorCode::bad_backup, restored({"missing"}), {path("missing")});
+    expect_refused(ErrorCode::bad_backup, restored({"first"}), {path("first"), "a full one"});
+    expect_refused(ErrorCode::bad_backup, restored({"full", "second"}), {path("second")});
+    expect_refused(ErrorCode::bad_backup, restored({"foreign", "first"}), {path("first")});
+    std::fstream(path("full/backup"), std::ios::in | std::ios::out) << "damage";
+    expect_refused(ErrorCode::bad_backup, restored({"full"}),
+                   {path("full/backup"), "was not finished"});
+}
+
+}  // namespace
+}  // namespace lockstep
