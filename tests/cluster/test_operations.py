@@ -2,11 +2,13 @@
 
 import os
 import random
+import shutil
 import signal
 import threading
 import time
 
 import bank
+import lockstep
 import pytest
 import ray
 from lockstep import restore_backup
@@ -163,6 +165,28 @@ def test_what_is_no_backup(store, tmp_path):
         restore(tmp_path / "copy", tmp_path / "to", parts=["shard-9"])
     assert restore(tmp_path / "copy", tmp_path / "to", parts=["shard-1"]) == ["shard-1"]
     assert [p.name for p in (tmp_path / "to").iterdir()] == ["shard-1"]
+
+
+def test_a_backup_that_fails_leaves_no_copies(store, tmp_path):
+    copy, end = tmp_path / "copy", tmp_path / "end"
+    hold = threading.Thread(target=lambda: store.call(1, "wait_for_file", 1, str(end)))
+    hold.start()
+    time.sleep(0.5)
+    with pytest.raises(NotQuiet, match="did not end within 0.5 s"):
+        store.backup(copy, patience=0.5)
+    end.touch()
+    hold.join()
+    assert list(copy.iterdir()) == []
+    foreign = copy / "shard-1" / "full" / "foreign"
+    foreign.parent.mkdir(parents=True)
+    foreign.touch()
+    with pytest.raises(lockstep.Error, match="shard-1/full"):
+        store.backup(copy)
+    assert [p for p in copy.rglob("*") if p.is_file()] == [foreign]
+    assert [p.name for p in copy.iterdir()] == ["shard-1"]
+    shutil.rmtree(copy)
+    store.backup(copy)
+    assert restore(copy, tmp_path / "restored")[0] == "coordinator"
 
 
 def test_the_commands(store, tmp_path, capsys):

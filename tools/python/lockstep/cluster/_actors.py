@@ -7,8 +7,10 @@ Actors have names, `<cluster>/shard-<number>` and `<cluster>/coordinator`, in th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -111,9 +113,22 @@ class ShardLanes:
 
 
 def back_up(store: Store, directory: str, since: BackupInfo | None) -> BackupInfo:
-    """Store.backup(), to a directory in a folder that is made."""
+    """Store.backup(), to a directory in a folder that is made. A failure leaves no part of it."""
+    made = not os.path.exists(directory)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
-    return store.backup(directory, since=since)
+    try:
+        return store.backup(directory, since=since)
+    except BaseException:
+        if made:
+            remove_copy(directory)
+        raise
+
+
+def remove_copy(directory: str) -> None:
+    """Removes what back_up() has made, and its folder if that is empty then."""
+    shutil.rmtree(directory, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(directory))
 
 
 def end_process() -> None:
@@ -203,6 +218,10 @@ class Shard:
     async def backup(self, directory: str, since: BackupInfo | None) -> BackupInfo:
         """Store.backup(), to a directory on this node."""
         return await asyncio.to_thread(back_up, self._store, directory, since)
+
+    async def remove_copy(self, directory: str) -> None:
+        """Of a backup that has failed on another shard."""
+        await asyncio.to_thread(remove_copy, directory)
 
     async def send(self, receiver: Any, part: str, since: BackupInfo | None) -> BackupInfo:
         """Sends a part of a backup to another node."""
@@ -306,6 +325,10 @@ class CoordinatorActor:
     async def backup(self, directory: str, since: BackupInfo | None) -> BackupInfo:
         """The same of the decisions."""
         return await asyncio.to_thread(back_up, self._decisions.store, directory, since)
+
+    async def remove_copy(self, directory: str) -> None:
+        """Of a backup that has failed on a shard."""
+        await asyncio.to_thread(remove_copy, directory)
 
     async def places(self) -> dict[int, Place]:
         """Where the shards are that have moved."""

@@ -7,6 +7,7 @@ so the parts together are one state that all transactions before, and none behin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -41,26 +42,59 @@ def take(coordinator: Any, shards: Sequence[Any], to: str, patience: float) -> C
     root = pathlib.Path(to).resolve()
     if (root / MANIFEST).exists():
         raise FileExistsError(f"{root} has a backup already; name another directory")
-    actors = {"coordinator": coordinator, **{f"shard-{n}": one for n, one in enumerate(shards)}}
+    copies = Copies(root, {"coordinator": coordinator, **shards_by_name(shards)})
+    try:
+        full = copies.take(FULL, {})
+        began = time.monotonic()
+        with Paused([coordinator], shards, patience) as paused:
+            copies.take(REST, full)
+            paused.end()
+        pause = time.monotonic() - began
+        root.mkdir(parents=True, exist_ok=True)
+        unfinished = root / (MANIFEST + ".part")
+        unfinished.write_text(json.dumps({"parts": list(copies.actors)}))
+        os.replace(unfinished, root / MANIFEST)
+    except BaseException:
+        copies.remove()
+        raise
+    return ClusterBackup(list(copies.actors), pause)
 
-    def copy(part: str, since: dict[str, BackupInfo]) -> dict[str, BackupInfo]:
-        made = [
-            actor.backup.remote(str(root / name / part), since.get(name))
-            for name, actor in actors.items()
-        ]
-        return dict(zip(actors, ray.get(made), strict=True))
 
-    full = copy(FULL, {})
-    began = time.monotonic()
-    with Paused([coordinator], shards, patience) as paused:
-        copy(REST, full)
-        paused.end()
-    pause = time.monotonic() - began
-    root.mkdir(parents=True, exist_ok=True)
-    unfinished = root / (MANIFEST + ".part")
-    unfinished.write_text(json.dumps({"parts": list(actors)}))
-    os.replace(unfinished, root / MANIFEST)
-    return ClusterBackup(list(actors), pause)
+def shards_by_name(shards: Sequence[Any]) -> dict[str, Any]:
+    """The shards by the names of their parts."""
+    return {f"shard-{number}": shard for number, shard in enumerate(shards)}
+
+
+class Copies:
+    """The copies of a backup that is being taken, each made by its process on its node."""
+
+    def __init__(self, root: pathlib.Path, actors: dict[str, Any]) -> None:
+        self.actors = actors
+        self._root = root
+        self._made: list[tuple[Any, str]] = []
+
+    def take(self, part: str, since: dict[str, BackupInfo]) -> dict[str, BackupInfo]:
+        """All copies of a part, at the same time. Raises the first error when all have ended."""
+        under_way = []
+        for name, actor in self.actors.items():
+            path = str(self._root / name / part)
+            under_way.append((name, path, actor.backup.remote(path, since.get(name))))
+        infos, errors = {}, []
+        for name, path, copy in under_way:
+            try:
+                infos[name] = ray.get(copy)
+                self._made.append((self.actors[name], path))
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return infos
+
+    def remove(self) -> None:
+        """Removes what is there. What a process that has died had made stays."""
+        for actor, path in reversed(self._made):
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.get(actor.remove_copy.remote(path))
 
 
 class Paused:

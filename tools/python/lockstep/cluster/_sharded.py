@@ -223,7 +223,8 @@ class ShardedStore:
         Most is copied while transactions run. Then everything pauses for the changes since: what
         is under way ends, within `patience` seconds, and callers wait. Each process writes below
         `directory` on its own node; lockstep.cluster.restore() reads a directory that has all of
-        them. Blocks. Raises NotQuiet, FileExistsError, and what Store.backup() raises.
+        them. Blocks. Raises NotQuiet, FileExistsError, and what Store.backup() raises. A backup
+        that fails removes its copies, but not those of a process that has died.
         """
         return _backup.take(self.coordinator, self.shards, os.fspath(directory), patience)
 
