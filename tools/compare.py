@@ -157,8 +157,11 @@ def compare_instructions(a: pathlib.Path, b: pathlib.Path, args: argparse.Namesp
     return {"a": one, "b": other}
 
 
-def main() -> None:
+def parse(words: list[str]) -> argparse.Namespace:
+    """The arguments. Those of the drivers stand behind the first `--`, in `options`."""
+    end = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__,
+                                     usage="compare REV [options] [-- driver options]",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("revision", metavar="REV", help="commit, branch or tag to compare with")
     parser.add_argument("--pairs", type=int, default=12, help="pairs A B B A (default 12)")
@@ -168,10 +171,15 @@ def main() -> None:
                         help="compare exact instruction counts (valgrind) instead of rates")
     parser.add_argument("--warehouses", type=int, default=10, help="with --instructions")
     parser.add_argument("--json", help="write the results to this file")
-    parser.add_argument("options", nargs="*", help="driver options of both, after --")
-    args = parser.parse_args()
+    args = parser.parse_args(words[:end])
     if args.pairs < 1:
         fail("--pairs must be at least 1")
+    args.options = words[end + 1:]
+    return args
+
+
+def main() -> None:
+    args = parse(sys.argv[1:])
     commit = commit_of(args.revision)
     other = build(commit)
     here = ROOT / "build" / "release" / "bin"

@@ -31,6 +31,21 @@ class Options(unittest.TestCase):
         self.assertEqual(compare.known_options(self.driver, options, "old"), ["--txn", "mix"])
 
 
+class Arguments(unittest.TestCase):
+    def test_options_of_the_drivers_stand_behind_two_dashes(self):
+        for words in (["old", "--pairs", "3", "--", "--txn", "mix", "--", "-w"],
+                      ["--pairs", "3", "old", "--", "--txn", "mix", "--", "-w"]):
+            args = compare.parse(words)
+            self.assertEqual((args.revision, args.pairs), ("old", 3))
+            self.assertEqual(args.options, ["--txn", "mix", "--", "-w"])
+        self.assertEqual(compare.parse(["old", "--a", "--steps off"]).a, "--steps off")
+        self.assertEqual(compare.parse(["old"]).options, [])
+
+    def test_an_option_of_the_drivers_in_front_is_refused(self):
+        with self.assertRaises(SystemExit):
+            compare.parse(["old", "--txn", "mix"])
+
+
 class Counts(unittest.TestCase):
     def test_reports_of_both_ages(self):
         rows = [{"name": "instructions per operation, delete", "value": 7},
