@@ -102,7 +102,8 @@ class Finder:
             if token.text == "[" and i > 1 and token.partner > 0 and self.declares_array(i):
                 quiet.update(range(i, token.partner + 1))
             if token.text == "MUTANT" and t[i + 1].text == "(":
-                quiet.update(range(i, self.planted_end(i) + 1))
+                last = self.planted_end(i)
+                quiet.update(range(self.planted_begin(i, last), last + 1))
         return quiet
 
     def makes_constant(self, i):
@@ -148,6 +149,16 @@ class Finder:
             if not any(token.text == "||" for token in inside):
                 return self.body_end(j + 2)
         return j
+
+    def planted_begin(self, i, last):
+        """The first token of what decides only whether a planted mutant runs: the other operands of
+        its `&&`, and what negates all of them."""
+        t, first = self.tokens, i
+        while t[first - 1].text == "&&":
+            first = self.left(first - 1, set())
+        if first < i and t[first - 1].partner == last + 1 and t[first - 2].text == "!":
+            return first - 2
+        return first
 
     def statement_end(self, i):
         t = self.tokens

@@ -203,17 +203,17 @@ uint64_t LockManager::Impl::seen_in_objects(const LockOwner& owner) {
     return seen;
 }
 
-// From the last to the first (ST-2); the table before `strong` (ST-4). A commit is noted before
-// either: whoever gets a right afterwards sees the note.
-// An intent with a request in the table, or counted in `strong` (ST-4).
+// An intent with a request in the table. One that is counted in `strong` has a request as well.
 void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uint64_t last,
                                      uint64_t note) {
     if (intent.real || (last & noted::kMaterialised))
         release_one(owner, object_lock_name(intent.lock->id), kAllRights, note);
-    DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
+    DCHECK(!intent.strong_counted || (intent.real && intent.lock->strong.load() > 0));
     if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
 }
 
+// From the last to the first (ST-2); the table before `strong` (ST-4). A commit is noted before
+// either: whoever gets a right afterwards sees the note.
 void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
     if (MUTANT(object_commit_not_noted)) note = 0;
     owner.intents_of = 0;
@@ -224,7 +224,7 @@ void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
         if (intent.strong_counted) [[unlikely]]
             raise_note(intent.lock->committed, note);
         const uint64_t last = owner.noted[i].exchange(0);
-        if ((last & noted::kMaterialised) != 0 || intent.real || intent.strong_counted) [[unlikely]]
+        if ((last & noted::kMaterialised) != 0 || intent.real) [[unlikely]]
             release_real(owner, intent, last, note);
         intent.lock = nullptr;
     }

@@ -55,6 +55,17 @@ protected:
     sm::Superblock block_{};
 };
 
+// Then nothing is left for the next open.
+TEST_F(ArchiveTest, ACloseArchivesTheRest) {
+    std::string log;
+    store_.options().logger = [&](int, std::string_view text) { log += std::string(text) + "\n"; };
+    make();
+    fill(20);
+    close();
+    EXPECT_EQ(log.find("not archived"), std::string::npos) << log;
+    EXPECT_GE(index().end_of_chain(txn::kLogFirst), commits_.newest().value);
+}
+
 TEST_F(ArchiveTest, ReceivesAllLogWithoutAGap) {
     make();
     fill(3000);

@@ -201,6 +201,32 @@ TEST_F(BTreeModifyTest, RecordsThatMoveMeanwhileAreFoundAgain) {
     store.on_thread([&] { tree.sound(); });
 }
 
+// LOG-3. Its leaf has been changed before, so no image of it is reserved once more.
+TEST_F(BTreeModifyTest, TheUndoOfAGroupIsReserved) {
+    store.on_thread([&] {
+        std::vector<std::string> keys;
+        for (uint64_t n = 0; n < 30; ++n) keys.push_back(number_key(n));
+        auto& txn = store.begin();
+        for (const std::string& key : keys) insert(txn, key, std::string(20, 'a'));
+        const auto change = [&](size_t, std::span<std::byte> value) {
+            *text_at(value, 3) = std::byte('!');
+            return ByteRange{3, 1};
+        };
+        const Lsn before = txn.last_lsn;
+        const uint64_t reserved = txn.undo.bytes;
+        Rows some(keys, 20);
+        ASSERT_OK(tree->modify_many(txn, some.rows, change));
+        const uint64_t of_group = txn.undo.bytes - reserved;
+        const Lsn tail = store->log->tail();
+        ASSERT_OK(rollback(*store, txn, before));
+        const uint64_t used = store->log->tail().value - tail.value;
+        EXPECT_GT(used, 30 * sizeof(txn::LogRecordHeader));
+        EXPECT_GE(of_group, used);
+        compare(txn);
+        store.commit(txn);
+    });
+}
+
 TEST_F(BTreeModifyTest, TheKeyIsLockedForChanging) {
     store.on_thread([&] {
         auto& load = store.begin();

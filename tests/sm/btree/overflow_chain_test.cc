@@ -3,8 +3,11 @@
 // one has the pages that another had.
 #include "sm/btree/overflow.h"
 
+#include "sm/btree/btree_node.h"
+#include "sm/btree/btree_node_search.h"
 #include "sm/space/space_map.h"
-#include "tests/sm/engine_test_util.h"
+#include "tests/sm/btree/btree_test_util.h"
+#include "threads/thread/thread.h"
 
 namespace lockstep::sm {
 namespace {
@@ -33,11 +36,20 @@ protected:
         return {};
     }
 
+    // Of a record whose value is a chain, in a tree of one leaf.
+    OverflowRef reference(BTree& tree, Slice key) {
+        const auto root = store_->pool->fix_shared(tree.root());
+        EXPECT_TRUE(root);
+        const node::Found at = node::search(**root, key);
+        EXPECT_TRUE(at.exact && node::overflow(**root, at.slot));
+        return overflow_ref(node::value(**root, at.slot));
+    }
     // The next pages taken are the first ones that are free, not those behind the last ones.
     void search_from_the_beginning() { ASSERT_OK(store_->space->open()); }
 
     static constexpr ObjectId kObject{700}, kOther{701};
     TestEngine store_;
+    OverflowRef last_{};
 };
 
 TEST_F(OverflowChainTest, AChainIsFreedOnce) {
@@ -76,6 +88,64 @@ TEST_F(OverflowChainTest, AChainBelongsToItsObject) {
         EXPECT_EQ(store_->space->pages_used(), used);
         EXPECT_EQ(read(ref), value);
         free(ref);
+    });
+}
+
+// The cleaner frees the chains of two ghosts. Behind the first one it waits for a page. Meanwhile
+// the first record comes back and goes again, and its new chain has the pages of the old one. The
+// cleaner must not take that ghost for the one whose chain it has freed.
+TEST_F(OverflowChainTest, AGhostWithANewChainOnTheSamePagesStays) {
+    TestTree tree(store_);
+    const auto put_and_erase = [&](Slice key, char c) {
+        auto& txn = store_.begin();
+        ASSERT_OK(tree->insert(txn, key, std::string(20'000, c)));
+        const OverflowRef ref = reference(*tree, key);
+        ASSERT_TRUE(*tree->erase(txn, key));
+        store_.commit(txn);
+        last_ = ref;
+    };
+    uint64_t used = 0;
+    OverflowRef first{}, second{};
+    store_.on_thread([&] {
+        store_->ghosts->hold();
+        search_from_the_beginning();
+        used = store_->space->pages_used();
+        put_and_erase("a", '1');
+        first = last_;
+        put_and_erase("b", '2');
+        second = last_;
+    });
+    bool latched = false, back = false;
+    BTree::Cleaned cleaned{};
+    store_.on_threads({
+        [&] {
+            const auto page = store_->pool->fix_exclusive(PageId{second.first});
+            ASSERT_OK(page);
+            latched = true;
+            while (!back) threads::yield();
+        },
+        [&] {
+            while (!latched) threads::yield();
+            const auto done = tree->clean_leaf("a");
+            ASSERT_OK(done);
+            cleaned = *done;
+        },
+        [&] {
+            while (!latched || exists(first, tree->id())) threads::yield();
+            search_from_the_beginning();
+            put_and_erase("a", '3');
+            back = true;
+        },
+    });
+    EXPECT_EQ(last_.first, first.first) << "the test is blind";
+    EXPECT_NE(last_.chain, first.chain);
+    EXPECT_EQ(cleaned.removed, 1u);
+    EXPECT_EQ(cleaned.left, 1u);
+    store_.on_thread([&] {
+        EXPECT_TRUE(exists(last_, tree->id()));
+        ASSERT_OK(tree->clean_leaf("a"));
+        EXPECT_EQ(store_->space->pages_used(), used);
+        store_->ghosts->resume();
     });
 }
 

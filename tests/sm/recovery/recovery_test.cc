@@ -126,6 +126,29 @@ TEST_F(RecoveryTest, CleanStoreHasNothingToRecover) {
     }
 }
 
+// What is read of a store without opening it: how far its log goes.
+TEST_F(RecoveryTest, TheEndOfAClosedLogIsFound) {
+    {
+        Store store = open("a");
+        make(store, "i", "h");
+        ASSERT_OK(store.close());
+    }
+    const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    const auto data = disk->open(path("a") + "/data", threads::Disk::kReadOnly);
+    ASSERT_OK(data);
+    const auto block = sm::read_superblock(*disk, *data);
+    disk->close(*data);
+    ASSERT_OK(block);
+    const auto since = sm::log_since_checkpoint(
+        *disk, {.directory = path("a"), .segment_bytes = block->log_segment_bytes}, *block);
+    ASSERT_OK(since);
+    EXPECT_TRUE(since->closed);
+    EXPECT_GT(since->end.value, block->checkpoint_lsn);
+    Store store = open("a");
+    on_thread(store, [&] { EXPECT_LE(since->end, sm::engine_of(store).log->tail()); });
+    ASSERT_OK(store.close());
+}
+
 // A crash tears the pages that were being written: any of their sectors may be old, new or neither.
 TEST_F(RecoveryTest, TornPagesAreHealedFromTheirImages) {
     Model keys;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sm/store/log_room.h"
+#include "sm/store/txn_watch.h"
 #include "tests/seed_of_run.h"
 #include "tests/sm/store/index_on_sim_store.h"
 
@@ -299,6 +300,55 @@ TEST_F(LogRoom, TheHolderOfALockGoesOn) {
     EXPECT_GT(bystander, bystander_before + 20);
     EXPECT_LE(bystander_after, bystander_before + 2);
     EXPECT_EQ(log.find("is ended"), std::string::npos) << log;
+}
+
+// The oldest writer waits for three readers, each of them for the same three of the next layer, and
+// so on: a transaction that many wait for is one among those that must go on.
+TEST_F(LogRoom, WhoIsWaitedForThroughOthersIsFound) {
+    open();
+    constexpr size_t kLayers = 4, kEach = 3;
+    const auto key = [](size_t layer) { return "layer" + std::to_string(layer); };
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        for (size_t layer = 0; layer < kLayers; ++layer) TRY(index.put(txn, key(layer), "v"));
+        return {};
+    }));
+    bool wrote = false, stop = false;
+    std::vector<TxnId> ids;
+    std::vector<Handle<void>> handles;
+    handles.push_back(store->start([&]() -> Result<void> {
+        Txn txn = TRY(store->begin());
+        TRY(index.put(txn, "old", "x"));
+        wrote = true;
+        while (ids.size() < kLayers * kEach) sleep_for(kMillisecond);
+        TRY(index.put(txn, key(0), "by the oldest"));
+        TRY(txn.commit());
+        return {};
+    }));
+    ASSERT_TRUE(store.step_until([&] { return wrote; }));
+    for (size_t n = 0; n < kLayers * kEach; ++n)
+        handles.push_back(store->start([&, layer = n / kEach]() -> Result<void> {
+            Txn txn = TRY(store->begin());
+            std::string text;
+            EXPECT_TRUE(TRY(index.get(txn, key(layer), text)));
+            ids.push_back(txn.id());
+            while (ids.size() < kLayers * kEach) sleep_for(kMillisecond);
+            if (layer + 1 < kLayers) TRY(index.put(txn, key(layer + 1), "w"));
+            while (!stop) sleep_for(kMillisecond);
+            TRY(txn.commit());
+            return {};
+        }));
+    constexpr uint64_t kWaits = 1 + (kLayers - 1) * kEach;
+    ASSERT_TRUE(store.step_until([&] { return store.engine().locks->stats().waits >= kWaits; }));
+    store.clock().advance(kSecond);
+    sm::TxnWatch& watch = *store.engine().watch;
+    store.on_thread([&] { EXPECT_TRUE(watch.oldest().waits); });
+    for (const TxnId id : ids) EXPECT_TRUE(watch.blocks_oldest(id)) << id.value;
+    stop = true;
+    for (auto& handle : handles) {
+        Result<void> done;
+        store.on_thread([&] { done = handle.join(); });
+        EXPECT_TRUE(done) << done.error().text();
+    }
 }
 
 // The delay of begin() grows with the log, from half of it on.

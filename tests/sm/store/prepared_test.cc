@@ -119,6 +119,37 @@ TEST_F(Prepared, BelongsToNoThread) {
     EXPECT_EQ(get("k"), "v");
 }
 
+// Its vote is in the log when the store fails, so only the next open knows what became of it.
+TEST_F(Prepared, AFlushThatFailsEndsTheHandle) {
+    const auto keep = [this](int, std::string_view text) { log += text; };
+    configure = [keep](Options& options) { options.logger = keep; };
+    reopen();
+    ASSERT_OK(put_now("k", "before"));
+    auto handle = store().start(
+        [&]() -> Result<void> {
+            Txn txn = TRY(store().begin());
+            TRY(index().put(txn, "k", "after"));
+            const auto vote = txn.prepare("g");
+            EXPECT_EQ(code_of(vote), ErrorCode::store_failed);
+            EXPECT_FALSE(txn.live());
+            EXPECT_EQ(txn.id(), kTxnNone);
+            EXPECT_EQ(code_of(txn.abort()), ErrorCode::txn_ended);
+            return {};
+        },
+        0);
+    ASSERT_TRUE(sim().step_until([&] {
+        return std::ranges::any_of(engine().txns->seen(), [](const auto& seen) {
+            return seen.state == txn::TxnState::prepared;
+        });
+    }));
+    ASSERT_FALSE(handle.ready());
+    engine().log->fail_store({.what = "test", .cause = {.code = ErrorCode::io_error, .os = EIO}});
+    ASSERT_TRUE(sim().step_until([&] { return handle.ready(); }));
+    sim().on_thread([&] { ASSERT_OK(handle.join()); });
+    crash();
+    for (const PreparedInfo& of : store().prepared()) EXPECT_EQ(of.gid, "g");
+}
+
 TEST_F(Prepared, EndsOnAnyThread) {
     for (const int begun : {0, 1})
         for (const int ended : {-1, 0, 1}) {

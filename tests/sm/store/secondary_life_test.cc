@@ -93,6 +93,24 @@ TEST_F(SecondaryLifeTest, ItIsFilledFromTheRecordsThatExist) {
     expect_sound(store);
 }
 
+// A restart reads the catalog before it undoes anything, and the index is live there.
+TEST_F(SecondaryLifeTest, ARestartThatUndoesItsCreationForgetsIt) {
+    Store store = open("a");
+    ASSERT_OK(make_primary(store));
+    on_thread(store, [&] {
+        Txn txn = std::move(*store.begin());
+        ASSERT_OK(make_secondary(store, txn));
+        ASSERT_OK(store.index("i")->insert(txn, "1", "a|"));
+        ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
+        copy("a", "killed");
+        ASSERT_OK(txn.abort());
+    });
+    Store killed = open("killed");
+    EXPECT_EQ(code_of(killed.index("s")), ErrorCode::no_such_object);
+    ASSERT_OK(killed.run([&](Txn& txn) { return killed.index("i")->insert(txn, "2", "b|"); }));
+    expect_sound(killed);
+}
+
 TEST_F(SecondaryLifeTest, ABuildThatFailsLeavesNothing) {
     Store store = open("a");
     ASSERT_OK(make_primary(store));

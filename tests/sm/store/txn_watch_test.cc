@@ -323,6 +323,26 @@ TEST_F(TxnWatchTest, AStoreThatFails) {
     closed = true;
 }
 
+// Nobody rolls it back any more, and its reaper does not wait for that: close() would wait as well.
+TEST_F(TxnWatchTest, AnOrphanOfAStoreThatFails) {
+    open();
+    std::optional<Txn> kept;
+    auto holder = store->start(
+        [&]() -> Result<void> {
+            kept.emplace(TRY(store->begin()));
+            id = kept->id();
+            return index.put(*kept, "k", "changed");
+        },
+        1);
+    join(holder, ErrorCode::none);
+    store.engine().log->fail_store(
+        {.what = "test", .cause = {.code = ErrorCode::io_error, .os = EIO}});
+    EXPECT_TRUE(store->end_transaction(id));
+    kept.reset();
+    EXPECT_FALSE(store.close());
+    closed = true;
+}
+
 // It was rolled back for its thread, which then ended and left the handle behind.
 TEST_F(TxnWatchTest, CloseTakesWhatIsLeft) {
     open();

@@ -214,6 +214,25 @@ TEST(LogGrow, PowerCutsWhileTheFileGrows) {
     EXPECT_GT(shorter, 3u);
 }
 
+// Records without a promise reach the file's end before the keeper has grown it: the flusher grows
+// it itself, by as much. What the log then counts on is in the file, whatever a power cut takes.
+TEST(LogGrow, TheFlusherGrowsTheFileByItself) {
+    SimDisk disk({.seed = 5});
+    SimBench bench(disk, 5, 1);
+    bench.options = growing();
+    bench.options.first_bytes = 8 << 10;
+    ASSERT_TRUE(bench.create());
+    const uint64_t before = end_of_files(disk, bench.options);
+    bench.run([&] {
+        for (uint64_t n = 0; bench.log->tail().value < before + 100; ++n)
+            append(*bench.log, 1, n, 1000);
+        ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+        EXPECT_GE(end_of_files(disk, bench.options), 2 * before);
+        const auto left = disk.image(1, threads::SimCrash::drop_unsynced);
+        EXPECT_GE(end_of_files(*left, bench.options), 2 * before);
+    });
+}
+
 // A log that was closed with a short file is opened on a full disk: only what the file holds may be
 // promised. With a little space more, the step is smaller and succeeds.
 TEST(LogGrow, OpenPromisesWhatTheFileHolds) {
