@@ -200,13 +200,19 @@ Result<bool> BTree::latch_leaf_shared(const SearchKey& key, Side side, Position&
     TRY(descend(key, side, 0, out));
     const PageId id = out.id;
     Result<SharedPage> fixed = env_.pool->fix_shared(id);
-    // Changed while we waited: the caller tries again. Otherwise it is the leaf of the descent.
+    // Changed while we waited: the caller tries again.
     if (!out.valid()) return false;
     if (!fixed) return std::unexpected(fixed.error());
     hold = std::move(*fixed);
     out.at = TRY(env_.pool->fix_optimistic(id));
-    DCHECK(is_node_of(*out.at.page, id_, 0));
-    return true;
+    const Page& page = *out.at.page;
+    const bool right_leaf =
+        is_node_of(page, id_, 0) &&
+        (side == Side::covering ? covers(page, key)
+                                : (key.size() == 0 || key.slice() > low(page)) &&
+                                      (high_infinite(page) || key.slice() <= high(page)));
+    if (!right_leaf) hold.release();
+    return right_leaf;
 }
 
 Result<void> BTree::latch_for(txn::Transaction& txn, const SearchKey& key, bool hint_first,
