@@ -27,7 +27,8 @@ SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
 
 
 def mutants():
-    text = (ROOT / "threads/base/mutants.h").read_text()
+    tables = sorted((ROOT / "threads/base").glob("mutants*.h"))
+    text = "".join(table.read_text() for table in tables)
     return [m.groups() for m in BUG.finditer(text) if m.group(1) != "name"]
 
 

@@ -77,6 +77,8 @@ Result<void> PreparedTxns::add(const txn::Transaction& txn, Slice gid, Nanos now
         known = at != entries_.end();
         full = entries_.size() >= most;
         if (MUTANT(gid_taken_twice) && known) at->second = entry, known = false;
+        else if (MUTANT(gid_made_under_lock) && !known && !full)
+            entries_.try_emplace(std::string(gid), entry);
         else if (!known && !full) entries_.insert(std::move(node));
     }
     if (known)
@@ -114,7 +116,8 @@ void PreparedTxns::remove(Slice gid) {
     const SpinGuard guard(lock_);
     const auto at = entries_.find(gid);
     DCHECK(at != entries_.end() && at->second.state != State::in_doubt);
-    gone = entries_.extract(at);
+    if (MUTANT(gid_freed_under_lock)) entries_.erase(at);
+    else gone = entries_.extract(at);
 }
 
 // True: the caller ends it. Otherwise `busy` if another thread prepares or ends it.

@@ -11,7 +11,8 @@
 //            PT-2 An entry in the state `ending` goes only when its outcome is durable, or the
 //                 store has failed. A second call for the gid waits for that. So its answer, that
 //                 nothing is in doubt, is never ahead of the first one.
-//            PT-3 Nothing is allocated or freed under the spin lock.
+//            PT-3 Nothing is allocated or freed under the spin lock. [checked:
+//                 sm_prepared_allocation_test, by locked()]
 // Blocking   prepare() and end() park. The others take a spin lock.
 // Source     C. Mohan, B. Lindsay, R. Obermarck, "Transaction management in the R* distributed
 //            database management system", ACM TODS 1986: presumed abort, read-only votes.
@@ -52,6 +53,8 @@ public:
         Nanos oldest = 0;
     };
     Counts counts() const;
+    // For assertions: whether some thread holds the spin lock.
+    bool locked() const { return lock_.is_held(); }
 
 private:
     enum class State : uint8_t { preparing, in_doubt, ending };

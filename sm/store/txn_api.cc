@@ -14,6 +14,7 @@
 #include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep {
@@ -151,6 +152,16 @@ Result<void> Txn::abort_undone() {
     return {};
 }
 
+[[gnu::cold]] static std::unexpected<Error> schema_changed(TxnId id) {
+    auto error =
+        fail(ErrorCode::unsupported, "prepare of a transaction that changed the schema", id.value);
+    set_error_detail(error.error(),
+                     "it has created, dropped or bulk-loaded an index or heap, and what must "
+                     "follow its end would be lost with this process; commit() it alone, or make "
+                     "such changes in a transaction of their own before");
+    return error;
+}
+
 Result<Vote> Txn::prepare(Slice gid) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
@@ -163,10 +174,8 @@ Result<Vote> Txn::prepare(Slice gid) {
         TRY(commit());
         return Vote::read_only;
     }
-    if (sm::local_of(*t).deferred != nullptr)
-        return fail(ErrorCode::unsupported,
-                    "prepare of a transaction that changed the set of indexes and heaps",
-                    t->id.value);
+    if (sm::local_of(*t).deferred != nullptr && !MUTANT(schema_prepared))
+        return schema_changed(t->id);
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     sm::forget_places(*engine_, *t);
     const auto done = engine_->prepared->prepare(*t, gid);

@@ -75,6 +75,16 @@ def test_what_is_refused_goes_on(store, index):
         store.commit_prepared(None)
 
 
+def test_changes_of_the_schema_are_refused(store, index):
+    with store.transaction() as txn:
+        txn.create_index("new")
+        with pytest.raises(lockstep.Unsupported, match="a transaction of their own"):
+            txn.prepare("g")
+        assert txn.active
+        txn.put(index, "k", "v")
+    assert value(store, index, "k") == b"v" and store.prepared() == []
+
+
 def test_lists_and_counts(store, index):
     with store.transaction() as txn:
         txn.put(index, "k", "v")

@@ -1,22 +1,24 @@
 // labels: sim
-// two_phase_test.cc - two stores and a coordinator in one seeded schedule, and power cuts of any of
-// them at any moment, also during a restart.
+// two_phase_test.cc - two or three stores and a coordinator in one seeded schedule, and power cuts
+// of any of them at any moment, also during a restart.
 //
 // Concepts   A *node* is a simulated store on a disk of its own. The test steps one node after the
-//            other, as its seed says. Each global transaction adds 1 to the same counter in both
-//            participants, and leaves a record with its gid there. The coordinator is a third
-//            store: its decision to commit is a durable record. What it knows beside that is lost
-//            with it. A participant that finds a transaction in doubt asks: if the coordinator does
-//            not know the gid, the transaction is rolled back (presumed abort). Local transactions
-//            add to the same counters, so a lock that a restart loses becomes a lost update.
-// Oracle     At the end no transaction is in doubt. Each gid is in both participants or in none.
-//            Each transaction whose decision was acknowledged is in both. Each counter is the
-//            number of records that name it.
+//            other, as its seed says. Each global transaction has participants: some of the stores,
+//            or all. It adds 1 to the same counter in each of them, and leaves a record with its
+//            gid there. The coordinator is a store of its own: its decision to commit is a durable
+//            record, which names the participants. What it knows beside that is lost with it. A
+//            participant that finds a transaction in doubt asks: if the coordinator does not know
+//            the gid, the transaction is rolled back (presumed abort). Local transactions add to
+//            the same counters, so a lock that a restart loses becomes a lost update.
+// Oracle     At the end no transaction is in doubt. Each gid is in all its participants and nowhere
+//            else, or in no store. Each transaction whose decision was acknowledged is in all.
+//            Each counter is the number of records that name it.
 //
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds, times 4.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,7 +39,7 @@ const char* __asan_default_options() { return "detect_leaks=0"; }  // NOLINT
 namespace lockstep {
 namespace {
 
-constexpr int kParticipants = 2, kCoordinator = 2, kNodes = 3;
+constexpr int kStoresMin = 2, kStoresMax = 3;
 constexpr int kCounters = 3;
 constexpr size_t kAtOnce = 5;
 constexpr Nanos kTick = 2 * kMicrosecond;
@@ -51,18 +53,37 @@ struct Node {
     Store& store() { return **sim; }
 };
 
+// By number. As text, in the decision's record: their digits.
+using Participants = std::set<int>;
+
+std::string text_of(const Participants& stores) {
+    std::string text;
+    for (const int n : stores) text += std::to_string(n);
+    return text;
+}
+
 // What the coordinator knows of a transaction that has not ended, in memory.
 struct Global {
     enum class State : uint8_t { working, deciding, committing };
     State state = State::working;
-    std::array<bool, kParticipants> voted{}, asked{}, ended{};
+    Participants participants, voted, asked, ended;
     bool refused = false;  // a participant cannot vote
+};
+
+struct Totals {
+    uint64_t seeds = 0, crashes = 0, in_doubt = 0, committed = 0;
+    uint64_t in_some = 0;  // of the committed ones: not in all stores
 };
 
 class World {
 public:
-    explicit World(uint64_t seed) : rng_(seed) {
-        for (int n = 0; n < kNodes; ++n) {
+    // Both numbers of stores get equally many seeds, however few there are.
+    static int stores_of(uint64_t seed) {
+        return kStoresMin + static_cast<int>(seed % (kStoresMax - kStoresMin + 1));
+    }
+
+    explicit World(uint64_t seed) : rng_(seed), stores_(stores_of(seed)) {
+        for (int n = 0; n < nodes(); ++n) {
             nodes_[n].disk = std::make_unique<threads::SimDisk>(
                 threads::SimOptions{.seed = rng_.next(), .syncs_after_write = seed % 3 == 0});
             open(n);
@@ -77,34 +98,43 @@ public:
         for (uint64_t i = 0; i < turns && !failed(); ++i) {
             turn();
             if (live_.size() < kAtOnce && rng_.chance(0.01)) begin();
-            if (rng_.chance(0.002)) local(static_cast<int>(rng_.below(kParticipants)));
-            if (rng_.chance(0.0005)) checkpoint(static_cast<int>(rng_.below(kNodes)));
-            if (rng_.chance(0.0007)) crash(static_cast<int>(rng_.below(kNodes)));
+            if (rng_.chance(0.002)) local(static_cast<int>(rng_.below(stores_)));
+            if (rng_.chance(0.0005)) checkpoint(static_cast<int>(rng_.below(nodes())));
+            if (rng_.chance(0.0007)) crash(static_cast<int>(rng_.below(nodes())));
         }
         settle();
     }
     // Everything that was told must survive a power cut of all.
     void cut_all() {
-        for (int n = 0; n < kNodes; ++n) cut(n, threads::SimCrash::drop_unsynced);
-        for (int n = 0; n < kNodes; ++n) open(n);
+        for (int n = 0; n < nodes(); ++n) cut(n, threads::SimCrash::drop_unsynced);
+        for (int n = 0; n < nodes(); ++n) open(n);
         settle();
     }
     void expect_atomic();
     void close() {
-        for (Node& node : nodes_) {
+        for (int n = 0; n < nodes(); ++n) {
+            Node& node = nodes_[n];
             const auto faults = node.store().verify();
             ASSERT_OK(faults);
             for (const auto& fault : *faults) ADD_FAILURE() << fault;
             EXPECT_TRUE(node.sim->close());
         }
     }
-    uint64_t crashes() const { return crashes_; }
-    uint64_t found_in_doubt() const { return found_in_doubt_; }
-    size_t acknowledged() const { return acknowledged_.size(); }
+    void add_to(Totals& totals) const {
+        ++totals.seeds;
+        totals.crashes += crashes_;
+        totals.in_doubt += found_in_doubt_;
+        totals.committed += acknowledged_.size();
+        for (const std::string& gid : acknowledged_)
+            if (begun_.at(gid).size() < static_cast<size_t>(stores_)) ++totals.in_some;
+    }
 
 private:
     using Ended = std::function<void(const Result<bool>&)>;
     static bool failed() { return ::testing::Test::HasFailure(); }
+    int coordinator() const { return stores_; }
+    int nodes() const { return stores_ + 1; }
+    Participants draw();
     void open(int n);
     void cut(int n, threads::SimCrash mode);
     void crash(int n);
@@ -124,9 +154,11 @@ private:
     Result<void> add(int n, Txn& txn, const std::string& gid, int counter);
 
     Rng rng_;
-    std::array<Node, kNodes> nodes_;
-    std::map<std::string, Global> live_;  // the coordinator's memory
-    std::set<std::string> acknowledged_, begun_;
+    const int stores_;
+    std::array<Node, kStoresMax + 1> nodes_;  // the stores, and then the coordinator
+    std::map<std::string, Global> live_;      // the coordinator's memory
+    std::map<std::string, Participants> begun_;
+    std::set<std::string> acknowledged_;
     std::set<std::pair<int, std::string>> resolving_;
     uint64_t crashes_ = 0, found_in_doubt_ = 0, number_ = 0;
     bool knows_ = true;  // the coordinator has read its decisions
@@ -156,8 +188,8 @@ void World::open(int n) {
         node.disk = std::move(image);
     }
     ++node.cuts;
-    if (n != kCoordinator) found_in_doubt_ += node.store().prepared().size();
-    if (n == kCoordinator) knows_ = false;
+    if (n != coordinator()) found_in_doubt_ += node.store().prepared().size();
+    if (n == coordinator()) knows_ = false;
 }
 
 void World::cut(int n, threads::SimCrash mode) {
@@ -168,14 +200,15 @@ void World::cut(int n, threads::SimCrash mode) {
     node.sim.reset();
     node.disk = std::move(image);
     ++crashes_;
-    if (n == kCoordinator) {
+    if (n == coordinator()) {
         live_.clear();
         return;
     }
     std::erase_if(resolving_, [n](const auto& of) { return of.first == n; });
     for (auto& [gid, global] : live_) {
-        global.asked[n] = false;
-        if (!global.voted[n]) global.refused = true;  // the connection is lost
+        global.asked.erase(n);
+        if (global.participants.contains(n) && !global.voted.contains(n))
+            global.refused = true;  // the connection is lost
     }
 }
 
@@ -185,7 +218,7 @@ void World::crash(int n) {
 }
 
 void World::turn() {
-    const int n = static_cast<int>(rng_.below(kNodes));
+    const int n = static_cast<int>(rng_.below(nodes()));
     Node& node = nodes_[n];
     if (!node.up()) {
         if (node.down_for-- == 0) {
@@ -195,7 +228,7 @@ void World::turn() {
         return;
     }
     node.sim->step(kTick);
-    if (n != kCoordinator) {
+    if (n != coordinator()) {
         if (rng_.chance(0.02)) ask_about_doubts(n);
         return;
     }
@@ -223,13 +256,24 @@ Result<void> World::add(int n, Txn& txn, const std::string& gid, int counter) {
     return index.insert(txn, "record " + gid, std::to_string(counter));
 }
 
+// Three in four transactions are in all stores, some in one only.
+Participants World::draw() {
+    Participants drawn;
+    for (int n = 0; n < stores_; ++n) drawn.insert(n);
+    if (rng_.chance(0.75)) return drawn;
+    const size_t some = 1 + rng_.below(stores_ - 1);
+    while (drawn.size() > some) drawn.erase(std::next(drawn.begin(), rng_.below(drawn.size())));
+    return drawn;
+}
+
 void World::begin() {
-    if (!nodes_[kCoordinator].up() || !knows_) return;
+    if (!nodes_[coordinator()].up() || !knows_) return;
     const std::string gid = "g" + std::to_string(++number_);
     const int counter = static_cast<int>(rng_.below(kCounters));
-    live_[gid] = {};
-    begun_.insert(gid);
-    for (int n = 0; n < kParticipants; ++n) {
+    const Participants participants = draw();
+    live_[gid].participants = participants;
+    begun_[gid] = participants;
+    for (const int n : participants) {
         if (nodes_[n].up()) work_at(n, gid, counter);
         else live_[gid].refused = true;
     }
@@ -250,7 +294,7 @@ void World::work_at(int n, const std::string& gid, int counter) {
         [this, n, gid](const Result<bool>& voted) {
             const auto at = live_.find(gid);
             if (at == live_.end()) return;  // the coordinator has lost it, or given it up
-            if (voted && *voted) at->second.voted[n] = true;
+            if (voted && *voted) at->second.voted.insert(n);
             else at->second.refused = true;
         });
 }
@@ -285,22 +329,22 @@ void World::go_on(const std::string& gid) {
     switch (global.state) {
         case Global::State::working:
             if (global.refused) live_.erase(gid);
-            else if (global.voted[0] && global.voted[1]) decide(gid);
+            else if (global.voted == global.participants) decide(gid);
             return;
         case Global::State::deciding: return;
         case Global::State::committing:
-            for (int n = 0; n < kParticipants; ++n) {
-                if (global.ended[n] || global.asked[n] || !nodes_[n].up()) continue;
-                global.asked[n] = true;
+            for (const int n : global.participants) {
+                if (global.ended.contains(n) || !nodes_[n].up()) continue;
+                if (!global.asked.insert(n).second) continue;
                 call(
                     n, [this, n, gid] { return nodes_[n].store().commit_prepared(gid); },
                     [this, n, gid](const Result<bool>& ended) {
                         EXPECT_TRUE(ended) << ended.error().text();
                         const auto at = live_.find(gid);
-                        if (at != live_.end()) at->second.ended[n] = true;
+                        if (at != live_.end()) at->second.ended.insert(n);
                     });
             }
-            if (global.ended[0] && global.ended[1]) forget(gid);
+            if (global.ended == global.participants) forget(gid);
             return;
     }
 }
@@ -308,10 +352,10 @@ void World::go_on(const std::string& gid) {
 void World::decide(const std::string& gid) {
     live_[gid].state = Global::State::deciding;
     call(
-        kCoordinator,
-        [this, gid]() -> Result<bool> {
-            TRY(nodes_[kCoordinator].store().run([&](Txn& txn) -> Result<void> {
-                return TRY(nodes_[kCoordinator].store().index("i")).put(txn, gid, "commit");
+        coordinator(),
+        [this, gid, who = text_of(live_[gid].participants)]() -> Result<bool> {
+            TRY(nodes_[coordinator()].store().run([&](Txn& txn) -> Result<void> {
+                return TRY(nodes_[coordinator()].store().index("i")).put(txn, gid, who);
             }));
             return true;
         },
@@ -326,11 +370,11 @@ void World::decide(const std::string& gid) {
 void World::forget(const std::string& gid) {
     live_.erase(gid);
     call(
-        kCoordinator,
+        coordinator(),
         [this, gid]() -> Result<bool> {
-            TRY(nodes_[kCoordinator].store().run(
+            TRY(nodes_[coordinator()].store().run(
                 [&](Txn& txn) -> Result<void> {
-                    TRY(TRY(nodes_[kCoordinator].store().index("i")).erase(txn, gid));
+                    TRY(TRY(nodes_[coordinator()].store().index("i")).erase(txn, gid));
                     return {};
                 },
                 {.durability = Durability::lazy}));
@@ -341,18 +385,21 @@ void World::forget(const std::string& gid) {
 
 // After its restart the coordinator goes on with the commits that it has decided.
 void World::recall() {
-    Store& store = nodes_[kCoordinator].store();
+    Store& store = nodes_[coordinator()].store();
     ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
         Cursor cursor = TRY(store.index("i")).scan(txn);
-        while (TRY(cursor.next()))
-            live_[std::string(cursor.key())].state = Global::State::committing;
+        while (TRY(cursor.next())) {
+            Global& global = live_[std::string(cursor.key())];
+            global.state = Global::State::committing;
+            for (const char digit : cursor.value()) global.participants.insert(digit - '0');
+        }
         return {};
     }));
     knows_ = true;
 }
 
 void World::ask_about_doubts(int n) {
-    if (!nodes_[kCoordinator].up() || !knows_) return;
+    if (!nodes_[coordinator()].up() || !knows_) return;
     for (const PreparedInfo& of : nodes_[n].store().prepared()) {
         if (live_.contains(of.gid) || !resolving_.emplace(n, of.gid).second) continue;
         call(
@@ -365,12 +412,14 @@ void World::ask_about_doubts(int n) {
 }
 
 void World::settle() {
-    for (int n = 0; n < kNodes; ++n) nodes_[n].down_for = 0;
+    for (int n = 0; n < nodes(); ++n) nodes_[n].down_for = 0;
     const auto done = [&] {
-        for (Node& node : nodes_)
+        for (int n = 0; n < nodes(); ++n) {
+            Node& node = nodes_[n];
             if (!node.up() || !node.store().prepared().empty() ||
                 !node.store().transactions().empty())
                 return false;
+        }
         return live_.empty() && knows_;
     };
     for (uint64_t turns = 0; !failed(); ++turns) {
@@ -381,8 +430,8 @@ void World::settle() {
 }
 
 void World::expect_atomic() {
-    std::array<std::set<std::string>, kParticipants> seen;
-    for (int n = 0; n < kParticipants; ++n) {
+    std::map<std::string, Participants> seen;
+    for (int n = 0; n < stores_; ++n) {
         std::map<std::string, uint64_t> counters, records;
         ASSERT_OK(nodes_[n].store().run([&](Txn& txn) -> Result<void> {
             Cursor cursor = TRY(nodes_[n].store().index("i")).scan(txn);
@@ -390,22 +439,33 @@ void World::expect_atomic() {
                 const std::string key(cursor.key()), value(cursor.value());
                 if (key.starts_with("counter")) counters[key] = std::stoull(value);
                 else ++records["counter" + value];
-                if (key.starts_with("record g")) seen[n].insert(key.substr(7));
+                if (key.starts_with("record g")) seen[key.substr(7)].insert(n);
             }
             return {};
         }));
         EXPECT_EQ(counters, records) << "a change is lost at node " << n;
     }
-    EXPECT_EQ(seen[0], seen[1]);
+    for (const auto& [gid, stores] : seen) {
+        ASSERT_TRUE(begun_.contains(gid)) << gid;
+        EXPECT_EQ(text_of(stores), text_of(begun_[gid])) << gid << " is committed in part";
+    }
     for (const std::string& gid : acknowledged_)
-        EXPECT_TRUE(seen[0].contains(gid) && seen[1].contains(gid)) << gid << " is lost";
-    for (const std::string& gid : seen[0]) EXPECT_TRUE(begun_.contains(gid));
+        EXPECT_TRUE(seen.contains(gid)) << gid << " is lost";
+}
+
+void print(int stores, const Totals& totals) {
+    const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::printf(
+        "%d stores: %llu seeds, %llu crashes, %llu found in doubt, %llu committed, "
+        "%llu of them not in all stores\n",
+        stores, number(totals.seeds), number(totals.crashes), number(totals.in_doubt),
+        number(totals.committed), number(totals.in_some));
 }
 
 TEST(TwoPhase, EveryTransactionIsCommittedEverywhereOrNowhere) {
     const uint64_t first = number_from("LOCKSTEP_SEED", 1),
                    seeds = 4 * number_from("LOCKSTEP_CRASH_SEEDS", 12);
-    uint64_t crashes = 0, in_doubt = 0, committed = 0;
+    std::map<int, Totals> all;  // by number of stores
     for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
         World world(seed);
@@ -414,18 +474,18 @@ TEST(TwoPhase, EveryTransactionIsCommittedEverywhereOrNowhere) {
         if (!HasFailure()) world.cut_all();
         world.expect_atomic();
         if (!HasFailure()) world.close();
-        crashes += world.crashes();
-        in_doubt += world.found_in_doubt();
-        committed += world.acknowledged();
+        world.add_to(all[World::stores_of(seed)]);
     }
-    std::printf("%llu seeds, %llu crashes, %llu found in doubt, %llu committed\n",
-                static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(crashes),
-                static_cast<unsigned long long>(in_doubt),
-                static_cast<unsigned long long>(committed));
+    for (const auto& [stores, totals] : all) print(stores, totals);
     if (HasFailure()) return;
-    EXPECT_GT(crashes, seeds);
-    EXPECT_GT(in_doubt, seeds / 4);
-    EXPECT_GT(committed, seeds);
+    EXPECT_EQ(all.size(), size_t{kStoresMax - kStoresMin + 1});
+    for (const auto& [stores, totals] : all) {
+        SCOPED_TRACE(std::to_string(stores) + " stores");
+        EXPECT_GT(totals.crashes, totals.seeds);
+        EXPECT_GT(totals.in_doubt, totals.seeds / 4);
+        EXPECT_GT(totals.committed, totals.seeds);
+        EXPECT_GT(totals.in_some, totals.seeds / 4);
+    }
 }
 
 }  // namespace

@@ -73,10 +73,22 @@ def check_closed_store(store):
     run("verify", store, says=[" 0 faults"])
 
 
+def check_restored_store(store):
+    """The backup of a store with transactions in doubt has them in doubt, too."""
+    backup, restored = store + ".backup", store + ".restored"
+    run("backup", store, backup)
+    run("restore", "--backup", backup, "--to", restored)
+    assert listed(restored) == ["e", "f"], listed(restored)
+    run("commit", restored, "e", says=["e is committed"])
+    run("rollback", restored, "f", says=["f is rolled back"])
+    run("verify", restored, says=[" 0 faults"])
+
+
 def check_killed_store(store):
     with Program(store, "e", "f"):
         pass  # killed
     assert listed(store) == ["e", "f"], listed(store)
+    check_restored_store(store)
     run("commit", store, "e", says=["e is committed"])
     run("commit", store, "f", says=["f is committed"])
 
@@ -87,6 +99,6 @@ try:
     check_open_store(path)
     check_closed_store(path)
     check_killed_store(path)
-    print("3 passed, 0 failed")
+    print("4 passed, 0 failed")
 finally:
     shutil.rmtree(scratch, ignore_errors=True)

@@ -16,6 +16,38 @@ protected:
         return lockstep_xa_switch.xa_recover_entry(found.data(), static_cast<long>(found.size()),
                                                    kRm, flags);
     }
+    static std::string bytes_of(const XID& xid) {
+        return {reinterpret_cast<const char*>(&xid), sizeof xid};
+    }
+    static lockstep_slice bytes(const std::string& gid) { return {gid.data(), gid.size()}; }
+    // What xa_recover() lists, as the bytes of its XIDs.
+    static std::set<std::string> listed() {
+        std::vector<XID> some(100);
+        const int n = recover(some, TMSTARTRSCAN | TMENDRSCAN);
+        EXPECT_GE(n, 0);
+        std::set<std::string> all;
+        for (int i = 0; i < n; ++i) all.insert(bytes_of(some[static_cast<size_t>(i)]));
+        EXPECT_EQ(all.size(), static_cast<size_t>(n));
+        return all;
+    }
+    // The gids in the store.
+    std::set<std::string> in_doubt() {
+        std::set<std::string> all;
+        const auto each = [](void* arg, const lockstep_prepared_info* of) {
+            static_cast<std::set<std::string>*>(arg)->emplace(
+                static_cast<const char*>(of->gid.data), of->gid.size);
+            return true;
+        };
+        EXPECT_EQ(lockstep_list_prepared(store(), each, &all, &error), 0);
+        return all;
+    }
+    // Outside of any branch, under a name of the application.
+    void prepare_outside(const std::string& gid) {
+        lockstep_txn* txn = nullptr;
+        ASSERT_EQ(lockstep_xa_begin_outside(kRm, nullptr, &txn, &error), XA_OK) << error.text;
+        ASSERT_EQ(lockstep_put(txn, index, bytes("own " + gid), lockstep_text("v"), &error), 0);
+        ASSERT_EQ(lockstep_prepare(txn, bytes(gid), nullptr, &error), 0) << error.text;
+    }
     static std::string name_of(const XID& xid) {
         return {xid.data, static_cast<size_t>(xid.gtrid_length)};
     }
@@ -318,6 +350,101 @@ TEST_F(Xa, RecoversAfterTheStoreWasClosed) {
     EXPECT_EQ(get("one") + get("two") + get("three") + get("idle"), "v-v-");
     ASSERT_EQ(lockstep_roll_back_prepared(store(), lockstep_text("XA but no XID"), nullptr, &error),
               0);
+}
+
+// The standard leaves it to a transaction manager to ignore what is not its own.
+TEST_F(Xa, RecoversBranchesOfAllFormats) {
+    std::set<std::string> expected;
+    for (const long format : {0L, 1L, 42L, 0x7fffffffL, 0x7fffffffffffffffL}) {
+        XID xid = xid_for("same", "branch");
+        xid.formatID = format;
+        make_idle(xid, "k" + std::to_string(format));
+        ASSERT_EQ(prepare(xid), XA_OK);
+        expected.insert(bytes_of(xid));
+    }
+    EXPECT_EQ(listed(), expected);
+    reopen();
+    EXPECT_EQ(listed(), expected);
+    for (const std::string& bytes : expected) {
+        XID xid;
+        std::memcpy(&xid, bytes.data(), sizeof xid);
+        EXPECT_EQ(roll_back(xid), XA_OK);
+    }
+    EXPECT_TRUE(listed().empty());
+}
+
+// Names of applications: none is listed as an XID, and no XID ends one.
+TEST_F(Xa, NamesOfApplicationsStayTheirOwn) {
+    const XID good = xid_for("g", "b");
+    // What gid_of() would make of XIDs that the standard does not allow.
+    std::vector<XID> broken(6, good);
+    broken[0].formatID = -1;
+    broken[1].formatID = -2;
+    broken[2].gtrid_length = 0;
+    broken[3].gtrid_length = MAXGTRIDSIZE + 1;
+    broken[4].bqual_length = 0;
+    broken[5].bqual_length = MAXBQUALSIZE + 1;
+    std::vector<std::string> own = {"XA",
+                                    "XA but no XID",
+                                    "order 4711",
+                                    "gb",
+                                    "g",
+                                    gid_of(good).substr(2),
+                                    "X",
+                                    "xa" + gid_of(good).substr(2),
+                                    gid_of(good) + "x",
+                                    gid_of(good).substr(0, 13),
+                                    "XA" + std::string(LOCKSTEP_GID_BYTES_MAX - 2, '\0'),
+                                    "XA" + std::string(LOCKSTEP_GID_BYTES_MAX - 2, '\xff')};
+    for (const XID& xid : broken) own.push_back(gid_of(xid));
+    for (const std::string& gid : own) prepare_outside(gid);
+    make_idle(good, "branch");
+    ASSERT_EQ(prepare(good), XA_OK);
+    for (const bool again : {false, true}) {
+        SCOPED_TRACE(again);
+        if (again) reopen();
+        EXPECT_EQ(listed(), (std::set<std::string>{bytes_of(good)}));
+        for (const auto call : {start, end, prepare, commit, roll_back, forget})
+            for (const XID& xid : broken)
+                EXPECT_EQ(call(xid, call == end ? TMSUCCESS : TMNOFLAGS), XAER_INVAL);
+        for (const std::string& gid : own) {
+            if (gid.size() > MAXGTRIDSIZE) continue;
+            for (const auto call : {prepare, commit, roll_back, forget})
+                EXPECT_EQ(call(xid_for(gid, "own"), TMNOFLAGS), XAER_NOTA);
+        }
+        EXPECT_EQ(in_doubt().size(), own.size() + 1);
+    }
+    EXPECT_EQ(commit(good), XA_OK);
+    for (const std::string& gid : own) {
+        bool ended = false;
+        EXPECT_EQ(lockstep_commit_prepared(store(), bytes(gid), &ended, &error), 0);
+        EXPECT_TRUE(ended);
+    }
+    EXPECT_TRUE(in_doubt().empty());
+}
+
+// The application prepares a branch under a name of its own: the branch is lost to the transaction
+// manager, and the transaction waits for whom the application has told the name.
+TEST_F(Xa, ABranchThatItsApplicationHasPrepared) {
+    const XID xid = xid_for("g");
+    for (const std::string& gid : {std::string("own"), gid_of(xid)}) {
+        lockstep_txn* txn = nullptr;
+        ASSERT_EQ(start(xid), XA_OK);
+        ASSERT_EQ(put("k", gid.substr(0, 3)), 0);
+        ASSERT_EQ(lockstep_xa_transaction(kRm, &txn), XA_OK);
+        ASSERT_EQ(lockstep_prepare(txn, bytes(gid), nullptr, &error), 0) << error.text;
+        EXPECT_EQ(end(xid), XA_RBPROTO);
+        EXPECT_TRUE(listed().empty());
+        EXPECT_EQ(prepare(xid), XAER_PROTO);
+        EXPECT_EQ(commit(xid), XAER_PROTO);
+        EXPECT_EQ(roll_back(xid), XA_RBPROTO);
+        EXPECT_EQ(commit(xid), XAER_NOTA);
+        EXPECT_EQ(in_doubt(), (std::set<std::string>{gid}));
+        bool ended = false;
+        EXPECT_EQ(lockstep_commit_prepared(store(), bytes(gid), &ended, &error), 0);
+        EXPECT_TRUE(ended);
+        EXPECT_EQ(get("k"), gid.substr(0, 3));
+    }
 }
 
 TEST_F(Xa, OneStoreUnderTwoNumbers) {

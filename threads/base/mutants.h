@@ -5,12 +5,16 @@
 //            `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS contains all
 //            mutants. The environment variable LOCKSTEP_MUTANT picks one at program start.
 //            tools/planted.py runs the tests with each in turn. `where` names the test program that
-//            should notice the mutant first.
+//            should notice the mutant first. Tables by area stand in mutants_AREA.h and are part of
+//            this one.
 #pragma once
+
+#include "threads/base/mutants_two_phase.h"
 
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_MUTANT_TABLE(X) \
+    LOCKSTEP_TWO_PHASE_MUTANTS(X) \
     X(snapshot_off_by_one, sm_snapshot_test, \
       "a snapshot sees a transaction whose commit record stands at its place") \
     X(first_version_only, sm_snapshot_test, "a reader takes the newest version it must not miss") \
@@ -227,30 +231,6 @@
       "a rollback to a savepoint also undoes the record before it") \
     X(loser_kept, sm_recovery_test, "restart does not undo the newest loser") \
     X(winner_undone, sm_recovery_test, "restart ignores commit records") \
-    X(in_doubt_rolled_back, sm_prepared_restart_test, \
-      "restart rolls back transactions in doubt") \
-    X(in_doubt_unlocked, sm_prepared_restart_test, \
-      "restart gives transactions in doubt no locks") \
-    X(in_doubt_undo_unpromised, sm_prepared_restart_test, \
-      "no log space is reserved for the rollback of a transaction in doubt") \
-    X(in_doubt_chain_freed, sm_prepared_restart_test, \
-      "open frees large values that a transaction in doubt has replaced") \
-    X(in_doubt_read_only, sm_prepared_restart_test, \
-      "a store with transactions in doubt can be opened for reading only") \
-    X(prepared_not_listed, sm_prepared_restart_test, \
-      "a checkpoint does not list prepared transactions") \
-    X(prepare_unforced, sm_prepared_restart_test, \
-      "prepare() returns before its record is durable") \
-    X(prepare_lists_no_reads, sm_prepared_restart_test, \
-      "a prepare record lacks the read locks") \
-    X(prepare_releases_reads, sm_prepared_test, "prepare() releases the read locks") \
-    X(second_phase_lazy, sm_prepared_restart_test, \
-      "commit_prepared() returns before the commit is durable") \
-    X(second_call_ahead, sm_prepared_test, \
-      "a second call says that nothing is in doubt while the first one is at work") \
-    X(gid_taken_twice, sm_prepared_test, "two transactions can be prepared under one gid") \
-    X(read_only_vote_early, sm_prepared_restart_test, \
-      "a reader votes before what it has read is durable") \
     X(live_not_listed, sm_checkpoint_test, "a checkpoint does not list live transactions") \
     X(rolling_back_not_listed, sm_rollback_test, \
       "a checkpoint does not list transactions that are rolling back") \

@@ -2,6 +2,8 @@
 //
 // Layout     "XA", the format id as 8 bytes, little-endian, the lengths of both parts, a byte each,
 //            and the parts. At most 140 bytes, the longest gid.
+//            So the gids of this layout belong to XA. All others are names of applications: no XID
+//            stands for them, so no call of the switch lists or ends them.
 // Invariants XI-1 Two XIDs have one gid only if format, lengths and bytes are equal.
 // Blocking   Never.
 #pragma once

@@ -88,7 +88,8 @@ struct RestoreOptions {
     // Directory of the archive; empty: the state of the last backup.
     std::string_view archive = {};
     // The state at this LSN: it has each transaction whose commit() returned a point not above it.
-    // kLsnNone: the archive's end.
+    // One that was prepared and undecided at that point is in doubt in the result, with its locks:
+    // end it as its coordinator has decided (Store::prepared()). kLsnNone: the archive's end.
     Lsn until = kLsnNone;
     // Or the state at this time, in nanoseconds since 1970, UTC: no transaction that committed
     // later is in it. Transactions of the last 100 ms before may be missing. It goes by the clock

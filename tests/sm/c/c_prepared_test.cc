@@ -184,6 +184,19 @@ TEST_F(CPrepared, ARefusedOneGoesOn) {
     EXPECT_EQ(lockstep_list_prepared(store, nullptr, nullptr, &error), LOCKSTEP_BAD_ARGUMENT);
 }
 
+TEST_F(CPrepared, ChangesOfTheSchemaAreRefused) {
+    lockstep_txn* const txn = begin_with("a");
+    lockstep_index* made = nullptr;
+    EXPECT_C(lockstep_create_index(txn, "new", nullptr, &made, &error));
+    EXPECT_EQ(lockstep_prepare(txn, lockstep_text("g"), nullptr, &error), LOCKSTEP_UNSUPPORTED);
+    const std::string text = error.text;
+    EXPECT_NE(text.find("created, dropped or bulk-loaded"), std::string::npos) << text;
+    EXPECT_NE(text.find("a transaction of their own"), std::string::npos) << text;
+    EXPECT_TRUE(in_doubt().empty());
+    EXPECT_C(lockstep_commit(txn, nullptr, &error));
+    EXPECT_EQ(get("a"), "v");
+}
+
 TEST_F(CPrepared, IsListedAndCounted) {
     const std::string first("g\0\xff", 3);
     prepare_session("a", first);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include <lockstep/secondary.h>
 #include "sm/store/engine.h"
 #include "tests/sm/store/prepared_test_util.h"
 
@@ -239,19 +240,73 @@ TEST_F(Prepared, ARefusedOneGoesOn) {
     EXPECT_EQ(get("c"), "3");
 }
 
+// What must follow the end of such a transaction is in memory only (change/deferred.h).
 TEST_F(Prepared, ChangesOfTheSchemaAreRefused) {
-    sim().on_thread([&] {
-        auto txn = store().begin();
-        ASSERT_OK(txn);
-        ASSERT_OK(store().create_index(*txn, "new"));
-        EXPECT_EQ(code_of(txn->prepare("g")), ErrorCode::unsupported);
-        ASSERT_OK(txn->commit());
+    SecondaryOptions second;
+    second.of = index();
+    second.key = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value.substr(0, 1)); };
+    const std::vector<std::pair<const char*, Work>> changes = {
+        {"create_index",
+         [&](Txn& txn) -> Result<void> {
+             TRY(store().create_index(txn, "new"));
+             return {};
+         }},
+        {"create_heap",
+         [&](Txn& txn) -> Result<void> {
+             TRY(store().create_heap(txn, "new heap"));
+             return {};
+         }},
+        {"secondary index",
+         [&](Txn& txn) -> Result<void> {
+             TRY(store().create_index(txn, "second", second));
+             return {};
+         }},
+        {"bulk_load",
+         [&](Txn& txn) {
+             int left = 100;
+             std::string key;
+             return store().bulk_load(txn, *store().index("new"), [&](Slice& k, Slice& v) {
+                 key = key_of(100 - left);
+                 k = key, v = "v";
+                 return left-- > 0;
+             });
+         }},
+        {"undone to a savepoint",
+         [&](Txn& txn) -> Result<void> {
+             const Savepoint here = TRY(txn.savepoint());
+             TRY(store().create_index(txn, "undone"));
+             TRY(txn.rollback_to(here));
+             return index().put(txn, "k", "v");
+         }},
+        {"drop", [&](Txn& txn) { return store().drop(txn, "new"); }},
+    };
+    for (const auto& [name, work] : changes) {
+        SCOPED_TRACE(name);
+        EXPECT_EQ(code_of(prepare("g", work)), ErrorCode::unsupported);  // and is rolled back
+        sim().on_thread([&] {
+            auto txn = store().begin();
+            ASSERT_OK(txn);
+            ASSERT_OK(work(*txn));
+            const auto vote = txn->prepare("g");
+            ASSERT_EQ(code_of(vote), ErrorCode::unsupported);
+            const std::string text = vote.error().text();
+            for (const char* part : {"changed the schema", "created, dropped or bulk-loaded",
+                                     "commit() it alone", "a transaction of their own"})
+                EXPECT_NE(text.find(part), std::string::npos) << text;
+            ASSERT_OK(index().put(*txn, name, "goes on"));
+            ASSERT_OK(txn->commit());
+        });
+        EXPECT_EQ(get(name), "goes on");
+        EXPECT_TRUE(store().prepared().empty());
+    }
+    EXPECT_TRUE(store().heap("new heap") && store().index("second"));
+    EXPECT_FALSE(store().index("new"));
+    // To find what is there changes nothing.
+    must_prepare("g", [&](Txn& txn) -> Result<void> {
+        return TRY(store().open_or_create_index(txn, "i")).put(txn, "k", "w");
     });
-    EXPECT_TRUE(store().index("new"));
-    EXPECT_EQ(code_of(prepare("g", [&](Txn& txn) { return store().drop(txn, "new"); })),
-              ErrorCode::unsupported);
-    EXPECT_TRUE(store().index("new"));
-    EXPECT_TRUE(store().prepared().empty());
+    expect_ended(store().commit_prepared("g"));
+    EXPECT_EQ(get("k"), "w");
 }
 
 TEST_F(Prepared, RollsBackToSavepointsBefore) {

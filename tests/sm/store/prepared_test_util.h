@@ -74,6 +74,7 @@ protected:
         open();
     }
 
+    threads::SimDisk& disk() { return *disk_; }
     Store& store() { return **sim_; }
     SimStore& sim() { return *sim_; }
     sm::Engine& engine() { return sim_->engine(); }

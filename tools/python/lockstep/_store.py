@@ -364,8 +364,9 @@ def restore_backup(
     """Puts a full backup, and the incremental ones behind it, together in a directory.
 
     With the log archive of their store the result is the state at its end, at the LSN `until`, or
-    at that time: no transaction that committed later is in it. `history` says whose log is
-    followed; None is that of the last backup. Blocks; releases the GIL.
+    at that time: no transaction that committed later is in it. What was prepared and undecided then
+    is in doubt in the result (Store.prepared()). `history` says whose log is followed; None is that
+    of the last backup. Blocks; releases the GIL.
     """
     lsn, nanos = 0, 0
     if isinstance(until, datetime.datetime):

@@ -59,7 +59,8 @@ int lockstep_read_backup(const char* directory, lockstep_backup_info* info, lock
 // Checks every page and log record of a backup. `each` and *faults as in lockstep_verify(). Blocks.
 int lockstep_verify_backup(const char* directory, lockstep_line each, void* arg, size_t* faults,
                            lockstep_error* error);
-// To which point backups are restored: lockstep::RestoreOptions.
+// To which point backups are restored: lockstep::RestoreOptions. What was prepared and undecided
+// at that point is in doubt in the result (lockstep_list_prepared()).
 typedef struct lockstep_restore_options {
     size_t size;
     const char* archive;  // directory of the log archive; NULL: the state of the last backup

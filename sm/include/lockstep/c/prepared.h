@@ -22,8 +22,9 @@ enum lockstep_vote {
 // restart. *vote, if not NULL, is a number of enum lockstep_vote. On success the handle and its
 // cursors end; the transaction keeps its locks and belongs to no thread. The errors that leave the
 // transaction as it was are those of lockstep::Txn::prepare(), among them LOCKSTEP_ALREADY_EXISTS
-// (the gid) and LOCKSTEP_TOO_MANY. The handle then stays. LOCKSTEP_STORE_FAILED ends it. A request
-// prepares with LOCKSTEP_END_PREPARE.
+// (the gid), LOCKSTEP_TOO_MANY, and LOCKSTEP_UNSUPPORTED: it has created, dropped or bulk-loaded an
+// index or heap. Commit it alone, or make such changes in a transaction of their own before. The
+// handle then stays. LOCKSTEP_STORE_FAILED ends it. A request prepares with LOCKSTEP_END_PREPARE.
 int lockstep_prepare(lockstep_txn* txn, lockstep_slice gid, int* vote, lockstep_error* error);
 
 // A transaction in doubt.
