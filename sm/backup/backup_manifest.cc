@@ -88,6 +88,7 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& dir
     if (manifest) return manifest;
     Error error = manifest.error();
     const bool version = error.code == ErrorCode::bad_version;
+    DCHECK(version || error.code == ErrorCode::bad_backup);
     set_error_detail(
         error, path_of(directory) + (version ? " has version " + std::to_string(error.a) +
                                                    ", this program reads " + std::to_string(error.b)

@@ -109,6 +109,7 @@ Result<void> Restore::read_chain() {
             return fail_with(ErrorCode::bad_path, "restore: the target is one of the backups",
                              to_ + "; name a new or an empty directory");
         const BackupManifest manifest = TRY(read_manifest(disk_, directory));
+        DCHECK(chain_.size() < backups_.size());
         const auto refuse = [&](const char* what, const std::string& more = {}) {
             return fail_with(ErrorCode::bad_backup, what, directory + more);
         };

@@ -161,6 +161,7 @@ Result<bool> Engine::open_files(const std::string& directory) {
 }
 
 Result<void> Engine::lock_files(const std::string& directory, Result<void> locked) {
+    DCHECK(!directory.empty());
     if (locked || locked.error().code != ErrorCode::store_locked) return locked;
     return fail_with(ErrorCode::store_locked, "lock file",
                      directory + " is open in another process, or a second time in this one");

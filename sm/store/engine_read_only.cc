@@ -14,6 +14,7 @@ namespace lockstep::sm {
 
 // Where there is no lock file (a copy) or no locks, nothing keeps a writer away.
 Result<void> Engine::open_files_to_read(const std::string& directory) {
+    DCHECK(!directory.empty() && options.read_only);
     constexpr uint32_t kRead = threads::Disk::kReadOnly;
     TRY(check_backup(*disk, directory));
     if (!disk->exists(directory + "/data") || disk->exists(directory + "/creating"))

@@ -153,6 +153,7 @@ Result<void> Txn::abort_undone() {
 }
 
 [[gnu::cold]] static std::unexpected<Error> schema_changed(TxnId id) {
+    DCHECK(id.value != 0);
     auto error =
         fail(ErrorCode::unsupported, "prepare of a transaction that changed the schema", id.value);
     set_error_detail(error.error(),
