@@ -28,12 +28,18 @@ public:
     }
 
     // A write that was acknowledged and never arrived: a block is as it was before, empty.
+    // Its records may be zeros in part, or lie outside of the durable log. The LSN is that of the
+    // first durable byte that changes.
     uint64_t lose_log_block() {
         const auto place = durable_place();
-        return place && blank(place->path, place->offset / txn::kLogBlock * txn::kLogBlock,
-                              txn::kLogBlock)
-                   ? place->lsn
-                   : 0;
+        if (!place) return 0;
+        const uint64_t begin = place->lsn - place->lsn % txn::kLogBlock;
+        const std::string was =
+            blank(place->path, place->offset - (place->lsn - begin), txn::kLogBlock);
+        for (uint64_t at = 0; at < was.size(); ++at)
+            if (was[at] != 0 && begin + at >= place->from && begin + at < place->end)
+                return begin + at;
+        return 0;
     }
 
     // The same with an old mark, where only the log itself can tell.
@@ -50,7 +56,7 @@ public:
         for (txn::LogRecordView record; reader.next(record).value_or(false);)
             stamped = std::max(stamped, txn::stamped_durable_end(*record.header, record.lsn).value);
         if (stamped <= from || !put_mark_back(from)) return 0;
-        const Place place = place_of(from + rng_.below(stamped - from), *superblock);
+        const Place place = place_in(from, stamped, *superblock);
         return flip(place.path, place.offset) ? place.lsn : 0;
     }
 
@@ -74,7 +80,7 @@ public:
 
 private:
     struct Place {
-        uint64_t lsn;
+        uint64_t lsn, from, end;  // from the checkpoint to the recorded durable end
         std::string path;
         uint64_t offset;
     };
@@ -84,9 +90,11 @@ private:
         disk_.close(data);
         return superblock;
     }
-    Place place_of(uint64_t lsn, const sm::Superblock& superblock) const {
+    Place place_in(uint64_t from, uint64_t end, const sm::Superblock& superblock) {
+        const uint64_t lsn = from + rng_.below(end - from);
         const txn::LogFiles files(disk_, "/store", superblock.log_segment_bytes);
-        return {lsn, files.segment_path(files.number_of(lsn)), lsn % superblock.log_segment_bytes};
+        return {lsn, from, end, files.segment_path(files.number_of(lsn)),
+                lsn % superblock.log_segment_bytes};
     }
     // Somewhere between the checkpoint and the recorded durable end.
     std::optional<Place> durable_place() {
@@ -95,7 +103,7 @@ private:
         if (!superblock || !end) return std::nullopt;
         const uint64_t from = std::max(superblock->checkpoint_lsn, txn::kLogFirst);
         if (end->value <= from) return std::nullopt;
-        return place_of(from + rng_.below(end->value - from), *superblock);
+        return place_in(from, end->value, *superblock);
     }
     // A page that is not empty; 0: none found.
     uint64_t used_page() {
@@ -137,16 +145,16 @@ private:
         return done;
     }
 
-    // False: it was empty.
-    bool blank(const std::string& path, uint64_t offset, uint64_t bytes) {
+    // What was there; empty: nothing has been done.
+    std::string blank(const std::string& path, uint64_t offset, uint64_t bytes) {
         auto file = disk_.open(path, 0);
-        if (!file) return false;
+        if (!file) return {};
         std::string was(bytes, '\0');
         const std::string empty(bytes, '\0');
-        bool done = disk_.read_now(*file, offset, was.data(), bytes).has_value() && was != empty;
-        done = done && disk_.write_now(*file, offset, empty.data(), bytes).has_value();
+        const bool done = disk_.read_now(*file, offset, was.data(), bytes).has_value() &&
+                          disk_.write_now(*file, offset, empty.data(), bytes).has_value();
         disk_.close(*file);
-        return done;
+        return done ? was : std::string();
     }
 
     threads::SimDisk& disk_;
