@@ -53,13 +53,22 @@ Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId object, PageId first
     return pages;
 }
 
-// Writes pieces [from, from + n) of the value as one record; `next` is the page behind them.
-// Returns the first one's page.
+// OV-2. Call it while `page` is reserved. When the page is reserved again, the log has grown by the
+// record that used it. Writers that find the same end have different pages.
+uint64_t chain_number(const Env& env, PageId page) {
+    const uint64_t end = env.log->tail().value;
+    const uint64_t number = end + page.value * 0x9e3779b97f4a7c15ull;
+    return number != 0 ? number : 1;
+}
+
+// Writes pieces [from, from + n) of the value as one record; `next` is the page behind them. Gives
+// the chain its number if it has none (0). Returns the first one's page.
 Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
-                           uint64_t chain, size_t from, uint32_t n, PageId next) {
+                           uint64_t& chain, size_t from, uint32_t n, PageId next) {
     DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
+    if (chain == 0) chain = chain_number(env, space.pages[0]);
     OverflowPayload payloads[kGroup];
     ExclusivePage pages[kGroup];
     ChangePart parts[kGroup + 1];
@@ -99,8 +108,8 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Sli
 Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId object, Slice value) {
     const Lsn before = txn ? txn->last_lsn : kLsnNone;
     const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
-    const uint64_t chain = env.log->tail().value;
-    DCHECK(!value.empty() && value.size() <= kValueBytesMax && chain != 0);
+    uint64_t chain = 0;
+    DCHECK(!value.empty() && value.size() <= kValueBytesMax);
     PageId next = kPageNone;
     // From the end, so that each page's successor is known.
     for (size_t left = pieces; left > 0;) {
@@ -114,7 +123,7 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId obj
         next = *first;
         left -= n;
     }
-    DCHECK(next != kPageNone);
+    DCHECK(next != kPageNone && chain != 0);
     return OverflowRef{next.value, static_cast<uint32_t>(value.size()), chain};
 }
 
