@@ -14,7 +14,7 @@
 //                 bytes. [checked: read_overflow()]
 //            OV-2 No two chains have the same number, also not one after the other. Else what is
 //                 noted of a chain that a rollback has freed would free another one later, whose
-//                 pages lie there now. [checked by the simulator: seed 24739]
+//                 pages lie there now. [checked: sm_overflow_chain_test, simulator seed 24739]
 #pragma once
 
 #include <string>

@@ -91,6 +91,38 @@ TEST_F(OverflowChainTest, AChainBelongsToItsObject) {
     });
 }
 
+// OV-2. Both writers wait for the map of pages, and find the same end of the log.
+TEST_F(OverflowChainTest, WritersAtTheSameTimeHaveDifferentNumbers) {
+    OverflowRef refs[2];
+    bool latched = false;
+    int began = 0;
+    Lsn end{};
+    const auto writer = [&](int i) {
+        while (!latched) threads::yield();
+        ++began;
+        refs[i] = write(std::string(20'000, 'v'));
+    };
+    store_.on_threads({
+        [&] {
+            const auto map = store_->pool->fix_exclusive(kFirstMapPage);
+            ASSERT_OK(map);
+            end = store_->log->tail();
+            latched = true;
+            while (began < 2) threads::yield();
+            for (int i = 0; i < 10; ++i) threads::yield();
+            EXPECT_EQ(store_->log->tail(), end) << "a writer did not wait: the test is blind";
+        },
+        [&] { writer(0); },
+        [&] { writer(1); },
+    });
+    EXPECT_NE(refs[0].chain, refs[1].chain);
+    store_.on_thread([&] {
+        free(refs[0]);
+        EXPECT_EQ(read(refs[1]), std::string(20'000, 'v'));
+        free(refs[1]);
+    });
+}
+
 // The cleaner frees the chains of two ghosts. Behind the first one it waits for a page. Meanwhile
 // the first record comes back and goes again, and its new chain has the pages of the old one. The
 // cleaner must not take that ghost for the one whose chain it has freed.
