@@ -19,7 +19,6 @@ from lockstep.cluster._messages import (
 )
 from library import numbers
 from native_shard import OLD
-from native_shard import Shard as NativeShard
 from test_coordinator import Shards
 from test_decider import finish
 from test_one_shot import run, step
@@ -33,23 +32,15 @@ OLD_GID, NEW_GID = (
 
 
 @pytest.fixture
-def shard(tmp_path):
+def plain(tmp_path):
+    """A shard without a procedure object; that of conftest.py has one."""
     made = Shard(tmp_path / "store")
     yield made
     made.participant.close()
 
 
-@pytest.fixture
-def native(tmp_path, bank):
-    made = NativeShard(tmp_path / "store", bank)
-    yield made
-    for gid, _ in made.participant.in_doubt():
-        made.do(Decide(gid, False))
-    made.participant.close()
-
-
-def kept(shard):
-    store = shard.participant._store
+def kept(plain):
+    store = plain.participant._store
     with store.snapshot() as txn:
         return [gid for gid, _ in txn.scan(store.index("lockstep.decisions"))]
 
@@ -64,71 +55,71 @@ def test_gids_lie_on_their_side(tmp_path):
         decisions.close()
 
 
-def test_only_earlier_decisions_go(shard):
+def test_only_earlier_decisions_go(plain):
     others = [Decisions.decided_by(lockstep.pack_key(1, n), 0) for n in range(10, 1510)]
-    shard.do(finish(OLD_GID, "a", "1"))
-    shard.do(finish(NEW_GID, "b", "1"))
+    plain.do(finish(OLD_GID, "a", "1"))
+    plain.do(finish(NEW_GID, "b", "1"))
     for gid in others:
-        shard.do(Ask(gid))
-    assert len(kept(shard)) == 1502
-    shard.do(ForgetBefore(FIRST))
-    assert len(kept(shard)) == 1502
-    shard.do(ForgetBefore(SECOND))
-    assert kept(shard) == [NEW_GID] and shard.do(Ask(NEW_GID)) is True
+        plain.do(Ask(gid))
+    assert len(kept(plain)) == 1502
+    plain.do(ForgetBefore(FIRST))
+    assert len(kept(plain)) == 1502
+    plain.do(ForgetBefore(SECOND))
+    assert kept(plain) == [NEW_GID] and plain.do(Ask(NEW_GID)) is True
 
 
-def test_an_earlier_branch_is_refused(shard):
-    assert shard.do(Settle(SECOND)) is True
+def test_an_earlier_branch_is_refused(plain):
+    assert plain.do(Settle(SECOND)) is True
     for message in (
         finish(OLD_GID, "a", "1"),
         Step(OLD_GID, finish(OLD_GID).age, True, "put", ("a", "1"), last=True),
     ):
         with pytest.raises(BranchLost, match="coordinator .* restarted"):
-            shard.do(message)
-    assert shard.participant.open_branches == 0 and not shard.participant.in_doubt()
-    assert shard.run("get", "a") is None
-    assert shard.do(Settle(FIRST)) is True  # the fence does not sink
+            plain.do(message)
+    assert plain.participant.open_branches == 0 and not plain.participant.in_doubt()
+    assert plain.run("get", "a") is None
+    assert plain.do(Settle(FIRST)) is True  # the fence does not sink
     with pytest.raises(BranchLost):
-        shard.do(finish(OLD_GID, "a", "1"))
-    shard.do(finish(NEW_GID, "a", "2"))
+        plain.do(finish(OLD_GID, "a", "1"))
+    plain.do(finish(NEW_GID, "a", "2"))
 
 
-def test_what_is_open_or_in_doubt_is_not_settled(shard):
-    shard.step(OLD_GID, "put", "a", "1").result(SOON)
-    assert shard.do(Settle(SECOND)) is False
-    assert shard.do(Prepare(OLD_GID)) is True
-    assert shard.do(Settle(SECOND)) is False
-    shard.participant.close()
-    shard.open()
-    assert shard.do(Settle(SECOND)) is False
-    assert shard.do(Settle(FIRST)) is True
-    shard.do(Decide(OLD_GID, True))
-    assert shard.do(Settle(SECOND)) is True
-    shard.step(NEW_GID, "put", "a", "2").result(SOON)
-    assert shard.do(Settle(SECOND)) is True
+def test_what_is_open_or_in_doubt_is_not_settled(plain):
+    plain.step(OLD_GID, "put", "a", "1").result(SOON)
+    assert plain.do(Settle(SECOND)) is False
+    assert plain.do(Prepare(OLD_GID)) is True
+    assert plain.do(Settle(SECOND)) is False
+    plain.participant.close()
+    plain.open()
+    assert plain.do(Settle(SECOND)) is False
+    assert plain.do(Settle(FIRST)) is True
+    plain.do(Decide(OLD_GID, True))
+    assert plain.do(Settle(SECOND)) is True
+    plain.step(NEW_GID, "put", "a", "2").result(SOON)
+    assert plain.do(Settle(SECOND)) is True
 
 
-def test_a_step_that_waits_is_not_settled(shard):
-    shard.step(NEW_GID, "put", "a", "1").result(SOON)
+def test_a_step_that_waits_is_not_settled(plain):
+    plain.step(NEW_GID, "put", "a", "1").result(SOON)
     waits = threading.Event()
-    waiting = shard.step(OLD_GID, "put", "a", "2")
+    waiting = plain.step(OLD_GID, "put", "a", "2")
     waiting.add_done_callback(lambda _: waits.set())
-    wait_for(lambda: shard.participant.open_branches == 2)
-    assert not waits.wait(0.1) and shard.do(Settle(SECOND)) is False
-    shard.do(Decide(NEW_GID, False))
+    wait_for(lambda: plain.participant.open_branches == 2)
+    assert not waits.wait(0.1) and plain.do(Settle(SECOND)) is False
+    plain.do(Decide(NEW_GID, False))
     waiting.result(SOON)
-    shard.do(Decide(OLD_GID, False))
-    assert shard.do(Settle(SECOND)) is True
+    plain.do(Decide(OLD_GID, False))
+    assert plain.do(Settle(SECOND)) is True
 
 
-def test_branches_of_one_message_too(native):
-    perform = native.participant.perform
+def test_branches_of_one_message_too(shard):
+    perform = shard.participant.perform
     run(perform(Settle(SECOND)))
     with pytest.raises(BranchLost, match="coordinator .* restarted"):
         run(perform(step(OLD_GID, "native_deposit", 1, 10)))
     with pytest.raises(BranchLost, match="coordinator .* restarted"):
         run(perform(Finish(OLD_GID, OLD, True, "native_deposit", (numbers(1, 10),), True)))
-    assert not native.participant.in_doubt() and native.participant.open_branches == 0
+    assert not shard.participant.in_doubt() and shard.participant.open_branches == 0
     run(perform(step(NEW_GID, "native_deposit", 1, 10)))
     assert run(perform(Settle(SECOND))) == [True]
 

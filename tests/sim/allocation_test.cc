@@ -80,34 +80,8 @@ bool refused(size_t bytes) {
 
 }  // namespace
 
-void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new[](size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment) {
-    return allocate_or_throw(bytes, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t bytes, std::align_val_t alignment) {
-    return allocate_or_throw(bytes, static_cast<size_t>(alignment));
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-    return allocate_or_null(bytes, 1);
-}
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
-    return allocate_or_null(bytes, 1);
-}
-void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-    return allocate_or_null(bytes, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-    return allocate_or_null(bytes, static_cast<size_t>(alignment));
-}
-void operator delete(void* at) noexcept { deallocate(at); }
-void operator delete[](void* at) noexcept { deallocate(at); }
-void operator delete(void* at, size_t) noexcept { deallocate(at); }
-void operator delete[](void* at, size_t) noexcept { deallocate(at); }
-void operator delete(void* at, std::align_val_t) noexcept { deallocate(at); }
-void operator delete[](void* at, std::align_val_t) noexcept { deallocate(at); }
-void operator delete(void* at, size_t, std::align_val_t) noexcept { deallocate(at); }
-void operator delete[](void* at, size_t, std::align_val_t) noexcept { deallocate(at); }
+// Behind the functions that it calls.
+#include "tests/replaced_new.h"
 
 namespace lockstep {
 namespace {

@@ -26,7 +26,7 @@ void look() {
     if (held(watched)) ++under_lock;
 }
 
-[[gnu::noinline]] void* allocate(size_t bytes, size_t alignment) {
+[[gnu::noinline]] void* allocate_or_null(size_t bytes, size_t alignment) noexcept {
     look();
     void* const at =
         alignment <= alignof(std::max_align_t)
@@ -34,6 +34,10 @@ void look() {
             : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (at == nullptr) std::abort();
     return at;
+}
+
+void* allocate_or_throw(size_t bytes, size_t alignment) {
+    return allocate_or_null(bytes, alignment);
 }
 
 // Out of line: where a delete is inlined, g++ takes its free() for one of a stranger's memory.
@@ -44,30 +48,8 @@ void look() {
 
 }  // namespace
 
-void* operator new(size_t bytes) { return allocate(bytes, 1); }
-void* operator new[](size_t bytes) { return allocate(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment) {
-    return allocate(bytes, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t bytes, std::align_val_t alignment) {
-    return allocate(bytes, static_cast<size_t>(alignment));
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-    return allocate(bytes, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-    return allocate(bytes, static_cast<size_t>(alignment));
-}
-void operator delete(void* at) noexcept { deallocate(at); }
-void operator delete[](void* at) noexcept { deallocate(at); }
-void operator delete(void* at, size_t) noexcept { deallocate(at); }
-void operator delete[](void* at, size_t) noexcept { deallocate(at); }
-void operator delete(void* at, std::align_val_t) noexcept { deallocate(at); }
-void operator delete[](void* at, std::align_val_t) noexcept { deallocate(at); }
-void operator delete(void* at, size_t, std::align_val_t) noexcept { deallocate(at); }
-void operator delete[](void* at, size_t, std::align_val_t) noexcept { deallocate(at); }
+// Behind the functions that it calls.
+#include "tests/replaced_new.h"
 
 namespace lockstep {
 namespace {

@@ -38,6 +38,17 @@ protected:
         CHECK(store.step_until([&] { return ready; }));
         return handle;
     }
+    // A transaction whose thread has changed "k" and ended.
+    void leave_behind(std::optional<Txn>& kept) {
+        auto holder = store->start(
+            [&]() -> Result<void> {
+                kept.emplace(TRY(store->begin()));
+                id = kept->id();
+                return index.put(*kept, "k", "changed");
+            },
+            1);
+        join(holder, ErrorCode::none);
+    }
     std::string value() {
         std::string found;
         auto read = store->run([&](Txn& txn) -> Result<void> {
@@ -198,14 +209,7 @@ TEST_F(TxnWatchTest, AWaitForALockEnds) {
 TEST_F(TxnWatchTest, AnOrphanIsRolledBack) {
     open();
     std::optional<Txn> kept;
-    auto holder = store->start(
-        [&]() -> Result<void> {
-            kept.emplace(TRY(store->begin()));
-            id = kept->id();
-            return index.put(*kept, "k", "changed");
-        },
-        1);
-    join(holder, ErrorCode::none);
+    leave_behind(kept);
     ASSERT_OK(store->end_transaction(id));
     EXPECT_EQ(value(), "before");
     EXPECT_TRUE(store->transactions().empty());
@@ -327,14 +331,7 @@ TEST_F(TxnWatchTest, AStoreThatFails) {
 TEST_F(TxnWatchTest, AnOrphanOfAStoreThatFails) {
     open();
     std::optional<Txn> kept;
-    auto holder = store->start(
-        [&]() -> Result<void> {
-            kept.emplace(TRY(store->begin()));
-            id = kept->id();
-            return index.put(*kept, "k", "changed");
-        },
-        1);
-    join(holder, ErrorCode::none);
+    leave_behind(kept);
     store.engine().log->fail_store(
         {.what = "test", .cause = {.code = ErrorCode::io_error, .os = EIO}});
     EXPECT_TRUE(store->end_transaction(id));
