@@ -37,7 +37,7 @@ void set_error_detail(Error& error, std::string_view text) {
 }
 
 Unexpected fail_with(ErrorCode code, const char* what, std::string_view text) {
-    DCHECK(what != nullptr && !text.empty());
+    DCHECK(what != nullptr);
     Unexpected failure = fail(code, what);
     set_error_detail(failure.error(), text);
     return failure;

@@ -77,7 +77,7 @@ Result<void> write_zeros(FileId file, uint64_t from, uint64_t to) {
 
 // fail_file() with the file's name.
 [[gnu::cold]] Unexpected fail_path(int err, const char* what, const std::string& path) {
-    DCHECK(what != nullptr && !path.empty());
+    DCHECK(what != nullptr);
     Error error = fail_file(err, what).error();
     set_error_detail(error, path);
     return Unexpected(error);

@@ -84,6 +84,8 @@ TEST_F(RefusedPath, OfAChainOfBackups) {
         return restore_backup(backups, path("to"));
     };
     expect_refused(ErrorCode::bad_backup, restored({"missing"}), {path("missing")});
+    const std::vector<std::string> empty{""};
+    expect_refused(ErrorCode::bad_backup, restore_backup(empty, path("to")), {"no backup"});
     expect_refused(ErrorCode::bad_backup, restored({"first"}), {path("first"), "a full one"});
     expect_refused(ErrorCode::bad_backup, restored({"full", "second"}), {path("second")});
     expect_refused(ErrorCode::bad_backup, restored({"foreign", "first"}), {path("first")});
