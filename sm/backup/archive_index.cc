@@ -131,10 +131,19 @@ Result<void> ArchiveReader::open(const PieceName& piece) {
                                std::to_string(piece.file_bytes()) +
                                " bytes; bring it from a copy of the archive");
     DCHECK(file_.value < 0 && name_.empty());
-    file_ = TRY(disk_.open(index_.directory() + "/" + name, threads::Disk::kReadOnly));
+    file_ = TRY(disk_.open(index_.directory() + "/" + name,
+                           threads::Disk::kReadOnly | threads::Disk::kDirect));
     name_ = name;
     header_ = header;
     return {};
+}
+
+Result<ArchiveHeader> ArchiveReader::header_at(uint64_t lsn) {
+    const auto place = index_.at(lsn);
+    if (!place) return bad_archive("log archive", "no file has LSN " + std::to_string(lsn));
+    TRY(open(place->piece));
+    DCHECK(header_.begin <= lsn && lsn < header_.end);
+    return header_;
 }
 
 Result<uint64_t> ArchiveReader::read(uint64_t lsn, uint64_t wanted, std::byte* to, uint64_t bytes) {

@@ -57,7 +57,8 @@ Archiver::~Archiver() { hold_.forget(); }
 Result<void> Archiver::start() {
     DCHECK(threads::current() != nullptr && !ended_);
     buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::normal));
-    check_.emplace(env_.log->tail());
+    tail_ = env_.log->tail().value;
+    check_.emplace(Lsn{tail_});
     piece_at_ = threads::now();
     if (const auto found = locate(); !found) {
         if (is_final(found.error())) return found;
@@ -144,19 +145,30 @@ void Archiver::note_time() {
     time_end_ = space.lsn.value + space.bytes;
 }
 
+// AR-5. An earlier end of the log is a record's end, and so is the present one.
+uint64_t Archiver::find_stable() {
+    const uint64_t tail = env_.log->tail().value;
+    const uint64_t durable = env_.log->durable().value;
+    DCHECK(stable_ <= tail_ && tail_ <= tail);
+    if (MUTANT(archive_unstable)) return durable;
+    if (tail_ <= durable) stable_ = std::exchange(tail_, tail);
+    if (tail <= durable) stable_ = tail_ = tail;
+    return stable_;
+}
+
 // True if a piece was archived. `all`: also what a full segment or the interval would wait for.
 Result<bool> Archiver::archive_one(bool all) {
     attempt_began_.store(threads::now());
     TRY(locate());
     skip_gap();
     assert_state();
-    const uint64_t begin = next_.load(), durable = env_.log->durable().value;
+    const uint64_t begin = next_.load(), stable = find_stable();
     uint64_t end = files_.segment_end(begin);
     DCHECK(begin < end && begin % 8 == 0);
-    if (durable < end) {
+    if (stable < end) {
         const Nanos interval = env_.options.archive_interval;
         const bool due = all || (interval != 0 && threads::now() - piece_at_ >= interval);
-        end = due ? durable : begin;
+        end = due ? stable : begin;
     }
     if (end > begin) {
         const PieceName piece{env_.superblock.history, begin, end};

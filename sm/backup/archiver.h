@@ -15,6 +15,9 @@
 //                 [checked: copy_piece()]
 //            AR-4 The clock is read after the reservation of a time record, so every record below
 //                 it is older than its time.
+//            AR-5 A piece ends at stable_ or below it. That is the end of a record, and all log up
+//                 to it is durable. What is durable behind it may be the begin of a record that a
+//                 restart does not find, and writes over.
 // Blocking   look() and start() block for directory operations. The thread parks.
 #pragma once
 
@@ -62,6 +65,7 @@ private:
     void run();
     void note_time();
     Result<void> locate();
+    uint64_t find_stable();
     Result<bool> archive_one(bool all);
     Result<void> copy_piece(const PieceName& piece);
     Result<void> read_log(uint64_t at, uint64_t bytes);
@@ -79,7 +83,9 @@ private:
     threads::AlignedBuffer buffer_;
     std::optional<RecordCheck> check_;
     bool located_ = false;
-    Nanos piece_at_ = 0;  // when the last piece ended
+    uint64_t stable_ = 0;  // AR-5
+    uint64_t tail_ = 0;    // the log's end at some moment since
+    Nanos piece_at_ = 0;   // when the last piece ended
     uint64_t time_end_ = 0;
     bool told_ = false;  // of the present failure
     // --- any thread of worker 0

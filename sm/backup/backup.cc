@@ -20,9 +20,11 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr uint32_t kPiecePages = 128;  // 1 MB
-constexpr uint32_t kSuperblocks = 2;   // pages 0 and 1
+constexpr uint32_t kPiecePages = BackupTarget::kRoomBytes / kPageBytes;
+constexpr uint32_t kSuperblocks = 2;  // pages 0 and 1
 constexpr Nanos kLogPause = 20 * kMillisecond;
+constexpr uint64_t kLogPiece = BackupTarget::kRoomBytes;
+constexpr uint64_t kLogShare = 4;  // the copy of the log lags at most so much of the log behind
 
 Slice slice_of(const std::byte* bytes, size_t size) {
     return {reinterpret_cast<const char*>(bytes), size};
@@ -40,7 +42,7 @@ private:
     void assert_state() const {
         DCHECK(copied_ <= looked_at_ + kPiecePages && zeroed_ <= looked_at_);
         DCHECK(incremental() || copied_ <= lsns_.size());
-        DCHECK(log_ && pages_ != nullptr);
+        DCHECK(log_.has_value());
         superblock_.assert_state();
     }
     Result<void> begin();
@@ -49,7 +51,9 @@ private:
     Result<void> copy_piece(uint32_t first, uint32_t count);
     Result<void> skip_bad_page(PageId page, const Error& why, Page& copy);
     Result<void> write_piece(uint32_t first, uint32_t count);
+    Result<void> copy_log();
     Result<void> pause();
+    Result<void> keep_up();
     Result<void> write_superblocks();
     Result<void> write_lsns();
     Result<BackupInfo> finish();
@@ -57,20 +61,26 @@ private:
         bytes_ += bytes.size();
         return target_.write(file, offset, bytes);
     }
-    Page* page(uint32_t i) const { return reinterpret_cast<Page*>(pages_.get()) + i; }
+    Page* page(uint32_t i) const { return room_ + i; }
+    // page() gives the pages of the next write.
+    Result<void> take_room() {
+        room_ = reinterpret_cast<Page*>(TRY(target_.room()));
+        DCHECK(room_ != nullptr);
+        return {};
+    }
     bool incremental() const { return options_.since != nullptr; }
-    const char* pages_file() const { return incremental() ? kPagesName : "data"; }
 
     RestartEnv& env_;
     BackupTarget& target_;
     const BackupOptions& options_;
     const std::function<bool()>& stopping_;
-    threads::AlignedBuffer pages_;
+    Page* room_ = nullptr;
     Superblock superblock_{};
     std::optional<LogCopy> log_;
     std::vector<uint64_t> lsns_;  // of the volume's pages
     uint64_t newest_ = 0;         // highest lsn of a copied page
     uint64_t looked_at_ = kSuperblocks, copied_ = kSuperblocks, zeroed_ = 0, bytes_ = 0;
+    uint64_t paced_log_ = 0;  // bytes of log that were copied at the pace
     Nanos started_ = 0;
 };
 
@@ -78,6 +88,7 @@ Result<BackupInfo> Backup::run() {
     started_ = threads::now();
     TRY(begin());
     TRY(copy_pages());
+    TRY(copy_log());
     TRY(write_lsns());
     return finish();
 }
@@ -85,7 +96,7 @@ Result<BackupInfo> Backup::run() {
 // BK-3: held first, so the log still has all that the superblock needs.
 Result<void> Backup::begin() {
     TRY(target_.begin());
-    pages_ = TRY(threads::make_aligned_buffer(kPiecePages * kPageBytes, threads::PageSize::huge));
+    TRY(take_room());
     txn::LogHold hold = TRY(env_.log->hold());
     const uint64_t volume = TRY(env_.disk->size(env_.data_file));
     if (TRY(threads::io_read(env_.data_file, 0, page(0), kSuperblocks * kPageBytes, "superblock")) <
@@ -137,6 +148,7 @@ Result<void> Backup::copy_pages() {
 Result<void> Backup::copy_piece(uint32_t first, uint32_t count) {
     assert_state();
     DCHECK(count > 0 && count <= kPiecePages && first + uint64_t{count} <= lsns_.size());
+    TRY(take_room());
     for (uint32_t done = 0; done < count;) {
         uint32_t some = count - done;
         const auto copied = env_.pool->copy_pages(PageId{first + done}, some, page(done));
@@ -188,7 +200,13 @@ Result<void> Backup::write_piece(uint32_t first, uint32_t count) {
     return write(kPagesName, offset, slice_of(page(0)->bytes(), kept * kPageBytes));
 }
 
-// Between two pieces.
+// What the pages have left of the log that is there now. finish() copies what comes meanwhile.
+Result<void> Backup::copy_log() {
+    for (uint64_t left = log_->lag(); left > 0; left -= std::min(left, kLogPiece)) TRY(pause());
+    return {};
+}
+
+// Between two pieces of pages: a piece of the log, and a pause.
 Result<void> Backup::pause() {
     assert_state();
     DCHECK(looked_at_ <= lsns_.size());
@@ -201,24 +219,38 @@ Result<void> Backup::pause() {
                            .bytes = bytes_ + log_->bytes(),
                            .log_bytes = log_->bytes()});
     }
-    TRY(log_->catch_up(target_));
+    const uint64_t before = log_->bytes();
+    TRY(log_->catch_up(target_, kLogPiece));
+    paced_log_ += log_->bytes() - before;
+    DCHECK(paced_log_ <= log_->bytes());
+    TRY(keep_up());
     if (options_.bytes_per_second == 0) {
         threads::yield();
         return {};
     }
     const double seconds =
-        static_cast<double>(bytes_) / static_cast<double>(options_.bytes_per_second);
+        static_cast<double>(bytes_ + paced_log_) / static_cast<double>(options_.bytes_per_second);
     const Nanos due = started_ + static_cast<Nanos>(seconds * kSecond);
     while (threads::now() < due && !stopping_()) {
         threads::sleep_until(std::min(due, threads::now() + kLogPause));
-        TRY(log_->catch_up(target_));  // BK-3: also of a slow backup
+        TRY(keep_up());
     }
+    return {};
+}
+
+// BK-3: also of a slow backup, however fast the log grows. These bytes do not count for the pace:
+// else a backup would never end if the log grows faster.
+Result<void> Backup::keep_up() {
+    const uint64_t lag_max = env_.log_options.capacity_bytes / kLogShare;
+    DCHECK(lag_max > kLogPiece / 4);
+    while (log_->lag() > lag_max && !MUTANT(backup_lags)) TRY(log_->catch_up(target_, kLogPiece));
     return {};
 }
 
 // Both copies of the superblock: the backup's own, which names the checkpoint of the begin.
 Result<void> Backup::write_superblocks() {
     for (uint32_t i = 0; i < kSuperblocks; ++i) {
+        TRY(take_room());
         const uint32_t number = make_superblock_page(superblock_, *page(0));
         DCHECK(number < kSuperblocks);
         if (incremental()) continue;
@@ -231,12 +263,12 @@ Result<void> Backup::write_superblocks() {
 Result<void> Backup::write_lsns() {
     constexpr uint32_t kPages = WrittenLsns::kPagesPerBlock;
     constexpr uint64_t kSlot = WrittenLsns::kSlotBytes;
-    static_assert(kPiecePages * kPageBytes >= 2 * kSlot);
+    static_assert(BackupTarget::kRoomBytes >= 2 * kSlot);
     const uint64_t store = superblock_.uuid[0] ^ superblock_.uuid[1];
     lsns_.resize((lsns_.size() + kPages - 1) / kPages * kPages, 0);
-    std::byte* const slots = page(0)->bytes();
     DCHECK(store != 0 && lsns_.size() % kPages == 0);
     for (uint64_t block = 0; block * kPages < lsns_.size(); ++block) {
+        std::byte* const slots = TRY(target_.room());
         std::memset(slots, 0, 2 * kSlot);
         WrittenLsns::make_slot(store, static_cast<uint32_t>(block), &lsns_[block * kPages], slots);
         TRY(write("data.lsn", block * 2 * kSlot, slice_of(slots, 2 * kSlot)));

@@ -16,7 +16,7 @@ Result<BackupInfo> read_backup(std::string_view directory) {
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
                                   const RestoreOptions& options) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
-    return sm::restore_on(*disk, backups, std::string(to), options);
+    return sm::restore_on(*disk, backups, std::string(to), options, threads::CopySteps::overlap);
 }
 
 }  // namespace lockstep

@@ -40,7 +40,7 @@ Result<void> DirectoryTarget::begin() {
     TRY(disk_.sync_directory(directory_));
     TRY(disk_.sync_directory(parent_of(directory_)));
     for (Slot& slot : slots_)
-        slot.memory = TRY(threads::make_aligned_buffer(kSlotBytes, threads::PageSize::normal));
+        slot.memory = TRY(threads::make_aligned_buffer(kRoomBytes, threads::PageSize::huge));
     return {};
 }
 
@@ -78,6 +78,13 @@ Result<void> DirectoryTarget::wait_all() {
     return all;
 }
 
+Result<std::byte*> DirectoryTarget::room() {
+    assert_state();
+    TRY(wait(slots_[next_]));
+    DCHECK(!slots_[next_].busy && slots_[next_].memory != nullptr);
+    return slots_[next_].memory.get();
+}
+
 Result<void> DirectoryTarget::write(std::string_view name, uint64_t offset, Slice bytes) {
     DCHECK(offset % threads::kIoAlignment == 0 && bytes.size() % threads::kIoAlignment == 0);
     const threads::FileId id = TRY(file(name));
@@ -85,9 +92,10 @@ Result<void> DirectoryTarget::write(std::string_view name, uint64_t offset, Slic
         Slot& slot = slots_[next_];
         next_ = (next_ + 1) % kSlots;
         TRY(wait(slot));
-        const size_t piece = std::min<size_t>(bytes.size(), kSlotBytes);
+        const size_t piece = std::min<size_t>(bytes.size(), kRoomBytes);
         DCHECK(!slot.busy && slot.memory != nullptr);
-        std::memcpy(slot.memory.get(), bytes.data(), piece);
+        if (bytes.data() != reinterpret_cast<const char*>(slot.memory.get()))
+            std::memcpy(slot.memory.get(), bytes.data(), piece);
         slot.request = {};
         slot.request.kind = threads::IoKind::write;
         slot.request.io_class = threads::IoClass::write_back;
@@ -131,6 +139,11 @@ void DirectoryTarget::give_up() {
     for (const File& of : files_) names.push_back(of.name);
     close_files();
     for (size_t i = names.size(); i-- > 0;) (void)disk_.unlink(directory_ + "/" + names[i]);
+}
+
+Result<void> SinkTarget::begin() {
+    room_ = TRY(threads::make_aligned_buffer(kRoomBytes));
+    return call(kManifestName, 0, {});
 }
 
 Result<void> SinkTarget::call(std::string_view file, uint64_t offset, Slice bytes) {

@@ -21,6 +21,10 @@ public:
     virtual Result<void> begin() = 0;
     // The file will have that many bytes.
     virtual Result<void> reserve(std::string_view file, uint64_t bytes) = 0;
+    // Memory for the next write, kRoomBytes, valid until then. write() takes bytes from there
+    // without copying them.
+    static constexpr uint64_t kRoomBytes = 1 << 20;
+    virtual Result<std::byte*> room() = 0;
     // `offset` and the size are multiples of 4096. The bytes may change when it returns.
     virtual Result<void> write(std::string_view file, uint64_t offset, Slice bytes) = 0;
     virtual Result<void> finish(const ManifestBlock& manifest) = 0;
@@ -37,13 +41,13 @@ public:
     ~DirectoryTarget() override;
     Result<void> begin() override;
     Result<void> reserve(std::string_view file, uint64_t bytes) override;
+    Result<std::byte*> room() override;
     Result<void> write(std::string_view file, uint64_t offset, Slice bytes) override;
     Result<void> finish(const ManifestBlock& manifest) override;
     void give_up() override;
 
 private:
     static constexpr size_t kSlots = 4;
-    static constexpr uint64_t kSlotBytes = 1 << 20;
     struct File {
         std::string name;
         threads::FileId id;
@@ -73,8 +77,9 @@ private:
 class SinkTarget final : public BackupTarget {
 public:
     explicit SinkTarget(BackupSink sink) : sink_(sink) {}
-    Result<void> begin() override { return call(kManifestName, 0, {}); }
+    Result<void> begin() override;
     Result<void> reserve(std::string_view, uint64_t) override { return {}; }
+    Result<std::byte*> room() override { return room_.get(); }
     Result<void> write(std::string_view file, uint64_t offset, Slice bytes) override {
         return call(file, offset, bytes);
     }
@@ -84,6 +89,7 @@ public:
 private:
     Result<void> call(std::string_view file, uint64_t offset, Slice bytes);
     BackupSink sink_;
+    threads::AlignedBuffer room_;
 };
 
 }  // namespace lockstep::sm

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include <lockstep/offload.h>
+
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
-#include "threads/worker/io_wait.h"
 #include "txn/log/durable_end_file.h"
 
 namespace lockstep::sm {
@@ -14,8 +15,7 @@ namespace lockstep::sm {
 using txn::block_ceil, txn::block_floor;
 
 namespace {
-constexpr uint64_t kPieceBytes = 1 << 20;
-static_assert(kPieceBytes % txn::kLogBlock == 0);
+static_assert(BackupTarget::kRoomBytes % txn::kLogBlock == 0);
 
 Slice slice_of(const std::byte* bytes, size_t size) {
     return {reinterpret_cast<const char*>(bytes), size};
@@ -39,26 +39,33 @@ LogCopy::~LogCopy() {
     if (file_.value >= 0) files_.disk().close(file_);
 }
 
-Result<void> LogCopy::catch_up(BackupTarget& target) {
-    return copy_to(target, block_floor(log_.durable().value));
+Result<void> LogCopy::catch_up(BackupTarget& target, uint64_t most) {
+    const uint64_t end = block_floor(log_.durable().value);
+    DCHECK(most > 0 && next_ % txn::kLogBlock == 0);
+    return copy_to(target, std::min(end, next_ + block_ceil(most)));
 }
 
-// Durable bytes never change, and a segment keeps its name while it is held.
-Result<void> LogCopy::read(uint64_t at, uint64_t bytes) {
+// The open segment becomes that of the byte at `at`. A segment keeps its name while it is held.
+Result<void> LogCopy::open_segment_of(uint64_t at) {
     assert_state();
-    DCHECK(bytes > 0 && bytes <= kPieceBytes && bytes % txn::kLogBlock == 0);
-    if (!buffer_) buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes));
     const uint64_t number = files_.number_of(at);
-    if (number != open_segment_) {
-        if (file_.value >= 0) files_.disk().close(std::exchange(file_, threads::FileId{-1}));
-        open_segment_ = UINT64_MAX;
-        file_ = TRY(files_.open(number, threads::Disk::kReadOnly | threads::Disk::kDirect));
-        open_segment_ = number;
-    }
-    const size_t got = TRY(threads::io_read(file_, at % files_.segment_bytes(), buffer_.get(),
-                                            bytes, "log segment", threads::ParkReason::io));
-    if (got < bytes) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+    if (number == open_segment_) return {};
+    if (file_.value >= 0) files_.disk().close(std::exchange(file_, threads::FileId{-1}));
+    open_segment_ = UINT64_MAX;
+    file_ = TRY(files_.open(number, threads::Disk::kReadOnly | threads::Disk::kDirect));
+    open_segment_ = number;
     return {};
+}
+
+// Reads whole blocks and checks the records in their first `useful` bytes. The rest becomes zeros.
+// On a kernel thread beside the workers: durable bytes never change.
+Result<void> LogCopy::read(uint64_t at, std::byte* to, uint64_t bytes, uint64_t useful) {
+    DCHECK(useful > 0 && useful <= bytes && bytes % txn::kLogBlock == 0);
+    DCHECK(files_.number_of(at) == open_segment_ && at + useful <= log_.durable().value);
+    const size_t got = TRY(files_.disk().read_now(file_, at % files_.segment_bytes(), to, bytes));
+    if (got < bytes) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+    std::memset(to + useful, 0, bytes - useful);
+    return check_.see(Lsn{at}, {to, useful});
 }
 
 // Bytes behind `end` in its block are zeros in the copy.
@@ -66,16 +73,15 @@ Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
     DCHECK(end <= log_.durable().value);
     while (next_ < end) {
         const uint64_t begin = next_;
-        const uint64_t bytes =
-            std::min({kPieceBytes, block_ceil(end) - begin, files_.segment_end(begin) - begin});
-        TRY(read(begin, bytes));
-        DCHECK(files_.number_of(begin) == files_.number_of(begin + bytes - 1));
+        const uint64_t bytes = std::min(
+            {BackupTarget::kRoomBytes, block_ceil(end) - begin, files_.segment_end(begin) - begin});
         const uint64_t useful = std::min(bytes, end - begin);
-        std::memset(buffer_.get() + useful, 0, bytes - useful);
-        TRY(check_.see(Lsn{begin}, {buffer_.get(), useful}));
+        std::byte* const room = TRY(target.room());
+        TRY(open_segment_of(begin));
+        TRY(offload([&] { return read(begin, room, bytes, useful); }));
         const std::string path = files_.segment_path(files_.number_of(begin));
         TRY(target.write(path.substr(files_.directory().size() + 1), begin % files_.segment_bytes(),
-                         slice_of(buffer_.get(), bytes)));
+                         slice_of(room, bytes)));
         next_ = begin + bytes;
         bytes_ += bytes;
         assert_state();
@@ -90,12 +96,14 @@ Result<void> LogCopy::finish(BackupTarget& target, Lsn end) {
     if (check_.position() != end && !MUTANT(backup_log_short))
         return fail(ErrorCode::corrupt_log, "log record", check_.position().value, end.value);
     constexpr uint64_t kSlot = txn::DurableEnd::kSlotBytes;
-    const auto mark = TRY(threads::make_aligned_buffer(2 * kSlot));
+    std::byte* const mark = TRY(target.room());
+    static_assert(2 * kSlot <= BackupTarget::kRoomBytes);
+    std::memset(mark, 0, 2 * kSlot);
     const txn::DurableEnd known{
         .sequence = 2, .durable_end = end.value, .segment_bytes = files_.segment_bytes()};
     DCHECK(known.slot_offset() == 0);
-    known.encode(mark.get() + known.slot_offset());
-    return target.write("log.mark", 0, slice_of(mark.get(), 2 * kSlot));
+    known.encode(mark + known.slot_offset());
+    return target.write("log.mark", 0, slice_of(mark, 2 * kSlot));
 }
 
 }  // namespace lockstep::sm

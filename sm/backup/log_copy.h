@@ -1,6 +1,7 @@
 // log_copy.h - copies the log of a running store while it is written, piece by piece.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "sm/backup/backup_target.h"
@@ -17,9 +18,11 @@ public:
             txn::LogHold hold, Lsn from);
     ~LogCopy();
     LogCopy(const LogCopy&) = delete;
-    // Copies the whole blocks that are durable now. Errors: corrupt_log, and those of the disk and
-    // the target.
-    Result<void> catch_up(BackupTarget& target);
+    // Copies the whole blocks that are durable now, about `most` bytes at most. Errors:
+    // corrupt_log, those of the disk, those of the target.
+    Result<void> catch_up(BackupTarget& target, uint64_t most);
+    // Bytes that are durable and not copied.
+    uint64_t lag() const { return log_.durable().value - std::min(next_, log_.durable().value); }
     // Copies the rest up to `end`, which is durable, and writes the durable-end record. BK-1.
     Result<void> finish(BackupTarget& target, Lsn end);
     uint64_t bytes() const { return bytes_; }
@@ -32,7 +35,8 @@ private:
         DCHECK(hold_.from().value <= next_ + txn::kLogBlock);  // BK-3
     }
     Result<void> copy_to(BackupTarget& target, uint64_t end);
-    Result<void> read(uint64_t at, uint64_t bytes);
+    Result<void> open_segment_of(uint64_t at);
+    Result<void> read(uint64_t at, std::byte* to, uint64_t bytes, uint64_t useful);
 
     txn::LogFiles files_;
     const txn::Log& log_;
@@ -40,7 +44,6 @@ private:
     RecordCheck check_;
     uint64_t next_;  // first byte that is not copied, a block's begin
     uint64_t bytes_ = 0;
-    threads::AlignedBuffer buffer_;
     threads::FileId file_{-1};
     uint64_t open_segment_ = UINT64_MAX;
 };

@@ -8,16 +8,14 @@
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
-#include "threads/io/aligned_buffer.h"
+#include "threads/io/disk_file.h"
 #include "txn/log/durable_end_file.h"
 
 namespace lockstep::sm {
 
-using threads::Disk;
+using threads::CopyBuffer, threads::CopyStream, threads::Disk, threads::DiskFile;
 
 namespace {
-
-constexpr uint64_t kPieceBytes = 1 << 20;
 
 std::string lsn(uint64_t value) { return "LSN " + std::to_string(value); }
 std::string at_time(Nanos time) {
@@ -76,10 +74,9 @@ Result<LogExtension> LogExtension::plan(Disk& disk, const BackupManifest& backup
     return extension;
 }
 
-Result<void> LogExtension::run(const std::string& to) {
+Result<void> LogExtension::run(const std::string& to, CopyStream& stream) {
     ArchiveReader reader(*disk_, index_, backup_.superblock, false);
-    TRY(copy(to, reader));
-    last_ = reader.header();
+    TRY(copy(txn::LogFiles(*disk_, to, backup_.superblock.log_segment_bytes), reader, stream));
     TRY(check_end());
     return cut(to);
 }
@@ -104,43 +101,63 @@ Result<void> LogExtension::see(const txn::LogRecordView& record) {
     return {};
 }
 
-Result<void> LogExtension::copy(const std::string& to, ArchiveReader& reader) {
-    RecordCheck check(Lsn{backup_.end});
-    if (options_.until != kLsnNone) check.stop_at(options_.until);
-    check.on_record([this](const txn::LogRecordView& record) { return see(record); });
-    const txn::LogFiles files(*disk_, to, backup_.superblock.log_segment_bytes);
-    const auto buffer = TRY(threads::make_aligned_buffer(kPieceBytes));
+Result<void> LogExtension::copy(const txn::LogFiles& files, ArchiveReader& reader,
+                                CopyStream& stream) {
+    RecordCheck records(Lsn{backup_.end});
+    if (options_.until != kLsnNone) records.stop_at(options_.until);
+    records.on_record([this](const txn::LogRecordView& record) { return see(record); });
     const uint64_t stop =
         options_.until != kLsnNone ? std::min(options_.until.value, chain_end_) : chain_end_;
     // The next byte to read; the block that it lies in is read from its begin.
-    for (uint64_t next = backup_.end; next < stop && !late_;) {
-        const uint64_t from = txn::block_floor(next);
-        const uint64_t got = TRY(reader.read(from, next, buffer.get(), kPieceBytes));
-        if (got == 0) return fail(ErrorCode::bad_archive, "a file has gone", next);
-        std::memset(buffer.get() + got, 0, txn::block_ceil(got) - got);
-        const auto seen = check.see(Lsn{from}, {buffer.get(), got});
-        if (!seen && seen.error().code == ErrorCode::corrupt_log)
-            return bad_archive("log archive", "no valid record at " + lsn(check.position().value) +
-                                                  ": the file that has it is damaged");
-        TRY(seen);
-        TRY(write(files, from, buffer.get(), txn::block_ceil(got)));
-        DCHECK(from + got > next);
-        next = from + got;
-        copied_ = txn::block_ceil(next);
-    }
+    uint64_t next = backup_.end;
+    const auto read = [&](CopyBuffer& buffer) -> Result<bool> {
+        if (next >= stop) return false;
+        buffer.at = txn::block_floor(next);
+        buffer.size = TRY(reader.read(buffer.at, next, buffer.bytes, CopyBuffer::kBytes));
+        if (buffer.size == 0) return fail(ErrorCode::bad_archive, "a file has gone", next);
+        DCHECK(buffer.at + buffer.size > next);
+        next = buffer.at + buffer.size;
+        return true;
+    };
+    uint64_t end = backup_.end;  // of what was copied
+    const auto write = [&](CopyBuffer& buffer) -> Result<void> {
+        const uint64_t whole = txn::block_ceil(buffer.size);
+        std::memset(buffer.bytes + buffer.size, 0, whole - buffer.size);
+        TRY(write_log(files, buffer.at, buffer.bytes, whole, stop));
+        end = buffer.at + buffer.size;
+        return {};
+    };
+    const auto look = [&](const CopyBuffer& buffer) -> Result<bool> {
+        TRY(check(records, buffer));
+        return !late_;
+    };
+    TRY(stream.run(read, look, write));
+    DCHECK(end <= next && (end == next || late_));
+    copied_ = txn::block_ceil(end);
+    if (end > backup_.end) last_ = TRY(reader.header_at(end - 1));
     return {};
 }
 
-Result<void> LogExtension::write(const txn::LogFiles& files, uint64_t at, std::byte* from,
-                                 uint64_t bytes) {
-    DCHECK(at % txn::kLogBlock == 0 && bytes % txn::kLogBlock == 0);
+Result<void> LogExtension::check(RecordCheck& records, const CopyBuffer& buffer) {
+    const auto seen = records.see(Lsn{buffer.at}, {buffer.bytes, buffer.size});
+    if (seen || seen.error().code != ErrorCode::corrupt_log) return seen;
+    return bad_archive("log archive", "no valid record at " + lsn(records.position().value) +
+                                          ": the file that has it is damaged");
+}
+
+// `stop`: where the log ends, so that the files get their blocks at once.
+Result<void> LogExtension::write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,
+                                     uint64_t bytes, uint64_t stop) {
+    DCHECK(at % txn::kLogBlock == 0 && bytes % txn::kLogBlock == 0 && at < stop);
     while (bytes > 0) {
         const uint64_t some = std::min(bytes, files.segment_end(at) - at);
-        const threads::FileId file =
-            TRY(files.open(files.number_of(at), Disk::kCreate | Disk::kDirect));
-        const auto done = disk_->write_now(file, at % files.segment_bytes(), from, some);
-        disk_->close(file);
-        TRY(done);
+        const uint64_t begin = files.number_of(at) * files.segment_bytes();
+        DCHECK(begin <= at && at + some <= begin + files.segment_bytes());
+        const DiskFile file(*disk_,
+                            TRY(files.open(files.number_of(at), Disk::kCreate | Disk::kDirect)));
+        TRY(disk_->allocate(file.id(),
+                            std::min(files.segment_bytes(), txn::block_ceil(stop) - begin)));
+        TRY(disk_->write_now(file.id(), at - begin, from, some));
         at += some;
         from += some;
         bytes -= some;
@@ -169,29 +186,27 @@ Result<void> LogExtension::cut(const std::string& to) const {
             TRY(disk_->unlink(files.segment_path(number)));
             continue;
         }
-        const threads::FileId file = TRY(files.open(number, Disk::kDirect));
-        Result<void> done;
-        if (number == last && !MUTANT(restore_uncut)) {
-            done = disk_->truncate(file, length);
-            const auto block = std::make_unique<ArchiveBlock>();
-            const uint64_t at = txn::block_floor(offset);
-            if (done && at != offset) {
-                const auto got = disk_->read_now(file, at, block->bytes, sizeof block->bytes);
-                if (!got) done = std::unexpected(got.error());
-                std::memset(block->bytes + (offset - at), 0, sizeof block->bytes - (offset - at));
-                if (done) done = disk_->write_now(file, at, block->bytes, sizeof block->bytes);
-            }
-        }
-        if (done) done = disk_->sync_now(file);
-        disk_->close(file);
-        TRY(done);
+        const DiskFile file(*disk_, TRY(files.open(number, Disk::kDirect)));
+        if (number == last && !MUTANT(restore_uncut)) TRY(cut_file(file.id(), offset));
+        TRY(disk_->sync_now(file.id()));
     }
-    const threads::FileId file = TRY(disk_->open(files.mark_path(), Disk::kCreate | Disk::kDirect));
+    const DiskFile file =
+        TRY(DiskFile::open(*disk_, files.mark_path(), Disk::kCreate | Disk::kDirect));
     const txn::DurableEnd mark{
         .sequence = 3, .durable_end = end_, .segment_bytes = files.segment_bytes()};
-    const auto done = mark.store(*disk_, file);
-    disk_->close(file);
-    return done;
+    return mark.store(*disk_, file.id());
+}
+
+// The last segment ends with zeros in its last block.
+Result<void> LogExtension::cut_file(threads::FileId file, uint64_t offset) const {
+    DCHECK(file.value >= 0 && offset % 8 == 0);
+    TRY(disk_->truncate(file, txn::block_ceil(offset)));
+    const uint64_t at = txn::block_floor(offset);
+    if (at == offset) return {};
+    const auto block = std::make_unique<ArchiveBlock>();
+    TRY(disk_->read_now(file, at, block->bytes, sizeof block->bytes));
+    std::memset(block->bytes + (offset - at), 0, sizeof block->bytes - (offset - at));
+    return disk_->write_now(file, at, block->bytes, sizeof block->bytes);
 }
 
 void LogExtension::note_in(BackupManifest& manifest) const {

@@ -15,6 +15,7 @@
 #include "sm/backup/archive_index.h"
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/record_check.h"
+#include "threads/io/copy_stream.h"
 
 namespace lockstep::sm {
 
@@ -25,7 +26,7 @@ public:
                                      const RestoreOptions& options);
     // The directory `to` has the log of the backup. Errors: bad_archive, corrupt_log, those of the
     // disk.
-    Result<void> run(const std::string& to);
+    Result<void> run(const std::string& to, threads::CopyStream& stream);
     // What is different from the backup, after run().
     void note_in(BackupManifest& manifest) const;
 
@@ -33,10 +34,14 @@ private:
     LogExtension(threads::Disk& disk, ArchiveIndex index, const BackupManifest& backup,
                  const RestoreOptions& options);
     Result<void> see(const txn::LogRecordView& record);
-    Result<void> copy(const std::string& to, ArchiveReader& reader);
-    Result<void> write(const txn::LogFiles& files, uint64_t at, std::byte* from, uint64_t bytes);
+    Result<void> copy(const txn::LogFiles& files, ArchiveReader& reader,
+                      threads::CopyStream& stream);
+    Result<void> check(RecordCheck& records, const threads::CopyBuffer& buffer);
+    Result<void> write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,
+                           uint64_t bytes, uint64_t stop);
     Result<void> check_end() const;
     Result<void> cut(const std::string& to) const;
+    Result<void> cut_file(threads::FileId file, uint64_t offset) const;
     bool by_time() const { return options_.until_time != 0; }
     void assert_state() const {
         DCHECK(end_ >= backup_.end && chain_end_ >= backup_.end);
@@ -53,7 +58,7 @@ private:
     Nanos end_time_;         // of the newest time record below end_
     Nanos newest_time_ = 0;  // of any record seen
     bool late_ = false;      // a time record behind the wanted time was seen
-    ArchiveHeader last_{};   // of the last piece read
+    ArchiveHeader last_{};   // of the last piece that was copied
 };
 
 }  // namespace lockstep::sm

@@ -9,7 +9,7 @@
 
 #include "sm/backup/archive_index.h"
 #include "sm/backup/backup_manifest.h"
-#include "sm/backup/page_fault.h"
+#include "sm/backup/backup_pages.h"
 #include "sm/backup/record_check.h"
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/mutants.h"

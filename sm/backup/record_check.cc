@@ -1,6 +1,8 @@
 // record_check.cc - see record_check.h.
 #include "sm/backup/record_check.h"
 
+#include <algorithm>
+
 #include "threads/base/check.h"
 #include "txn/log/log_checksum.h"
 
@@ -9,27 +11,57 @@ namespace lockstep::sm {
 Result<void> RecordCheck::see(Lsn lsn, std::span<const std::byte> bytes) {
     assert_state();
     DCHECK(lsn.value % 8 == 0);
+    if (at_ == stop_) return {};
     const uint64_t seen = at_.value + rest_.size();
     if (lsn.value < seen) bytes = bytes.subspan(std::min<uint64_t>(bytes.size(), seen - lsn.value));
     DCHECK(bytes.empty() || lsn.value <= seen);
-    rest_.insert(rest_.end(), bytes.begin(), bytes.end());
+    if (!rest_.empty()) {
+        if (!complete_rest(bytes)) return {};
+        if (TRY(see_records(rest_)) != rest_.size()) return {};  // stopped
+        rest_.clear();
+    }
+    const size_t used = TRY(see_records(bytes));
+    if (at_ < stop_) rest_.assign(bytes.begin() + static_cast<ptrdiff_t>(used), bytes.end());
+    assert_state();
+    return {};
+}
+
+// Takes what the record in rest_ lacks off the begin of `bytes`. False: they have not all of it. A
+// record whose size is not plausible is complete with its header: it does not validate.
+bool RecordCheck::complete_rest(std::span<const std::byte>& bytes) {
+    DCHECK(!rest_.empty() && at_ < stop_);
+    const auto take_up_to = [&](size_t size) {
+        const size_t some = std::min(size - std::min(size, rest_.size()), bytes.size());
+        rest_.insert(rest_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(some));
+        bytes = bytes.subspan(some);
+        return rest_.size() >= size;
+    };
+    if (!take_up_to(sizeof(txn::LogRecordHeader))) return false;
+    const auto* header = reinterpret_cast<const txn::LogRecordHeader*>(rest_.data());
+    return !txn::log_size_plausible(header->bytes) || take_up_to(header->bytes);
+}
+
+// Looks at the whole records in `bytes`, which begin at at_. Returns how many bytes they have.
+Result<size_t> RecordCheck::see_records(std::span<const std::byte> bytes) {
     size_t used = 0;
-    while (at_ < stop_ && rest_.size() - used >= sizeof(txn::LogRecordHeader)) {
-        const auto* header = reinterpret_cast<const txn::LogRecordHeader*>(rest_.data() + used);
-        const uint64_t left = rest_.size() - used;
+    DCHECK(reinterpret_cast<uintptr_t>(bytes.data()) % 8 == 0);
+    while (at_ < stop_ && bytes.size() - used >= sizeof(txn::LogRecordHeader)) {
+        const auto* header = reinterpret_cast<const txn::LogRecordHeader*>(bytes.data() + used);
+        const uint64_t left = bytes.size() - used;
         if (txn::log_size_plausible(header->bytes) && header->bytes > left) break;
         if (!txn::log_record_valid(header, left, at_))
             return fail(ErrorCode::corrupt_log, "log record", at_.value);
-        if (at_ + header->bytes > stop_) break;
+        if (at_ + header->bytes > stop_) {
+            stop_ = at_;
+            break;
+        }
         DCHECK(header->bytes <= left && header->kind != 0);
         if (each_) TRY(each_({.lsn = at_, .header = header}));
         used += header->bytes;
         at_ = at_ + header->bytes;
     }
-    DCHECK(used <= rest_.size());
-    rest_.erase(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(used));
-    assert_state();
-    return {};
+    DCHECK(used <= bytes.size());
+    return used;
 }
 
 }  // namespace lockstep::sm

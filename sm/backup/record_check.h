@@ -16,8 +16,9 @@ class RecordCheck {
 public:
     // The first record begins at `from`.
     explicit RecordCheck(Lsn from) : at_(from) {}
-    // The bytes of the log from `lsn` on, behind those of the call before; what lies below the
-    // first record is ignored. Error: corrupt_log, with the LSN of a record that does not validate.
+    // The bytes of the log from `lsn` on, behind those of the call before, aligned to 8 bytes.
+    // What lies below the first record is ignored. Error: corrupt_log, with the LSN of a record
+    // that does not validate.
     Result<void> see(Lsn lsn, std::span<const std::byte> bytes);
     // The end of the last whole record.
     Lsn position() const { return at_; }
@@ -36,6 +37,9 @@ private:
         DCHECK(at_.value % 8 == 0 && at_ <= stop_);
         DCHECK(rest_.size() <= UINT64_MAX - at_.value);
     }
+    bool complete_rest(std::span<const std::byte>& bytes);
+    Result<size_t> see_records(std::span<const std::byte> bytes);
+
     Lsn at_;
     Lsn stop_ = kLsnMax;
     std::function<Result<void>(const txn::LogRecordView&)> each_;

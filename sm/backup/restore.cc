@@ -8,20 +8,21 @@
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
+#include "sm/backup/backup_pages.h"
 #include "sm/backup/log_extension.h"
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
+#include "threads/io/disk_file.h"
 
 namespace lockstep::sm {
 
 namespace {
 
-using threads::Disk;
+using threads::CopyBuffer, threads::CopyStream, threads::Disk, threads::DiskFile;
 
-constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kSuperblocks = 2;
 
 bool belongs_to_backup(const std::string& name) {
@@ -29,31 +30,48 @@ bool belongs_to_backup(const std::string& name) {
            name == kManifestName;
 }
 
-// A file that is closed when the function ends.
-class OpenFile {
+// Reads the first `end` bytes of a file for a stream.
+class FileReader {
 public:
-    static Result<OpenFile> open(Disk& disk, const std::string& path, uint32_t flags) {
-        return OpenFile(disk, TRY(disk.open(path, flags)));
+    static Result<FileReader> open(Disk& disk, const std::string& path, uint64_t end) {
+        return FileReader(disk, path,
+                          TRY(DiskFile::open(disk, path, Disk::kReadOnly | Disk::kDirect)), end);
     }
-    OpenFile(OpenFile&& o) noexcept
-        : disk_(o.disk_), id_(std::exchange(o.id_, threads::FileId{-1})) {}
-    OpenFile& operator=(OpenFile&&) = delete;
-    ~OpenFile() {
-        if (id_.value >= 0) disk_.close(id_);
+    Result<bool> operator()(CopyBuffer& buffer) {
+        DCHECK(file_.id().value >= 0 && next_ <= end_);
+        if (next_ == end_) return false;
+        buffer.at = next_;
+        buffer.size = std::min(CopyBuffer::kBytes, end_ - next_);
+        if (TRY(disk_.read_now(file_.id(), next_, buffer.bytes, buffer.size)) < buffer.size)
+            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short", path_);
+        next_ += buffer.size;
+        DCHECK(buffer.size > 0 && next_ <= end_);
+        return true;
     }
-    threads::FileId id() const { return id_; }
 
 private:
-    OpenFile(Disk& disk, threads::FileId id) : disk_(disk), id_(id) {}
+    FileReader(Disk& disk, std::string path, DiskFile file, uint64_t end)
+        : disk_(disk), path_(std::move(path)), file_(std::move(file)), end_(end) {}
+
     Disk& disk_;
-    threads::FileId id_;
+    std::string path_;
+    DiskFile file_;
+    uint64_t next_ = 0, end_;
 };
+
+// check() looks at all files later.
+Result<bool> look_away(CopyBuffer&) { return true; }
 
 class Restore {
 public:
     Restore(Disk& disk, std::span<const std::string> backups, const std::string& to,
-            const RestoreOptions& options)
-        : disk_(disk), backups_(backups), to_(to), options_(options) {}
+            const RestoreOptions& options, threads::CopySteps steps, CopyStream stream)
+        : disk_(disk),
+          backups_(backups),
+          to_(to),
+          options_(options),
+          steps_(steps),
+          stream_(std::move(stream)) {}
     Result<BackupInfo> run();
 
 private:
@@ -61,22 +79,26 @@ private:
     Result<void> clear_target();
     Result<void> copy_data(threads::FileId data);
     Result<void> lay_over(size_t number, threads::FileId data);
+    Result<void> write_pages(threads::FileId data, std::span<const Page> pages);
     Result<void> write_superblocks();
     Result<void> check();
     Result<void> copy_others();
     Result<void> copy_file(const std::string& name);
+    Result<uint64_t> size_of(const std::string& path);
+    // The first `end` bytes.
+    Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
     Result<void> complete();
     BackupManifest result() const;
     const BackupManifest& last() const { return chain_.back(); }
-    Page& page_at(uint64_t offset) { return *reinterpret_cast<Page*>(buffer_.get() + offset); }
 
     Disk& disk_;
     const std::span<const std::string> backups_;
     const std::string& to_;
     const RestoreOptions& options_;
+    const threads::CopySteps steps_;
+    CopyStream stream_;
     std::optional<LogExtension> extension_;  // with an archive
     std::vector<BackupManifest> chain_;
-    threads::AlignedBuffer buffer_;
 };
 
 Result<BackupInfo> Restore::run() {
@@ -84,18 +106,17 @@ Result<BackupInfo> Restore::run() {
     if (!options_.archive.empty()) extension_ = TRY(LogExtension::plan(disk_, last(), options_));
     else if (options_.until != kLsnNone || options_.until_time != 0)
         return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
-    buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::huge));
     TRY(clear_target());
     {
-        const OpenFile data = TRY(
-            OpenFile::open(disk_, to_ + "/data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+        const DiskFile data = TRY(
+            DiskFile::open(disk_, to_ + "/data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
         TRY(disk_.allocate(data.id(), last().pages * kPageBytes));
         TRY(copy_data(data.id()));
         for (size_t i = 1; i < chain_.size(); ++i) TRY(lay_over(i, data.id()));
         TRY(disk_.sync_now(data.id()));
     }
     TRY(copy_others());
-    if (extension_) TRY(extension_->run(to_));
+    if (extension_) TRY(extension_->run(to_, stream_));
     TRY(write_superblocks());
     TRY(check());
     TRY(complete());
@@ -142,57 +163,66 @@ Result<void> Restore::clear_target() {
                          to_ + "; name a new or an empty one");
     for (const std::string& name : names)
         if (name != kManifestName) TRY(disk_.unlink(to_ + "/" + name));
-    const OpenFile mark =
-        TRY(OpenFile::open(disk_, to_ + "/" + kManifestName, Disk::kCreate | Disk::kDirect));
+    const DiskFile mark =
+        TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kCreate | Disk::kDirect));
     return disk_.sync_directory(to_);
 }
 
+Result<uint64_t> Restore::size_of(const std::string& path) {
+    return disk_.size(TRY(DiskFile::open(disk_, path, Disk::kReadOnly)).id());
+}
+
+Result<void> Restore::copy_bytes(const std::string& from, threads::FileId to, uint64_t end) {
+    FileReader read = TRY(FileReader::open(disk_, from, end));
+    return stream_.run(read, look_away, [&](CopyBuffer& buffer) {
+        return disk_.write_now(to, buffer.at, buffer.bytes, buffer.size);
+    });
+}
+
+// The last backup may have fewer pages than the first, or bring more. What a file that was cut off
+// lacks stays zeros in the target, and check() finds that.
 Result<void> Restore::copy_data(threads::FileId data) {
-    const OpenFile from =
-        TRY(OpenFile::open(disk_, backups_[0] + "/data", Disk::kReadOnly | Disk::kDirect));
-    const uint64_t end = chain_[0].pages * kPageBytes;
-    static_assert(kPieceBytes % kPageBytes == 0);
-    DCHECK(end > 0);
-    for (uint64_t at = 0; at < end; at += kPieceBytes) {
-        const uint64_t bytes = std::min(kPieceBytes, end - at);
-        std::memset(buffer_.get(), 0, bytes);
-        TRY(disk_.read_now(from.id(), at, buffer_.get(), bytes));
-        // The last backup may have fewer pages.
-        const uint64_t wanted = last().pages * kPageBytes;
-        if (at < wanted)
-            TRY(disk_.write_now(data, at, buffer_.get(), std::min(bytes, wanted - at)));
-    }
-    return {};
+    const std::string from = backups_[0] + "/data";
+    const uint64_t there = TRY(size_of(from)) / kPageBytes;
+    DCHECK(chain_[0].pages > 0 && last().pages > 0);
+    return copy_bytes(from, data, std::min({chain_[0].pages, last().pages, there}) * kPageBytes);
 }
 
 Result<void> Restore::lay_over(size_t number, threads::FileId data) {
     if (chain_[number].pages_copied == kSuperblocks) return {};  // nothing had changed: no file
-    const OpenFile from = TRY(OpenFile::open(disk_, backups_[number] + "/" + kPagesName,
-                                             Disk::kReadOnly | Disk::kDirect));
     DCHECK(number > 0 && number < chain_.size());
-    const uint64_t end = (chain_[number].pages_copied - kSuperblocks) * kPageBytes;
-    for (uint64_t at = 0; at < end; at += kPieceBytes) {
-        const uint64_t bytes = std::min(kPieceBytes, end - at);
-        if (TRY(disk_.read_now(from.id(), at, buffer_.get(), bytes)) < bytes)
-            return fail_with(ErrorCode::bad_backup, "file pages is too short", backups_[number]);
-        for (uint64_t offset = 0; offset < bytes; offset += kPageBytes) {
-            const Page& page = page_at(offset);
-            const PageId id = page.id();
-            // A number that is wrong would spoil another page, and check() finds that.
-            if (id.value < last().pages && !MUTANT(restore_skips_overlay))
-                TRY(disk_.write_now(data, uint64_t{id.value} * kPageBytes, &page, kPageBytes));
-        }
+    FileReader read =
+        TRY(FileReader::open(disk_, backups_[number] + "/" + kPagesName,
+                             (chain_[number].pages_copied - kSuperblocks) * kPageBytes));
+    return stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
+        if (MUTANT(restore_skips_overlay)) return {};
+        return write_pages(data, pages_in(buffer));
+    });
+}
+
+// Pages in a row at once. A number that is wrong would spoil another page, and check() finds that.
+Result<void> Restore::write_pages(threads::FileId data, std::span<const Page> pages) {
+    while (!pages.empty()) {
+        const uint64_t first = pages[0].id().value;
+        size_t n = 1;
+        while (n < pages.size() && pages[n].id().value == first + n) ++n;
+        DCHECK(n <= pages.size());
+        const uint64_t wanted = std::min<uint64_t>(n, last().pages - std::min(first, last().pages));
+        if (wanted > 0)
+            TRY(disk_.write_now(data, first * kPageBytes, pages.data(), wanted * kPageBytes));
+        pages = pages.subspan(n);
     }
     return {};
 }
 
 Result<void> Restore::write_superblocks() {
-    const OpenFile data = TRY(OpenFile::open(disk_, to_ + "/data", Disk::kDirect));
+    const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", Disk::kDirect));
     Superblock block = result().superblock;
+    const auto page = TRY(threads::make_aligned_buffer(kPageBytes));
     for (uint32_t i = 0; i < kSuperblocks; ++i) {
-        const uint32_t number = make_superblock_page(block, page_at(0));
+        const uint32_t number = make_superblock_page(block, *reinterpret_cast<Page*>(page.get()));
         DCHECK(number < kSuperblocks);
-        TRY(disk_.write_now(data.id(), number * kPageBytes, buffer_.get(), kPageBytes));
+        TRY(disk_.write_now(data.id(), number * kPageBytes, page.get(), kPageBytes));
     }
     return disk_.sync_now(data.id());
 }
@@ -206,26 +236,20 @@ Result<void> Restore::copy_others() {
 
 // The length stays: a log segment may begin with a hole.
 Result<void> Restore::copy_file(const std::string& name) {
-    const OpenFile from =
-        TRY(OpenFile::open(disk_, backups_.back() + "/" + name, Disk::kReadOnly | Disk::kDirect));
-    const OpenFile made = TRY(
-        OpenFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-    const uint64_t end = TRY(disk_.size(from.id()));
+    DCHECK(belongs_to_backup(name) && !backups_.empty());
+    const std::string from = backups_.back() + "/" + name;
+    const DiskFile made = TRY(
+        DiskFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+    const uint64_t end = TRY(size_of(from));
     TRY(disk_.allocate(made.id(), end));
-    for (uint64_t at = 0; at < end; at += kPieceBytes) {
-        const uint64_t bytes = std::min(kPieceBytes, end - at);
-        if (TRY(disk_.read_now(from.id(), at, buffer_.get(), bytes)) < bytes)
-            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short",
-                             backups_.back() + "/" + name);
-        TRY(disk_.write_now(made.id(), at, buffer_.get(), bytes));
-    }
+    TRY(copy_bytes(from, made.id(), end));
     return disk_.sync_now(made.id());
 }
 
 // RS-2. Reads what the target has now, so it also finds what a device has lost.
 Result<void> Restore::check() {
     if (MUTANT(restore_unchecked)) return {};
-    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, result()));
+    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, result(), steps_));
     if (faults.empty()) return {};
     Error error{.code = ErrorCode::bad_backup, .what = "a restored file"};
     set_error_detail(error, faults.front());
@@ -245,7 +269,7 @@ Result<void> Restore::complete() {
     TRY(disk_.sync_directory(to_));
     const auto block = std::make_unique<ManifestBlock>();
     encode_manifest(result(), *block);
-    const OpenFile file = TRY(OpenFile::open(disk_, to_ + "/" + kManifestName, Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kDirect));
     TRY(disk_.write_now(file.id(), 0, block->bytes, sizeof block->bytes));
     return disk_.sync_now(file.id());
 }
@@ -253,8 +277,9 @@ Result<void> Restore::complete() {
 }  // namespace
 
 Result<BackupInfo> restore_on(Disk& disk, std::span<const std::string> backups,
-                              const std::string& to, const RestoreOptions& options) {
-    return Restore(disk, backups, to, options).run();
+                              const std::string& to, const RestoreOptions& options,
+                              threads::CopySteps steps) {
+    return Restore(disk, backups, to, options, steps, TRY(CopyStream::create(steps))).run();
 }
 
 }  // namespace lockstep::sm

@@ -19,12 +19,14 @@
 #include <string>
 
 #include <lockstep/backup.h>
+#include "threads/io/copy_stream.h"
 #include "threads/io/io.h"
 
 namespace lockstep::sm {
 
-// restore_backup() of backup.h.
+// restore_backup() of backup.h. `steps`: how each file is copied and checked.
 Result<BackupInfo> restore_on(threads::Disk& disk, std::span<const std::string> backups,
-                              const std::string& to, const RestoreOptions& options = {});
+                              const std::string& to, const RestoreOptions& options = {},
+                              threads::CopySteps steps = threads::CopySteps::alternate);
 
 }  // namespace lockstep::sm

@@ -2,13 +2,12 @@
 #include "sm/backup/verify_backup.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
-#include "sm/backup/page_fault.h"
+#include "sm/backup/backup_pages.h"
 #include "sm/backup/record_check.h"
 #include "sm/buffer/written_lsns.h"
-#include "threads/io/aligned_buffer.h"
+#include "threads/io/disk_file.h"
 #include "txn/log/durable_end_file.h"
 #include "txn/log/log_files.h"
 
@@ -17,35 +16,35 @@ namespace lockstep {
 namespace sm {
 namespace {
 
-constexpr uint64_t kPieceBytes = 1 << 20;
+using threads::CopyBuffer, threads::CopyStream, threads::DiskFile;
+
 constexpr uint32_t kSuperblocks = 2;
 constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pages
 
 class Verifier {
 public:
-    Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest)
-        : disk_(disk), directory_(directory), manifest_(manifest) {}
+    Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
+             CopyStream stream)
+        : disk_(disk), directory_(directory), manifest_(manifest), stream_(std::move(stream)) {}
     Result<std::vector<std::string>> run();
 
 private:
-    using Piece = Result<void> (Verifier::*)(uint64_t at, size_t bytes);
-    Result<void> each_piece(const std::string& name, uint64_t from, uint64_t to, Piece look);
+    using Look = Result<void> (Verifier::*)(const CopyBuffer& buffer);
+    Result<void> look_through(const std::string& name, uint64_t from, uint64_t to, Look look);
     Result<void> load_lsns();
-    Result<void> look_at_data(uint64_t at, size_t bytes);
-    Result<void> look_at_pages(uint64_t at, size_t bytes);
-    Result<void> look_at_log(uint64_t at, size_t bytes);
+    Result<void> look_at_data(const CopyBuffer& buffer);
+    Result<void> look_at_pages(const CopyBuffer& buffer);
+    Result<void> look_at_log(const CopyBuffer& buffer);
     Result<void> check_log();
     void check_page(const Page& page, PageId id, uint64_t least);
     void fault(const std::string& text) {
         if (faults_.size() < kFaultsMax) faults_.push_back(text);
         else if (faults_.size() == kFaultsMax) faults_.push_back("and more");
     }
-    Page& page_at(size_t offset) { return *reinterpret_cast<Page*>(buffer_.get() + offset); }
-
     threads::Disk& disk_;
     const std::string& directory_;
     const BackupManifest& manifest_;
-    threads::AlignedBuffer buffer_;
+    CopyStream stream_;
     std::unique_ptr<WrittenLsns> lsns_;
     uint64_t segment_begin_ = 0;  // LSN of the first byte of the file being read
     std::unique_ptr<RecordCheck> records_;
@@ -53,14 +52,13 @@ private:
 };
 
 Result<std::vector<std::string>> Verifier::run() {
-    static_assert(kPieceBytes % kPageBytes == 0 && kPieceBytes % txn::kLogBlock == 0);
+    static_assert(CopyBuffer::kBytes % kPageBytes == 0 && CopyBuffer::kBytes % txn::kLogBlock == 0);
     manifest_.assert_state();
-    buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::huge));
     TRY(load_lsns());
     if (manifest_.incremental())
-        TRY(each_piece(kPagesName, 0, (manifest_.pages_copied - 2) * kPageBytes,
-                       &Verifier::look_at_pages));
-    else TRY(each_piece("data", 0, manifest_.pages * kPageBytes, &Verifier::look_at_data));
+        TRY(look_through(kPagesName, 0, (manifest_.pages_copied - 2) * kPageBytes,
+                         &Verifier::look_at_pages));
+    else TRY(look_through("data", 0, manifest_.pages * kPageBytes, &Verifier::look_at_data));
     TRY(check_log());
     return std::move(faults_);
 }
@@ -72,10 +70,9 @@ Result<void> Verifier::load_lsns() {
         fault("data.lsn: the file is missing");
         return {};
     }
-    const threads::FileId file = TRY(disk_.open(path, threads::Disk::kReadOnly));
+    const DiskFile file = TRY(DiskFile::open(disk_, path, threads::Disk::kReadOnly));
     const auto loaded =
-        lsns_->load(disk_, file, manifest_.superblock.uuid[0] ^ manifest_.superblock.uuid[1]);
-    disk_.close(file);
+        lsns_->load(disk_, file.id(), manifest_.superblock.uuid[0] ^ manifest_.superblock.uuid[1]);
     const uint64_t blocks =
         (manifest_.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
     if (loaded.blocks != blocks || loaded.unknown != 0)
@@ -84,29 +81,38 @@ Result<void> Verifier::load_lsns() {
     return {};
 }
 
-// Gives the bytes [from, to) of a file to `look`, in pieces in buffer_.
-Result<void> Verifier::each_piece(const std::string& name, uint64_t from, uint64_t to, Piece look) {
-    DCHECK(from <= to && buffer_ != nullptr);
+// Gives the bytes [from, to) of a file to `look`.
+Result<void> Verifier::look_through(const std::string& name, uint64_t from, uint64_t to,
+                                    Look look) {
+    DCHECK(from <= to);
     if (from == to) return {};
     const std::string path = directory_ + "/" + name;
     if (!disk_.exists(path)) {
         fault(name + ": the file is missing");
         return {};
     }
-    const threads::FileId file = TRY(disk_.open(path, threads::Disk::kReadOnly));
-    Result<void> done;
-    for (uint64_t at = from; done && at < to; at += kPieceBytes) {
-        const size_t want = std::min(kPieceBytes, to - at);
-        std::memset(buffer_.get(), 0, want);
-        const Result<size_t> got = disk_.read_now(file, at, buffer_.get(), want);
-        if (got && *got < want)
-            fault(name + ": the file ends at " + std::to_string(at + *got) + " instead of " +
-                  std::to_string(to));
-        done = got ? (this->*look)(at, *got) : Result<void>(std::unexpected(got.error()));
-        if (got && *got < want) break;
-    }
-    disk_.close(file);
-    return done;
+    const DiskFile file =
+        TRY(DiskFile::open(disk_, path, threads::Disk::kReadOnly | threads::Disk::kDirect));
+    uint64_t next = from, end = to;
+    const auto read = [&](CopyBuffer& buffer) -> Result<bool> {
+        if (next >= end) return false;
+        const size_t wanted = std::min(CopyBuffer::kBytes, end - next);
+        buffer.at = next;
+        buffer.size = TRY(disk_.read_now(file.id(), next, buffer.bytes, wanted));
+        DCHECK(buffer.size <= wanted && wanted <= CopyBuffer::kBytes);
+        next += buffer.size;
+        if (buffer.size < wanted) end = next;
+        return buffer.size > 0;
+    };
+    const auto look_at = [&](const CopyBuffer& buffer) -> Result<bool> {
+        TRY((this->*look)(buffer));
+        return true;
+    };
+    TRY(stream_.run(read, look_at, [](CopyBuffer&) { return Result<void>(); }));
+    if (end < to)
+        fault(name + ": the file ends at " + std::to_string(end) + " instead of " +
+              std::to_string(to));
+    return {};
 }
 
 void Verifier::check_page(const Page& page, PageId id, uint64_t least) {
@@ -116,26 +122,26 @@ void Verifier::check_page(const Page& page, PageId id, uint64_t least) {
         fault("page " + std::to_string(id.value) + ": " + what);
 }
 
-Result<void> Verifier::look_at_data(uint64_t at, size_t bytes) {
-    for (size_t offset = 0; offset + kPageBytes <= bytes; offset += kPageBytes) {
-        DCHECK((at + offset) % kPageBytes == 0);
-        const PageId id{static_cast<uint32_t>((at + offset) / kPageBytes)};
-        check_page(page_at(offset), id, lsns_->of(id));
+Result<void> Verifier::look_at_data(const CopyBuffer& buffer) {
+    DCHECK(buffer.at % kPageBytes == 0);
+    auto id = static_cast<uint32_t>(buffer.at / kPageBytes);
+    for (const Page& page : pages_in(buffer)) {
+        check_page(page, PageId{id}, lsns_->of(PageId{id}));
+        ++id;
     }
     return {};
 }
 
-Result<void> Verifier::look_at_pages(uint64_t, size_t bytes) {
-    for (size_t offset = 0; offset + kPageBytes <= bytes; offset += kPageBytes) {
-        const Page& page = page_at(offset);
+Result<void> Verifier::look_at_pages(const CopyBuffer& buffer) {
+    for (const Page& page : pages_in(buffer)) {
         if (page.header.page_id >= manifest_.pages) fault("pages: a page has no valid number");
         else check_page(page, page.id(), lsns_->of(page.id()));
     }
     return {};
 }
 
-Result<void> Verifier::look_at_log(uint64_t at, size_t bytes) {
-    const auto seen = records_->see(Lsn{segment_begin_ + at}, {buffer_.get(), bytes});
+Result<void> Verifier::look_at_log(const CopyBuffer& buffer) {
+    const auto seen = records_->see(Lsn{segment_begin_ + buffer.at}, {buffer.bytes, buffer.size});
     if (seen) return {};
     return seen.error().code == ErrorCode::corrupt_log ? Result<void>{} : seen;
 }
@@ -153,8 +159,8 @@ Result<void> Verifier::check_log() {
         const uint64_t from = std::max(segment_begin_, txn::block_floor(block.log_start)),
                        to = std::min(segment_begin_ + block.log_segment_bytes,
                                      txn::block_ceil(manifest_.end));
-        TRY(each_piece(files.segment_path(n).substr(directory_.size() + 1), from - segment_begin_,
-                       to - segment_begin_, &Verifier::look_at_log));
+        TRY(look_through(files.segment_path(n).substr(directory_.size() + 1), from - segment_begin_,
+                         to - segment_begin_, &Verifier::look_at_log));
     }
     if (records_->position().value != manifest_.end)
         fault("log: no valid record at " + std::to_string(records_->position().value) +
@@ -168,8 +174,9 @@ Result<void> Verifier::check_log() {
 }  // namespace
 
 Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
-                                             const BackupManifest& manifest) {
-    return Verifier(disk, directory, manifest).run();
+                                             const BackupManifest& manifest,
+                                             threads::CopySteps steps) {
+    return Verifier(disk, directory, manifest, TRY(CopyStream::create(steps))).run();
 }
 
 }  // namespace sm
@@ -178,7 +185,7 @@ Result<std::vector<std::string>> verify_backup(std::string_view directory) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
     const std::string path(directory);
     const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, path));
-    return sm::find_faults(*disk, path, manifest);
+    return sm::find_faults(*disk, path, manifest, threads::CopySteps::overlap);
 }
 
 }  // namespace lockstep

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
+#include "threads/io/copy_stream.h"
 
 namespace lockstep::sm {
 
 // verify_backup() of backup.h for the files that `manifest` describes; the file `backup` is not
 // read. Blocks the calling kernel thread.
-Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
-                                             const BackupManifest& manifest);
+Result<std::vector<std::string>> find_faults(
+    threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
+    threads::CopySteps steps = threads::CopySteps::alternate);
 
 }  // namespace lockstep::sm

@@ -57,7 +57,8 @@ Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId object, PageId first
 // record that used it. Writers that find the same end have different pages.
 uint64_t chain_number(const Env& env, PageId page) {
     const uint64_t end = env.log->tail().value;
-    const uint64_t number = end + page.value * 0x9e3779b97f4a7c15ull;
+    const uint64_t spread = MUTANT(chain_number_shared) ? 0 : page.value * 0x9e3779b97f4a7c15ull;
+    const uint64_t number = end + spread;
     return number != 0 ? number : 1;
 }
 

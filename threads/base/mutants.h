@@ -9,11 +9,13 @@
 //            this one.
 #pragma once
 
+#include "threads/base/mutants_backup.h"
 #include "threads/base/mutants_two_phase.h"
 
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_MUTANT_TABLE(X) \
+    LOCKSTEP_BACKUP_MUTANTS(X) \
     LOCKSTEP_TWO_PHASE_MUTANTS(X) \
     X(snapshot_off_by_one, sm_snapshot_test, \
       "a snapshot sees a transaction whose commit record stands at its place") \
@@ -87,6 +89,8 @@
       "an executing thread that waits for the log counts as busy") \
     X(oldest_stack_first, threads_packet_test, "the thread that has rested longest runs first") \
     X(submit_wakes_nobody, threads_packet_test, "a packet does not wake the worker that sleeps") \
+    X(sleeps_beside_packets, threads_packet_sleep_test, \
+      "a worker goes to sleep without a last look at the queues of the others") \
     X(team_rest_left, threads_packet_test, \
       "the rest of a team is not continued while a member waits") \
     X(packet_lost_in_theft, threads_packet_test, \
@@ -320,6 +324,8 @@
       "the page of a shrinking root's only child stays in use") \
     X(chain_number_unread, sm_overflow_chain_test, \
       "a page of another overflow chain passes for one of this chain") \
+    X(chain_number_shared, sm_overflow_chain_test, \
+      "two writers at the same log end give their overflow chains the same number") \
     X(chain_object_unread, sm_overflow_chain_test, \
       "a page of another object's overflow chain passes for one of this chain") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
@@ -405,41 +411,6 @@
       "a forgotten writer that pins the log is not ended") \
     X(scarce_log_ignored, sm_log_room_test, \
       "writers go on at full speed while the log is scarce") \
-    X(log_hold_ignored, sm_backup_test, "log that a backup has not copied yet is recycled") \
-    X(backup_unchecked, sm_backup_test, "a backup copies damaged pages as they are") \
-    X(backup_end_unseen, sm_backup_test, "a backup that was not finished can be opened") \
-    X(adopted_backup_kept, sm_backup_test, "a backup that was opened still passes for one") \
-    X(backup_log_from_checkpoint, sm_backup_test, \
-      "a backup lacks the log of transactions older than the checkpoint") \
-    X(backup_log_short, sm_backup_test, "a backup lacks the last block of its log") \
-    X(backup_unsynced, sm_backup_crash_test, \
-      "a backup is complete before its files are durable") \
-    X(restore_skips_overlay, sm_backup_incremental_test, \
-      "a restore leaves out the pages of incremental backups") \
-    X(restore_unchecked, sm_backup_incremental_test, \
-      "a restore does not check what it has written") \
-    X(archive_failure_unheeded, sm_archive_test, \
-      "writers go on although the archive fails and the backlog is full") \
-    X(archive_unsynced, sm_archive_crash_test, \
-      "a piece of the archive has its name before it is durable") \
-    X(archive_skips_start, sm_archive_test, \
-      "the archive begins behind the log that the store already has") \
-    X(archive_gap_kept, sm_archive_test, \
-      "log of a broken chain is kept, although writers shall go on") \
-    X(archive_gap_unseen, sm_archive_restore_test, \
-      "a restore goes to a gap of the archive and ends there") \
-    X(histories_mixed, sm_archive_restore_test, \
-      "a restore takes log of another history") \
-    X(history_kept, sm_archive_restore_test, \
-      "a restored store goes on with the history of its backup") \
-    X(time_point_late, sm_archive_restore_test, \
-      "a restore to a time has what committed later") \
-    X(restore_uncut, sm_archive_restore_test, \
-      "a restore leaves log behind its point") \
-    X(rebuild_left_out, sm_archive_rebuild_test, \
-      "pages are not rebuilt from backups") \
-    X(since_too_late, sm_backup_incremental_test, \
-      "an incremental backup lacks pages that changed during the earlier one") \
     X(tpcc_stock_forgotten, tpcc_consistency_test, \
       "a New-Order leaves the stock of every eighth item as it was") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")

@@ -324,7 +324,8 @@ void Worker::sleep() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (mailbox_.load(std::memory_order_seq_cst) == nullptr &&
         (again != kNever || admission_.queued_for_sleep() == 0) && !executors_.retires() &&
-        !shared_.ending.load(std::memory_order_seq_cst) && longest_other() == nullptr &&
+        !shared_.ending.load(std::memory_order_seq_cst) &&
+        (longest_other() == nullptr || MUTANT(sleeps_beside_packets)) &&
         (io_ == nullptr || !io_->can_submit())) {
         sleeps_.add();
         Nanos deadline = std::min({timers_.earliest(), admission_.next_due_for_sleep(), again});

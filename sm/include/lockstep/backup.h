@@ -52,14 +52,15 @@ struct BackupProgress {
 
 // How a backup is made.
 struct BackupOptions {
-    // Pages are copied at most that fast, bytes a second; 0 = as fast as possible. The log is
-    // copied as it is written, whatever the limit.
+    // Pages and log are copied at most that fast, bytes a second; 0 = as fast as possible. Log that
+    // is not copied yet cannot be recycled. So what lags more than a quarter of Options::log_bytes
+    // behind is copied beyond the limit, and so is the log that is written during the last pieces.
     uint64_t bytes_per_second = 0;
     // Copies only the pages that have changed since this earlier backup of the same store
     // (read_backup()). Must live until the call returns; null: all pages.
     const BackupInfo* since = nullptr;
-    // Called after each megabyte of pages, on a user thread of the store; null: not called. Must
-    // not block its kernel thread.
+    // Called after each megabyte of pages or log, on a user thread of the store; null: not called.
+    // Must not block its kernel thread.
     Function<void(const BackupProgress&)> progress = {};
 };
 

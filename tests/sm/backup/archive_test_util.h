@@ -12,6 +12,7 @@
 
 #include "sm/backup/archive_index.h"
 #include "sm/backup/restore.h"
+#include "tests/code_of.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 
@@ -146,8 +147,4 @@ inline Content opened(threads::SimDisk& disk, const std::string& directory, bool
 inline std::string text_of(const auto& result) {
     return result ? std::string("no error") : result.error().text();
 }
-inline ErrorCode code_of(const auto& result) {
-    return result ? ErrorCode::none : result.error().code;
-}
-
 }  // namespace lockstep

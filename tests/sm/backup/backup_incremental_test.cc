@@ -1,27 +1,16 @@
 // labels: unit
 // backup_incremental_test.cc - incremental backups, and restores that put them together.
-#include <lockstep/backup.h>
-
 #include "sm/backup/backup_manifest.h"
-#include "tests/sm/store_crash_util.h"
+#include "tests/code_of.h"
+#include "tests/sm/backup/backup_test_util.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-using Content = std::map<std::string, std::string>;
 
-class BackupIncremental : public StoreCrash {
+class BackupIncremental : public BackupFixture {
 protected:
-    static std::string key(uint64_t i) { return "key" + std::to_string(100000 + i); }
-    static Result<void> put(Store& store, uint64_t from, uint64_t to, char letter) {
-        return store.run([&](Txn& txn) -> Result<void> {
-            const Index index = TRY(store.index("i"));
-            for (uint64_t i = from; i < to; ++i)
-                TRY(index.put(txn, key(i), std::string(300, letter)));
-            return {};
-        });
-    }
     Content opened(const std::string& name) {
         Store store = open(name);
         expect_sound(store);
@@ -29,18 +18,10 @@ protected:
         EXPECT_TRUE(store.close());
         return content;
     }
-    void expect_whole(const std::string& backup) {
-        const auto faults = verify_backup(path(backup));
-        ASSERT_OK(faults);
-        for (const std::string& fault : *faults) ADD_FAILURE() << backup << ": " << fault;
-    }
     Result<BackupInfo> restore(std::vector<std::string> names, const std::string& to) {
         for (std::string& name : names) name = path(name);
         fs::remove_all(path(to));
         return restore_backup(names, path(to));
-    }
-    static ErrorCode code_of(const auto& result) {
-        return result ? ErrorCode::none : result.error().code;
     }
 };
 

@@ -11,15 +11,11 @@
 #include <thread>
 
 #include <lockstep/coroutine.h>
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 // A coroutine of the application that runs by itself; its frame goes at its end.
 struct Detached {

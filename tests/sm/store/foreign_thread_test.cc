@@ -5,15 +5,11 @@
 
 #include <thread>
 
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 class ForeignThread : public StoreCrash {
 protected:

@@ -8,16 +8,12 @@
 
 #include <fstream>
 
+#include "tests/code_of.h"
 #include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 // Ends the child with the line of the first call that was not refused.
 #define EXPECT_FORKED(...)                                                            \

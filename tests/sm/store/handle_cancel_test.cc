@@ -7,15 +7,11 @@
 #include <memory>
 #include <thread>
 
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 class HandleCancel : public StoreCrash {
 protected:

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/code_of.h"
 #include "tests/end_child.h"
 #include "tests/seed_of_run.h"
 #include "tests/sim_store.h"
@@ -19,11 +20,6 @@
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 class HandleTest : public StoreCrash {
 protected:

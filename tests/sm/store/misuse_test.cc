@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -18,11 +19,6 @@ struct Things {
 
 ByteRange no_change(std::span<std::byte>) { return {}; }
 ByteRange no_change_many(size_t, std::span<std::byte>) { return {}; }
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 struct Call {
     const char* name;

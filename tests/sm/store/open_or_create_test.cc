@@ -1,15 +1,11 @@
 // labels: unit
 // open_or_create_test.cc - names as a transaction sees them: its own creations and drops, names
 // that others are just creating or dropping, and rollback of the creator.
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 class Names : public StoreCrash {
 protected:

@@ -12,6 +12,7 @@
 
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
+#include "tests/code_of.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 
@@ -144,10 +145,5 @@ private:
     std::optional<SimStore> sim_;
     uint64_t cuts_ = 0;
 };
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 }  // namespace lockstep

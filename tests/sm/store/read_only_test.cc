@@ -7,14 +7,13 @@
 #include <sys/wait.h>
 
 #include "sm/store/catalog.h"
+#include "tests/code_of.h"
 #include "tests/end_child.h"
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
 namespace {
-
-ErrorCode code_of(const auto& result) { return result ? ErrorCode::none : result.error().code; }
 
 class ReadOnly : public StoreCrash {
 protected:

@@ -1,16 +1,12 @@
 // labels: unit
 // run_test.cc - what run(), start() and begin() promise besides the transaction itself: which
 // errors are repeated, which workers exist, which transactions are counted.
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 #include "threads/sync/event.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 class Run : public StoreCrash {
 protected:

@@ -4,14 +4,10 @@
 
 #include <set>
 
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 // The first field of a value ends at '|' and is a list with commas. An empty list: no entry.
 inline void first_field(Slice, Slice value, SecondaryKeys& keys) {

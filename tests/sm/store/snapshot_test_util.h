@@ -13,6 +13,7 @@
 #include "sm/store/engine_of.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/snapshots.h"
+#include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -22,11 +23,6 @@ using Content = std::map<std::string, std::string>;
 inline constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot,
                                       .durability = Durability::lazy};
 inline constexpr TxnOptions kWriter{.durability = Durability::lazy};
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 class SnapshotTest : public StoreCrash {
 protected:

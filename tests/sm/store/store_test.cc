@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include "tests/code_of.h"
 
 namespace lockstep {
 namespace {
@@ -54,11 +55,6 @@ protected:
 
     fs::path directory;
 };
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
 
 TEST_F(StoreTest, WhatIsCommittedIsThereAfterReopening) {
     {

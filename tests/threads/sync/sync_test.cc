@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/code_of.h"
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "threads/runtime/runtime.h"
@@ -37,8 +38,6 @@ void run_in_order(Fn... fns) {
     spawned.wait();
     runtime->stop();
 }
-
-ErrorCode code_of(const auto& result) { return result ? ErrorCode::none : result.error().code; }
 
 // Each wait is short, so a thread that does not come ends the test and not the test run.
 constexpr Nanos kLong = 60 * kSecond;

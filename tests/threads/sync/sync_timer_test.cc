@@ -7,14 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/code_of.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep {
 namespace {
 
 using threads::Runtime;
-
-ErrorCode code_of(const auto& result) { return result ? ErrorCode::none : result.error().code; }
 
 // A clock that the test moves, so that the counts are exact.
 struct Driven {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <lockstep/fd.h>
+#include "tests/code_of.h"
 #include "threads/io/io.h"
 #include "threads/io/uring_queue.h"
 #include "threads/runtime/runtime.h"
@@ -31,8 +32,6 @@ using threads::IoBackend;
 using threads::Runtime;
 
 constexpr Nanos kLong = 60 * kSecond;
-
-ErrorCode code_of(const auto& result) { return result ? ErrorCode::none : result.error().code; }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text));

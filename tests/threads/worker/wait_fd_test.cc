@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/code_of.h"
 #include "threads/io/io.h"
 #include "threads/io/uring_queue.h"
 #include "threads/runtime/runtime.h"
@@ -25,8 +26,6 @@ using threads::IoBackend;
 using threads::Runtime;
 
 constexpr Nanos kLong = 60 * kSecond;
-
-ErrorCode code_of(const auto& result) { return result ? ErrorCode::none : result.error().code; }
 
 // Two connected descriptors, closed at the end.
 struct Pair {

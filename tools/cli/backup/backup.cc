@@ -188,8 +188,7 @@ void add_backup_command(CLI::App& app, int& status) {
     command->add_option("--since", o->since,
                         "Copy only the pages that have changed since this earlier backup");
     command
-        ->add_option("--rate", o->rate,
-                     "Copy pages at most that fast: bytes a second (suffixes K, M, G)")
+        ->add_option("--rate", o->rate, "Copy at most that fast: bytes a second (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false));
     command->add_option("--archive", o->archive,
                         "The store's log archive, if no process has the store open. Without it, "

@@ -29,7 +29,7 @@ typedef struct lockstep_backup_info {
 // How a backup is made.
 typedef struct lockstep_backup_options {
     size_t size;
-    uint64_t bytes_per_second;          // 0: as fast as possible
+    uint64_t bytes_per_second;          // of pages and log; 0: as fast as possible
     const lockstep_backup_info* since;  // incremental to this one; NULL: all pages
     // Called after each megabyte; NULL: not called. It runs on a user thread of the store and must
     // not block.

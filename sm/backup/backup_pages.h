@@ -1,9 +1,17 @@
-// page_fault.h - what is wrong with a page of a backup.
+// backup_pages.h - the pages of a backup as they pass by, and what is wrong with one.
 #pragma once
 
+#include <span>
+
 #include "sm/buffer/page.h"
+#include "threads/io/copy_stream.h"
 
 namespace lockstep::sm {
+
+// The whole pages of a buffer.
+inline std::span<const Page> pages_in(const threads::CopyBuffer& buffer) {
+    return {reinterpret_cast<const Page*>(buffer.bytes), buffer.size / kPageBytes};
+}
 
 // Null if the page is sound: zeros, or of this number, with a right checksum, with an lsn from
 // `least` to `end`. Else what is wrong, as the end of a sentence.

@@ -1,0 +1,51 @@
+// mutants_backup.h - the mutants of backups and of the log archive, a part of mutants.h.
+#pragma once
+
+// clang-format off
+// name, test program to try first, what is wrong
+#define LOCKSTEP_BACKUP_MUTANTS(X) \
+    X(log_hold_ignored, sm_backup_pace_test, \
+      "log that a backup has not copied yet is recycled") \
+    X(backup_unchecked, sm_backup_test, "a backup copies damaged pages as they are") \
+    X(backup_end_unseen, sm_backup_test, "a backup that was not finished can be opened") \
+    X(adopted_backup_kept, sm_backup_test, "a backup that was opened still passes for one") \
+    X(backup_log_from_checkpoint, sm_backup_test, \
+      "a backup lacks the log of transactions older than the checkpoint") \
+    X(backup_log_short, sm_backup_test, "a backup lacks the last block of its log") \
+    X(backup_unsynced, sm_backup_crash_test, \
+      "a backup is complete before its files are durable") \
+    X(backup_lags, sm_backup_pace_test, \
+      "a slow backup holds up more and more of the log") \
+    X(archive_unstable, sm_archive_crash_test, \
+      "the archive has the begin of a record that a restart does not find") \
+    X(stream_writes_dropped, threads_copy_stream_test, \
+      "what lies behind a buffer that failed is written") \
+    X(stream_reads_on, threads_copy_stream_test, \
+      "an error behind the last buffer of a stream counts") \
+    X(restore_skips_overlay, sm_backup_incremental_test, \
+      "a restore leaves out the pages of incremental backups") \
+    X(restore_unchecked, sm_backup_incremental_test, \
+      "a restore does not check what it has written") \
+    X(archive_failure_unheeded, sm_archive_test, \
+      "writers go on although the archive fails and the backlog is full") \
+    X(archive_unsynced, sm_archive_crash_test, \
+      "a piece of the archive has its name before it is durable") \
+    X(archive_skips_start, sm_archive_test, \
+      "the archive begins behind the log that the store already has") \
+    X(archive_gap_kept, sm_archive_test, \
+      "log of a broken chain is kept, although writers shall go on") \
+    X(archive_gap_unseen, sm_archive_restore_test, \
+      "a restore goes to a gap of the archive and ends there") \
+    X(histories_mixed, sm_archive_restore_test, \
+      "a restore takes log of another history") \
+    X(history_kept, sm_archive_restore_test, \
+      "a restored store goes on with the history of its backup") \
+    X(time_point_late, sm_archive_restore_test, \
+      "a restore to a time has what committed later") \
+    X(restore_uncut, sm_archive_restore_test, \
+      "a restore leaves log behind its point") \
+    X(rebuild_left_out, sm_archive_rebuild_test, \
+      "pages are not rebuilt from backups") \
+    X(since_too_late, sm_backup_incremental_test, \
+      "an incremental backup lacks pages that changed during the earlier one")
+// clang-format on
