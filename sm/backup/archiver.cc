@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include <lockstep/offload.h>
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/wall_clock.h"
+#include "threads/io/disk_file.h"
 #include "threads/thread/thread.h"
-#include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
 
@@ -56,7 +57,7 @@ Archiver::~Archiver() { hold_.forget(); }
 
 Result<void> Archiver::start() {
     DCHECK(threads::current() != nullptr && !ended_);
-    buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::normal));
+    buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::huge));
     tail_ = env_.log->tail().value;
     check_.emplace(Lsn{tail_});
     piece_at_ = threads::now();
@@ -193,17 +194,19 @@ Result<bool> Archiver::archive_one(bool all) {
     return end > begin;
 }
 
-Result<void> Archiver::read_log(uint64_t at, uint64_t bytes) {
+// Reads whole blocks and checks the records in their first `useful` bytes. The rest becomes zeros.
+// On a kernel thread beside the workers.
+Result<void> Archiver::read_log(uint64_t at, uint64_t bytes, uint64_t useful) {
     DCHECK(at % txn::kLogBlock == 0 && bytes % txn::kLogBlock == 0 && bytes <= kPieceBytes);
     DCHECK(buffer_ != nullptr && files_.number_of(at) == files_.number_of(at + bytes - 1));
-    const threads::FileId file =
-        TRY(files_.open(files_.number_of(at), threads::Disk::kReadOnly | threads::Disk::kDirect));
-    const Result<size_t> got = threads::io_read(file, at % files_.segment_bytes(), buffer_.get(),
-                                                bytes, "log segment", threads::ParkReason::io);
-    files_.disk().close(file);
-    if (!got) return std::unexpected(got.error());
-    if (*got < bytes) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
-    return {};
+    const threads::DiskFile file(
+        files_.disk(),
+        TRY(files_.open(files_.number_of(at), threads::Disk::kReadOnly | threads::Disk::kDirect)));
+    const size_t got =
+        TRY(files_.disk().read_now(file.id(), at % files_.segment_bytes(), buffer_.get(), bytes));
+    if (got < bytes) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+    std::memset(buffer_.get() + useful, 0, bytes - useful);
+    return check_ ? check_->see(Lsn{at}, {buffer_.get(), useful}) : Result<void>{};
 }
 
 Result<void> Archiver::copy_piece(const PieceName& piece) {
@@ -214,11 +217,10 @@ Result<void> Archiver::copy_piece(const PieceName& piece) {
     for (uint64_t at = base; at < piece.end; at += kPieceBytes) {
         const uint64_t bytes = std::min(kPieceBytes, block_ceil(piece.end) - at);
         const uint64_t useful = std::min(bytes, piece.end - at);
-        TRY(read_log(at, bytes));
+        const Result<void> read = offload([&] { return read_log(at, bytes, useful); });
         if (piece.begin < gap_end_.load())  // AR-3
             return fail(ErrorCode::archive_failed, "log was recycled", piece.begin);
-        std::memset(buffer_.get() + useful, 0, bytes - useful);
-        if (check_) TRY(check_->see(Lsn{at}, {buffer_.get(), useful}));
+        TRY(read);
         TRY(target_->write(sizeof(ArchiveBlock) + at - base,
                            {reinterpret_cast<const char*>(buffer_.get()), bytes}));
     }

@@ -68,7 +68,7 @@ private:
     uint64_t find_stable();
     Result<bool> archive_one(bool all);
     Result<void> copy_piece(const PieceName& piece);
-    Result<void> read_log(uint64_t at, uint64_t bytes);
+    Result<void> read_log(uint64_t at, uint64_t bytes, uint64_t useful);
     void note_failure(const Error& error);
     void look_at_backlog();
     void skip_gap();

@@ -57,7 +57,7 @@
     X(follows_the_end, threads_task_word_test, \
       "what follows a task is accepted after its end, and never called") \
     X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
-    X(condition_queued_late, threads_sync_test, \
+    X(condition_queued_late, threads_sync_workers_test, \
       "a wait for a condition unlocks its mutex before it is queued") \
     X(sync_overtakes, threads_sync_test, "a newcomer overtakes the waiters of a semaphore") \
     X(channel_end_untold, threads_sync_test, "a channel that is closed wakes no receiver") \
@@ -88,14 +88,15 @@
     X(log_wait_counts, threads_packet_test, \
       "an executing thread that waits for the log counts as busy") \
     X(oldest_stack_first, threads_packet_test, "the thread that has rested longest runs first") \
-    X(submit_wakes_nobody, threads_packet_test, "a packet does not wake the worker that sleeps") \
+    X(submit_wakes_nobody, threads_packet_workers_test, \
+      "a packet does not wake the worker that sleeps") \
     X(sleeps_beside_packets, threads_packet_sleep_test, \
       "a worker goes to sleep without a last look at the queues of the others") \
     X(team_rest_left, threads_packet_test, \
       "the rest of a team is not continued while a member waits") \
-    X(packet_lost_in_theft, threads_packet_test, \
+    X(packet_lost_in_theft, threads_packet_workers_test, \
       "of the packets that another worker takes, the last is lost") \
-    X(pinned_taken, threads_packet_test, "another worker takes a packet that is pinned") \
+    X(pinned_taken, threads_packet_workers_test, "another worker takes a packet that is pinned") \
     X(withdrawn_still_due, threads_packet_test, \
       "a packet that waits for a time runs although it was withdrawn") \
     X(io_full_is_error, threads_io_wait_test, "a full disk is reported as an I/O error") \

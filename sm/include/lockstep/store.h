@@ -199,7 +199,7 @@ public:
     // the directory empty. What is left after a crash is no complete backup, and open() says so.
     // Suspends a user thread, blocks any other; close() ends it. Errors: bad_path (also if the
     // directory is not empty), bad_backup (BackupOptions::since does not fit), corrupt_page,
-    // lost_write, corrupt_log, io_error, no_space, store_failed, store_closed, read_only.
+    // lost_write, corrupt_log, io_error, no_space, store_failed, store_closed, read_only, too_many.
     Result<BackupInfo> backup(std::string_view directory, const BackupOptions& options = {});
     // The same to a function, which may send the bytes elsewhere (BackupSink). Errors: those of the
     // function as well.

@@ -1,68 +1,12 @@
 // labels: unit
-// heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and
-// room, isolation, two workers.
-#include "sm/heap/heap_file.h"
-
-#include <map>
+// heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and room.
 #include <set>
 
 #include "sm/heap/heap_page.h"
-#include "tests/sm/engine_test_util.h"
+#include "tests/sm/heap/heap_test_util.h"
 
 namespace lockstep::sm {
 namespace {
-
-class HeapTest : public ::testing::Test {
-protected:
-    explicit HeapTest(uint32_t workers = 1) : store_(small_options(workers)) {
-        store_.on_thread([&] {
-            auto first = HeapFile::create(*store_, ObjectId{500});
-            ASSERT_OK(first);
-            heap_ = std::make_unique<HeapFile>(*store_, ObjectId{500}, *first);
-        });
-    }
-    RecordId insert(txn::Transaction& txn, Slice record) {
-        auto id = heap_->insert(txn, record);
-        EXPECT_TRUE(id) << id.error().text();
-        return id ? *id : RecordId{};
-    }
-    // Text of the record, or "-" if there is none.
-    std::string get(txn::Transaction& txn, RecordId id, Access access = Access::read) {
-        std::string text;
-        ValueOut out{.text = &text};
-        auto found = heap_->fetch(txn, id, access, out);
-        EXPECT_TRUE(found) << found.error().text();
-        return found && *found ? text : "-";
-    }
-    bool update(txn::Transaction& txn, RecordId id, Slice record) {
-        auto done = heap_->update(txn, id, record);
-        EXPECT_TRUE(done) << done.error().text();
-        return done && *done;
-    }
-    bool erase(txn::Transaction& txn, RecordId id) {
-        auto done = heap_->erase(txn, id);
-        EXPECT_TRUE(done) << done.error().text();
-        return done && *done;
-    }
-    std::map<RecordId, std::string> all(txn::Transaction& txn) {
-        std::map<RecordId, std::string> records;
-        auto done = heap_->scan(txn, [&](RecordId id, Slice value) {
-            EXPECT_TRUE(records.emplace(id, value).second) << "seen twice";
-            return true;
-        });
-        EXPECT_TRUE(done) << done.error().text();
-        return records;
-    }
-    BTree::Report verify() {
-        auto report = heap_->verify();
-        EXPECT_TRUE(report) << report.error().text();
-        for (const auto& fault : report->faults) ADD_FAILURE() << fault;
-        return *report;
-    }
-
-    TestEngine store_;
-    std::unique_ptr<HeapFile> heap_;
-};
 
 TEST_F(HeapTest, InsertFetchUpdateErase) {
     store_.on_thread([&] {
@@ -427,107 +371,6 @@ TEST_F(HeapTest, AMapPageWithTooManyEntriesIsRefused) {
         set_entries(before);
         EXPECT_EQ(all(t).size(), 1u);
         store_.commit(t);
-    });
-}
-
-TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
-    store_.on_thread([&] {
-        auto& t = store_.begin();
-        for (int i = 0; i < 10; ++i) insert(t, "x");
-        store_.commit(t);
-        auto& reader = store_.begin();
-        EXPECT_EQ(all(reader).size(), 10u);
-        auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
-        auto id = heap_->insert(writer, "phantom");
-        ASSERT_FALSE(id);
-        EXPECT_EQ(id.error().code, ErrorCode::self_deadlock);
-        store_.abort(writer);
-        EXPECT_EQ(all(reader).size(), 10u);
-        store_.commit(reader);
-    });
-}
-
-TEST_F(HeapTest, RepeatableReadScanHoldsItsRecords) {
-    store_.on_thread([&] {
-        auto& t = store_.begin();
-        const RecordId a = insert(t, "a");
-        store_.commit(t);
-        auto& reader = store_.begin(txn::Isolation::repeatable_read);
-        EXPECT_EQ(all(reader).size(), 1u);
-        auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
-        auto done = heap_->update(writer, a, "b");
-        ASSERT_FALSE(done);
-        EXPECT_EQ(done.error().code, ErrorCode::self_deadlock);
-        store_.abort(writer);
-        store_.commit(reader);
-        auto& loose = store_.begin(txn::Isolation::read_committed);
-        EXPECT_EQ(all(loose).size(), 1u);
-        EXPECT_EQ(get(loose, a), "a");
-        auto& next = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
-        EXPECT_TRUE(update(next, a, "b"));
-        store_.commit(next);
-        store_.commit(loose);
-    });
-}
-
-TEST_F(HeapTest, UncommittedRecordsAreNotSeen) {
-    store_.on_thread([&] {
-        auto& writer = store_.begin();
-        const RecordId a = insert(writer, "dirty");
-        for (const auto isolation : {txn::Isolation::serializable, txn::Isolation::repeatable_read,
-                                     txn::Isolation::read_committed}) {
-            auto& reader = store_.begin(isolation, 5 * kMillisecond);
-            auto done = heap_->scan(reader, [](RecordId, Slice) { return true; });
-            EXPECT_FALSE(done);
-            std::string text;
-            ValueOut out{.text = &text};
-            EXPECT_FALSE(heap_->fetch(reader, a, Access::read, out));
-            store_.abort(reader);
-        }
-        store_.commit(writer);
-    });
-}
-
-class HeapTwoWorkers : public HeapTest {
-protected:
-    HeapTwoWorkers() : HeapTest(2) {}
-};
-
-TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
-    constexpr int kThreads = 8, kTxns = 60, kInserts = 5;
-    std::vector<std::map<RecordId, std::string>> mine(kThreads);
-    std::vector<std::function<void()>> bodies;
-    for (int n = 0; n < kThreads; ++n)
-        bodies.push_back([&, n] {
-            Rng rng(seed_of_run() * 100 + static_cast<uint64_t>(n));
-            for (int i = 0; i < kTxns; ++i) {
-                auto& t = store_.begin();
-                std::map<RecordId, std::string> now;
-                for (int k = 0; k < kInserts; ++k) {
-                    const std::string text =
-                        std::to_string(n) + ":" + random_text(rng, rng.below(200));
-                    now[insert(t, text)] = text;
-                    if (rng.chance(0.3)) threads::yield();
-                }
-                if (rng.chance(0.25)) {
-                    store_.abort(t);
-                } else {
-                    store_.commit(t);
-                    for (const auto& [id, text] : now)
-                        EXPECT_TRUE(mine[static_cast<size_t>(n)].emplace(id, text).second);
-                }
-            }
-        });
-    store_.on_threads(bodies);
-    store_.on_thread([&] {
-        std::map<RecordId, std::string> expected;
-        for (const auto& m : mine)
-            for (const auto& [id, text] : m)
-                EXPECT_TRUE(expected.emplace(id, text).second) << "an id was given twice";
-        auto& t = store_.begin();
-        EXPECT_EQ(all(t), expected);
-        store_.commit(t);
-        verify();
     });
 }
 

@@ -1,47 +1,13 @@
 // labels: unit sim
-// sim_disk_test.cc - what the simulated disk promises to the tests that stand on
-// it: crash images, syncs, names, faults, seeds.
+// sim_disk_test.cc - what the simulated disk promises to the tests that stand on it: crash images,
+// syncs, names, seeds.
 #include <cstring>
 #include <set>
 
-#include "tests/threads/io/io_test_util.h"
+#include "tests/threads/io/sim_disk_test_util.h"
 
 namespace lockstep::threads {
 namespace {
-
-constexpr size_t kPage = 8192;
-
-class SimDiskTest : public testing::Test {
-protected:
-    SimDisk disk{{.seed = 5}};
-    ManualClock clock;
-    std::unique_ptr<IoQueue> queue = std::move(*disk.make_queue(0, clock));
-    FileId file = *disk.open("d/f", Disk::kCreate);
-
-    void SetUp() override {
-        ASSERT_TRUE(disk.make_directory("d"));
-        ASSERT_TRUE(disk.sync_directory("d"));
-    }
-    void drain() {
-        while (queue->in_flight() > 0) {
-            if (queue->poll() == 0) disk.advance(clock);
-        }
-    }
-    void fill(uint64_t offset, int value, size_t bytes = kPage) {
-        const std::vector<char> data(bytes, static_cast<char>(value));
-        ASSERT_TRUE(disk.write_now(file, offset, data.data(), bytes));
-    }
-};
-
-// The file's bytes in a disk, whole.
-std::string bytes_of(SimDisk& disk, const char* path = "d/f") {
-    const auto file = disk.open(path, 0);
-    if (!file) return "absent";
-    std::string data(*disk.size(*file), '?');
-    EXPECT_EQ(*disk.read_now(*file, 0, data.data(), data.size()), data.size());
-    disk.close(*file);
-    return data;
-}
 
 TEST_F(SimDiskTest, OnlySyncedBytesAreSure) {
     fill(0, 'a');
@@ -355,115 +321,7 @@ TEST_F(SimDiskTest, AcknowledgedRecordsSurviveACrashAtEveryEvent) {
     EXPECT_GE(images, 20u * 2 * std::size(kSimCrashes));
 }
 
-TEST_F(SimDiskTest, ErrorsComeAtTheNumberAsked) {
-    fill(0, 'a');
-    SimFaults& faults = disk.faults();
-    std::vector<char> memory(kPage);
-    const auto run = [&](IoKind kind) {
-        Batch batch;
-        batch.add(kind, file, 0, memory.data(), kPage);
-        batch.submit(*queue);
-        drain();
-        return batch.requests[0].result;
-    };
-    faults.fail_nth(SimFault::read_error, 2);
-    EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
-    EXPECT_EQ(run(IoKind::read), -EIO);
-    EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
-    faults.fail_nth(SimFault::read_error_forever, 1);
-    EXPECT_EQ(run(IoKind::read), -EIO);
-    EXPECT_EQ(run(IoKind::read), -EIO);
-    EXPECT_EQ(disk.read_now(file, 0, memory.data(), 10).error().code, ErrorCode::io_error);
-    // A new write heals the sector.
-    EXPECT_EQ(run(IoKind::write), static_cast<int64_t>(kPage));
-    EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
-    faults.fail_nth(SimFault::write_error, 1);
-    EXPECT_EQ(run(IoKind::write), -EIO);
-    faults.fail_nth(SimFault::no_space_write, 1, 2);
-    EXPECT_EQ(run(IoKind::write), -ENOSPC);
-    EXPECT_EQ(run(IoKind::write), -ENOSPC);
-    EXPECT_EQ(run(IoKind::write), static_cast<int64_t>(kPage));
-    faults.fail_nth(SimFault::no_space_allocate, 1);
-    EXPECT_EQ(disk.allocate(file, 100 * kPage).error().code, ErrorCode::no_space);
-    EXPECT_EQ(*disk.size(file), kPage);
-    EXPECT_TRUE(disk.allocate(file, 100 * kPage));
-    faults.fail_nth(SimFault::sync_error, 1);
-    EXPECT_EQ(run(IoKind::sync), -EIO);
-    EXPECT_EQ(faults.count(SimFault::no_space_write), 2u);
-    EXPECT_EQ(faults.count(SimFault::sync_error), 1u);
-    EXPECT_STREQ(sim_fault_name(SimFault::slow), "slow");
-}
-
-TEST_F(SimDiskTest, FaultsCanBeLimitedToPathsAndSwitchedOff) {
-    const FileId log = *disk.open("d/log", Disk::kCreate);
-    SimFaults& faults = disk.faults();
-    faults.set_odds(SimFault::write_error, 1);
-    faults.only_paths_with(SimFault::write_error, "log");
-    EXPECT_TRUE(disk.write_now(file, 0, "x", 1));
-    EXPECT_FALSE(disk.write_now(log, 0, "x", 1));
-    faults.enable(false);
-    EXPECT_TRUE(disk.write_now(log, 0, "x", 1));
-    EXPECT_EQ(faults.count(SimFault::write_error), 1u);
-}
-
-TEST_F(SimDiskTest, BitFlipsAreInTheReaderOnly) {
-    fill(0, 'a');
-    disk.faults().fail_nth(SimFault::bit_flip, 1);
-    std::string data(kPage, '?');
-    ASSERT_TRUE(disk.read_now(file, 0, data.data(), kPage));
-    EXPECT_EQ(std::count(data.begin(), data.end(), 'a'), static_cast<long>(kPage) - 1);
-    EXPECT_EQ(bytes_of(disk), std::string(kPage, 'a'));
-}
-
-TEST_F(SimDiskTest, MisdirectedWriteLandsElsewhere) {
-    fill(0, 'a', 4 * kPage);
-    disk.faults().fail_nth(SimFault::misdirected_write, 1);
-    std::vector<char> data(kPage, 'b');
-    Batch batch;
-    batch.add(IoKind::write, file, kPage, data.data(), kPage);
-    batch.submit(*queue);
-    drain();
-    EXPECT_EQ(batch.requests[0].result, static_cast<int64_t>(kPage));
-    const std::string bytes = bytes_of(disk);
-    EXPECT_EQ(bytes[kPage], 'a');
-    EXPECT_EQ(static_cast<size_t>(std::count(bytes.begin(), bytes.end(), 'b')), kPage);
-}
-
 // SF-3: after a failed sync a later one proves nothing about what the failed one covered.
-TEST(SimDiskSync, FailedSyncLeavesDoubt) {
-    int kept = 0, lost = 0;
-    for (uint64_t seed = 1; seed <= 60; ++seed) {
-        SimDisk disk({.seed = seed});
-        const FileId file = *disk.open("f", Disk::kCreate);
-        ASSERT_TRUE(disk.sync_directory("."));
-        ASSERT_TRUE(disk.allocate(file, kPage));
-        ASSERT_TRUE(disk.sync_now(file));
-        const std::vector<char> data(kPage, 'b');
-        ASSERT_TRUE(disk.write_now(file, 0, data.data(), kPage));
-        disk.faults().fail_nth(SimFault::sync_error, 1);
-        ASSERT_FALSE(disk.sync_now(file));
-        ASSERT_TRUE(disk.sync_now(file));  // the mistake
-        (bytes_of(*disk.image(1, SimCrash::drop_unsynced), "f")[0] == 'b' ? kept : lost)++;
-        ASSERT_TRUE(disk.write_now(file, 0, data.data(), kPage));
-        ASSERT_TRUE(disk.sync_now(file));  // written and synced anew: sure again
-        EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced), "f"), std::string(kPage, 'b'));
-    }
-    EXPECT_GT(kept, 5);
-    EXPECT_GT(lost, 5);
-}
-
-TEST_F(SimDiskTest, CapacityBoundsAllFilesTogether) {
-    const FileId other = *disk.open("d/other", Disk::kCreate);
-    disk.set_capacity(10 * kPage);
-    ASSERT_TRUE(disk.allocate(other, 8 * kPage));
-    EXPECT_EQ(disk.allocate(file, 3 * kPage).error().code, ErrorCode::no_space);
-    ASSERT_TRUE(disk.allocate(file, 2 * kPage));
-    EXPECT_TRUE(disk.write_now(file, 0, "x", 1));  // inside what there is
-    EXPECT_EQ(disk.write_now(file, 2 * kPage, "x", 1).error().code, ErrorCode::no_space);
-    ASSERT_TRUE(disk.unlink("d/other"));
-    EXPECT_TRUE(disk.write_now(file, 2 * kPage, "x", 1));
-}
-
 TEST_F(SimDiskTest, AbandonedQueueTouchesNothingMore) {
     {
         std::vector<char> gone(kPage, 'b');

@@ -1,10 +1,9 @@
 // labels: unit tsan
-// packet_test.cc - packets: the order in which they begin, the limits, the threads that run them,
-// waits, teams, and the end of a runtime.
+// packet_test.cc - packets of one worker: the order in which they begin, the limits, the threads
+// that run them, waits, teams, and the end of a runtime.
 #include <gtest/gtest.h>
 
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "tests/seed_of_run.h"
@@ -126,21 +125,6 @@ TEST_F(PacketTest, PacketsThatWaitForOneAnotherGoOn) {
 }
 
 // The same with real time and a worker that sleeps.
-TEST(PacketWorkers, PacketsThatWaitForOneAnotherGoOn) {
-    auto runtime = *Runtime::start({.executors = 2});
-    Works works;
-    Event last_began;
-    std::atomic<int> ended{0};
-    for (int n = 0; n < 20; ++n)
-        submit_or_fail(*runtime, 0, works.add([&, n] {
-            if (n == 19) last_began.set();
-            else last_began.wait(ParkReason::lock);
-            ++ended;
-        }));
-    runtime->stop();
-    EXPECT_EQ(ended, 20);
-}
-
 // All commits of 64 packets wait for the log together, whatever the limit.
 TEST_F(PacketTest, WaitsForTheLogDoNotCount) {
     start({.executors = 2});
@@ -413,147 +397,10 @@ TEST_F(PacketTest, AbandonTellsThePacketsThatDidNotEnd) {
 }
 
 // stop() runs what waits, also what waits for a time, and refuses the rest.
-TEST(PacketWorkers, StopRunsAll) {
-    for (int round = 0; round < 20; ++round) {
-        auto runtime = *Runtime::start({.workers = 2});
-        Works works;
-        std::atomic<int> ran{0};
-        for (int n = 0; n < 40; ++n) {
-            Work& work = works.add([&, n] {
-                if (n % 5 == 0) sleep_until(now() + 50 * kMicrosecond);
-                ++ran;
-            });
-            work.not_before = n % 3 == 0 ? MonotonicClock().now() + 3600 * kSecond : 0;
-            submit_or_fail(*runtime, static_cast<uint32_t>(n), work);
-        }
-        runtime->stop();
-        EXPECT_EQ(ran, 40);
-        EXPECT_EQ(runtime->packets(), 0u);
-        EXPECT_EQ(runtime->stats().threads_live, 0u);
-        Work late([&] { ++ran; });
-        const auto late_one = runtime->submit(0, late);
-        ASSERT_FALSE(late_one);
-        EXPECT_EQ(late_one.error().code, ErrorCode::store_closed);
-    }
-}
-
-// --- several kernel threads
-
 // A foreign thread submits to two workers that fall asleep between packets: none is overlooked.
-TEST(PacketWorkers, NoPacketIsOverlooked) {
-    auto runtime = *Runtime::start({.workers = 2});
-    for (int round = 0; round < 1000; ++round) {
-        Completion done[2];
-        Work first([&] { done[0].set(); }), second([&] { done[1].set(); });
-        first.pinned = second.pinned = round % 2 == 0;
-        if (round % 3 == 0) second.not_before = MonotonicClock().now() + 20 * kMicrosecond;
-        submit_or_fail(*runtime, 0, first);
-        submit_or_fail(*runtime, 1, second);
-        done[0].wait();
-        done[1].wait();
-        while (runtime->packets() != 0) std::this_thread::yield();  // they are on this stack
-    }
-    runtime->stop();
-}
-
 // What waits behind a packet that keeps its worker goes to the other worker, except pinned packets.
 // Up to four may stay, as few packets wake nobody.
-TEST(PacketWorkers, AnIdleWorkerTakesPackets) {
-    constexpr int kFew = 4;
-    auto runtime = *Runtime::start({.workers = 2});
-    Works works;
-    std::atomic<bool> hold{true};
-    std::atomic<int> ran[2] = {}, pinned{0};
-    Work& holder = works.add([&] {
-        while (hold) std::this_thread::yield();
-    });
-    holder.pinned = true;
-    submit_or_fail(*runtime, 0, holder);
-    for (int n = 0; n < 100; ++n) {
-        Work& work = works.add([&, n] {
-            if (n % 2 != 0) {
-                ++ran[worker_index()];
-                return;
-            }
-            EXPECT_EQ(worker_index(), 0u);
-            ++pinned;
-        });
-        work.pinned = n % 2 == 0;
-        submit_or_fail(*runtime, 0, work);
-    }
-    while (ran[1] < 50 - kFew) std::this_thread::yield();
-    EXPECT_EQ(pinned, 0);
-    hold = false;
-    runtime->stop();
-    EXPECT_EQ(pinned, 50);
-    EXPECT_EQ(ran[0] + ran[1], 50);
-    EXPECT_LE(ran[0], kFew);
-    const StageStats stats = runtime->admission_stats();
-    EXPECT_GE(stats.forwarded, 50u - kFew);
-    EXPECT_TRUE(stats.conserved());
-}
-
 // Seeds, schedules and interruptions: each packet runs once, whoever takes it.
-TEST(PacketSimulated, EverySchedule) {
-    const uint64_t first = seed_of_run(5);
-    for (uint64_t seed = first; seed < first + 100; ++seed) {
-        ManualClock clock;
-        RuntimeOptions options{.workers = 3,
-                               .caller_driven = true,
-                               .seed = seed,
-                               .interrupt_one_in = 4,
-                               .clock = &clock,
-                               .executors = 3};
-        if (seed % 2 == 0)
-            options.policy = [seed](uint32_t w) { return make_random_policy(seed * 64 + w); };
-        auto runtime = *Runtime::start(options);
-        Rng rng(seed);
-        Works works;
-        Event go;
-        std::vector<int> runs(60, 0);
-        for (size_t n = 0; n < runs.size(); ++n) {
-            const uint64_t what = rng.below(5);
-            Work& work = works.add([&runs, &go, n, what] {
-                ++runs[n];
-                if (what == 0) yield();
-                if (what == 1) sleep_until(now() + 3);
-                if (what == 2) go.wait(ParkReason::lock);
-                if (what == 3) go.set();
-            });
-            work.pinned = rng.below(4) == 0;
-            work.not_before = rng.below(3) == 0 ? clock.now() + rng.below(20) : 0;
-            submit_or_fail(*runtime, static_cast<uint32_t>(rng.below(3)), work);
-        }
-        works.add([&] { go.set(); });
-        submit_or_fail(*runtime, 0, works.all.back());
-        step_all(*runtime, clock);
-        EXPECT_EQ(runtime->packets(), 0u) << "seed " << seed;
-        for (const int n : runs) ASSERT_EQ(n, 1) << "seed " << seed;
-        EXPECT_TRUE(runtime->admission_stats().conserved()) << "seed " << seed;
-    }
-}
-
-TEST(PacketWorkers, ManySubmittersAndWithdrawals) {
-    auto runtime = *Runtime::start({.workers = 2});
-    constexpr int kEach = 3000;
-    std::atomic<int> ran{0}, back{0};
-    std::vector<std::thread> submitters;
-    std::vector<Works> works(3);
-    for (size_t s = 0; s < works.size(); ++s)
-        submitters.emplace_back([&, s] {
-            for (int n = 0; n < kEach; ++n) {
-                Work& work = works[s].add([&] { ++ran; });
-                work.not_before = n % 4 == 0 ? MonotonicClock().now() + kMillisecond : 0;
-                work.priority = static_cast<uint8_t>(n % 4);
-                submit_or_fail(*runtime, static_cast<uint32_t>(n), work);
-                if (n % 5 == 0 && runtime->withdraw(work)) ++back;
-            }
-        });
-    for (auto& submitter : submitters) submitter.join();
-    runtime->stop();
-    EXPECT_EQ(ran + back, 3 * kEach);
-    EXPECT_TRUE(runtime->admission_stats().conserved());
-}
 
 }  // namespace
 }  // namespace lockstep::threads

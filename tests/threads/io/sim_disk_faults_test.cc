@@ -1,0 +1,119 @@
+// labels: unit sim
+// sim_disk_faults_test.cc - faults of the simulated disk come when and where they are asked for.
+#include <cstring>
+
+#include "tests/threads/io/sim_disk_test_util.h"
+
+namespace lockstep::threads {
+namespace {
+
+TEST_F(SimDiskTest, ErrorsComeAtTheNumberAsked) {
+    fill(0, 'a');
+    SimFaults& faults = disk.faults();
+    std::vector<char> memory(kPage);
+    const auto run = [&](IoKind kind) {
+        Batch batch;
+        batch.add(kind, file, 0, memory.data(), kPage);
+        batch.submit(*queue);
+        drain();
+        return batch.requests[0].result;
+    };
+    faults.fail_nth(SimFault::read_error, 2);
+    EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
+    EXPECT_EQ(run(IoKind::read), -EIO);
+    EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
+    faults.fail_nth(SimFault::read_error_forever, 1);
+    EXPECT_EQ(run(IoKind::read), -EIO);
+    EXPECT_EQ(run(IoKind::read), -EIO);
+    EXPECT_EQ(disk.read_now(file, 0, memory.data(), 10).error().code, ErrorCode::io_error);
+    // A new write heals the sector.
+    EXPECT_EQ(run(IoKind::write), static_cast<int64_t>(kPage));
+    EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
+    faults.fail_nth(SimFault::write_error, 1);
+    EXPECT_EQ(run(IoKind::write), -EIO);
+    faults.fail_nth(SimFault::no_space_write, 1, 2);
+    EXPECT_EQ(run(IoKind::write), -ENOSPC);
+    EXPECT_EQ(run(IoKind::write), -ENOSPC);
+    EXPECT_EQ(run(IoKind::write), static_cast<int64_t>(kPage));
+    faults.fail_nth(SimFault::no_space_allocate, 1);
+    EXPECT_EQ(disk.allocate(file, 100 * kPage).error().code, ErrorCode::no_space);
+    EXPECT_EQ(*disk.size(file), kPage);
+    EXPECT_TRUE(disk.allocate(file, 100 * kPage));
+    faults.fail_nth(SimFault::sync_error, 1);
+    EXPECT_EQ(run(IoKind::sync), -EIO);
+    EXPECT_EQ(faults.count(SimFault::no_space_write), 2u);
+    EXPECT_EQ(faults.count(SimFault::sync_error), 1u);
+    EXPECT_STREQ(sim_fault_name(SimFault::slow), "slow");
+}
+
+TEST_F(SimDiskTest, FaultsCanBeLimitedToPathsAndSwitchedOff) {
+    const FileId log = *disk.open("d/log", Disk::kCreate);
+    SimFaults& faults = disk.faults();
+    faults.set_odds(SimFault::write_error, 1);
+    faults.only_paths_with(SimFault::write_error, "log");
+    EXPECT_TRUE(disk.write_now(file, 0, "x", 1));
+    EXPECT_FALSE(disk.write_now(log, 0, "x", 1));
+    faults.enable(false);
+    EXPECT_TRUE(disk.write_now(log, 0, "x", 1));
+    EXPECT_EQ(faults.count(SimFault::write_error), 1u);
+}
+
+TEST_F(SimDiskTest, BitFlipsAreInTheReaderOnly) {
+    fill(0, 'a');
+    disk.faults().fail_nth(SimFault::bit_flip, 1);
+    std::string data(kPage, '?');
+    ASSERT_TRUE(disk.read_now(file, 0, data.data(), kPage));
+    EXPECT_EQ(std::count(data.begin(), data.end(), 'a'), static_cast<long>(kPage) - 1);
+    EXPECT_EQ(bytes_of(disk), std::string(kPage, 'a'));
+}
+
+TEST_F(SimDiskTest, MisdirectedWriteLandsElsewhere) {
+    fill(0, 'a', 4 * kPage);
+    disk.faults().fail_nth(SimFault::misdirected_write, 1);
+    std::vector<char> data(kPage, 'b');
+    Batch batch;
+    batch.add(IoKind::write, file, kPage, data.data(), kPage);
+    batch.submit(*queue);
+    drain();
+    EXPECT_EQ(batch.requests[0].result, static_cast<int64_t>(kPage));
+    const std::string bytes = bytes_of(disk);
+    EXPECT_EQ(bytes[kPage], 'a');
+    EXPECT_EQ(static_cast<size_t>(std::count(bytes.begin(), bytes.end(), 'b')), kPage);
+}
+
+TEST(SimDiskSync, FailedSyncLeavesDoubt) {
+    int kept = 0, lost = 0;
+    for (uint64_t seed = 1; seed <= 60; ++seed) {
+        SimDisk disk({.seed = seed});
+        const FileId file = *disk.open("f", Disk::kCreate);
+        ASSERT_TRUE(disk.sync_directory("."));
+        ASSERT_TRUE(disk.allocate(file, kPage));
+        ASSERT_TRUE(disk.sync_now(file));
+        const std::vector<char> data(kPage, 'b');
+        ASSERT_TRUE(disk.write_now(file, 0, data.data(), kPage));
+        disk.faults().fail_nth(SimFault::sync_error, 1);
+        ASSERT_FALSE(disk.sync_now(file));
+        ASSERT_TRUE(disk.sync_now(file));  // the mistake
+        (bytes_of(*disk.image(1, SimCrash::drop_unsynced), "f")[0] == 'b' ? kept : lost)++;
+        ASSERT_TRUE(disk.write_now(file, 0, data.data(), kPage));
+        ASSERT_TRUE(disk.sync_now(file));  // written and synced anew: sure again
+        EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced), "f"), std::string(kPage, 'b'));
+    }
+    EXPECT_GT(kept, 5);
+    EXPECT_GT(lost, 5);
+}
+
+TEST_F(SimDiskTest, CapacityBoundsAllFilesTogether) {
+    const FileId other = *disk.open("d/other", Disk::kCreate);
+    disk.set_capacity(10 * kPage);
+    ASSERT_TRUE(disk.allocate(other, 8 * kPage));
+    EXPECT_EQ(disk.allocate(file, 3 * kPage).error().code, ErrorCode::no_space);
+    ASSERT_TRUE(disk.allocate(file, 2 * kPage));
+    EXPECT_TRUE(disk.write_now(file, 0, "x", 1));  // inside what there is
+    EXPECT_EQ(disk.write_now(file, 2 * kPage, "x", 1).error().code, ErrorCode::no_space);
+    ASSERT_TRUE(disk.unlink("d/other"));
+    EXPECT_TRUE(disk.write_now(file, 2 * kPage, "x", 1));
+}
+
+}  // namespace
+}  // namespace lockstep::threads
