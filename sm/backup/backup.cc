@@ -49,7 +49,7 @@ private:
     Result<void> check_since() const;
     Result<void> copy_pages();
     Result<void> copy_piece(uint32_t first, uint32_t count);
-    Result<void> skip_bad_page(PageId page, const Error& why, Page& copy);
+    Result<void> skip_bad_page(PageId id, const Error& why, Page& copy);
     Result<void> write_piece(uint32_t first, uint32_t count);
     Result<void> copy_log();
     Result<void> pause();

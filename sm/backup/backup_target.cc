@@ -136,6 +136,7 @@ void DirectoryTarget::close_files() {
 void DirectoryTarget::give_up() {
     (void)wait_all();
     std::vector<std::string> names;
+    names.reserve(files_.size());
     for (const File& of : files_) names.push_back(of.name);
     close_files();
     for (size_t i = names.size(); i-- > 0;) (void)disk_.unlink(directory_ + "/" + names[i]);

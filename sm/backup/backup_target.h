@@ -40,9 +40,9 @@ public:
         : disk_(disk), directory_(std::move(directory)) {}
     ~DirectoryTarget() override;
     Result<void> begin() override;
-    Result<void> reserve(std::string_view file, uint64_t bytes) override;
+    Result<void> reserve(std::string_view name, uint64_t bytes) override;
     Result<std::byte*> room() override;
-    Result<void> write(std::string_view file, uint64_t offset, Slice bytes) override;
+    Result<void> write(std::string_view name, uint64_t offset, Slice bytes) override;
     Result<void> finish(const ManifestBlock& manifest) override;
     void give_up() override;
 

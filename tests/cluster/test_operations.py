@@ -15,6 +15,7 @@ from lockstep import restore_backup
 from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, restore
 from lockstep.cluster.__main__ import actors, main
 from lockstep.cluster._backup import Paused, take
+from lockstep.cluster._move import check_not_moved
 from ray.cluster_utils import Cluster
 
 ACCOUNTS, EACH = 40, 1000
@@ -249,3 +250,39 @@ def test_a_move_that_fails_leaves_the_shard(store, tmp_path):
     assert not (tmp_path / "target").exists()
     assert store.call(1, "balance", 1) == EACH
     assert store.run("transfer", 0, 1, 1, 10**9) == EACH - 1
+
+
+class LosesTheAnswer:
+    """A shard that leaves, and whose process dies before the answer is there."""
+
+    def __init__(self, shard):
+        self._shard, self.leave = shard, self
+
+    def __getattr__(self, name):
+        return getattr(self._shard, name)
+
+    def remote(self, token):
+        assert ray.get(self._shard.leave.remote(token))
+        ray.kill(self._shard, no_restart=True)
+        return self._shard.status.remote()
+
+
+def test_a_move_whose_last_answer_is_lost_keeps_both_stores(nodes, tmp_path):
+    made = open_bank(tmp_path / "bank", tmp_path.name)
+    for account in range(ACCOUNTS):
+        made.call(account, "deposit", account, EACH)
+    shard = made.shards[1]
+    made.shards[1] = LosesTheAnswer(shard)
+    with pytest.raises(ray.exceptions.RayActorError):
+        made.move(1, tmp_path / "target", resources={"second": 0.1})
+    old, new = tmp_path / "bank" / "shard-1.moved", tmp_path / "target"
+    assert old.exists() and new.exists()
+    made.shards[1] = shard
+    made.close()  # although a process has died
+    with pytest.raises(FileNotFoundError, match="name that directory as before"):
+        check_not_moved(str(tmp_path / "bank" / "shard-1"))
+    old.rename(tmp_path / "bank" / "shard-1")
+    with open_bank(tmp_path / "bank", tmp_path.name + "-back") as back:
+        assert back.call(1, "balance", 1) == EACH
+    with lockstep.Store(new) as moved:
+        assert not moved.verify()

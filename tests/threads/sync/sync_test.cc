@@ -18,7 +18,6 @@ namespace lockstep {
 namespace {
 
 using threads::Runtime;
-using threads::RuntimeOptions;
 
 void spawn(Runtime& runtime, uint32_t worker, threads::ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));

@@ -122,10 +122,10 @@ TEST(PacketSimulated, EverySchedule) {
         Works works;
         Event go;
         std::vector<int> runs(60, 0);
-        for (size_t n = 0; n < runs.size(); ++n) {
+        for (int& count : runs) {
             const uint64_t what = rng.below(5);
-            Work& work = works.add([&runs, &go, n, what] {
-                ++runs[n];
+            Work& work = works.add([&count, &go, what] {
+                ++count;
                 if (what == 0) yield();
                 if (what == 1) sleep_until(now() + 3);
                 if (what == 2) go.wait(ParkReason::lock);
@@ -150,10 +150,10 @@ TEST(PacketWorkers, ManySubmittersAndWithdrawals) {
     std::atomic<int> ran{0}, back{0};
     std::vector<std::thread> submitters;
     std::vector<Works> works(3);
-    for (size_t s = 0; s < works.size(); ++s)
-        submitters.emplace_back([&, s] {
+    for (Works& own : works)
+        submitters.emplace_back([&] {
             for (int n = 0; n < kEach; ++n) {
-                Work& work = works[s].add([&] { ++ran; });
+                Work& work = own.add([&] { ++ran; });
                 work.not_before = n % 4 == 0 ? MonotonicClock().now() + kMillisecond : 0;
                 work.priority = static_cast<uint8_t>(n % 4);
                 submit_or_fail(*runtime, static_cast<uint32_t>(n), work);

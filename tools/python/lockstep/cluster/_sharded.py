@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import pathlib
@@ -106,15 +107,22 @@ class ShardedStore:
     def close(self) -> None:
         """Closes every store and ends the actors, for all programs that use them.
 
-        Transactions that run are rolled back. Does nothing the second time, and behind detach().
+        Transactions that run are rolled back. A process that has died has nothing to close: the
+        next one recovers its store. Does nothing the second time, and behind detach().
         """
         if self._closed:
             return
-        ray.get(self.coordinator.close.remote())
-        ray.get([shard.close.remote() for shard in self.shards])
+        self._close_store(self.coordinator.close.remote())
+        for closing in [shard.close.remote() for shard in self.shards]:
+            self._close_store(closing)
         for actor in [*self.shards, self.coordinator]:
             ray.kill(actor, no_restart=True)
         self.detach()
+
+    @staticmethod
+    def _close_store(closing: Any) -> None:
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            ray.get(closing)
 
     def detach(self) -> None:
         """Ends this program's use of the store; its shards go on for other programs.
