@@ -143,7 +143,7 @@ void DirectoryTarget::give_up() {
 }
 
 Result<void> SinkTarget::begin() {
-    room_ = TRY(threads::make_aligned_buffer(kRoomBytes));
+    room_ = TRY(threads::make_aligned_buffer(kRoomBytes, threads::PageSize::huge));
     return call(kManifestName, 0, {});
 }
 

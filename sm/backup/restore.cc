@@ -218,7 +218,7 @@ Result<void> Restore::write_pages(threads::FileId data, std::span<const Page> pa
 Result<void> Restore::write_superblocks() {
     const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", Disk::kDirect));
     Superblock block = result().superblock;
-    const auto page = TRY(threads::make_aligned_buffer(kPageBytes));
+    const auto page = TRY(threads::make_aligned_buffer(kPageBytes, threads::PageSize::huge));
     for (uint32_t i = 0; i < kSuperblocks; ++i) {
         const uint32_t number = make_superblock_page(block, *reinterpret_cast<Page*>(page.get()));
         DCHECK(number < kSuperblocks);
