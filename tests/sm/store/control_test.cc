@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -200,6 +201,8 @@ TEST_F(ControlTest, Metrics) {
 TEST_F(ControlTest, LocksWithTheirKeys) {
     auto first = holder([&](Txn& txn) { return index.put(txn, "alice", "1"); });
     const std::string number = std::to_string(id);
+    // A transaction began with its worker's turn, which may be a little older.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     auto second = store->spawn([&](Txn& txn) { return index.put(txn, "alice", "2"); });
     Client client(directory_);
     Json waits;
