@@ -96,8 +96,12 @@ void check_objects(const Survey& survey, const CompactOptions& o) {
 Rebuilt build(const CompactOptions& o, const std::string& to, Survey& survey) {
     const auto block = survey.file().superblock();
     if (!block) throw Failed(o.path + ": " + block.error().text());
-    auto store = open_store(
-        to, {.create = true, .workers = o.jobs, .log_segment_bytes = block->log_segment_bytes});
+    // A page is filled once and not read again, so a small pool does. Each first use of its memory
+    // costs the kernel more than the page's content.
+    auto store = open_store(to, {.create = true,
+                                 .pool_bytes = (32ull << 20) + o.jobs * (16ull << 20),
+                                 .workers = o.jobs,
+                                 .log_segment_bytes = block->log_segment_bytes});
     if (!store) throw Failed(to + ": " + store.error().text());
     Rebuilt done = rebuild(*store, survey, o.jobs, o.fill, true);
     refuse_losses(survey, o.path);
