@@ -131,7 +131,8 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
     TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IS));
     if (!threads::worker_local.points) locks.prefetch(name);
     for (unsigned tries = 0; tries < kOptimisticTries; ++tries) {
-        const bool looked = MUTANT(look_before_version) && locks.only_committed(txn.locks, name);
+        bool looked = false;
+        if (MUTANT(look_before_version)) looked = locks.only_committed(txn.locks, name);
         SIM_POINT();
         Position pos;
         if (threads::worker_local.points) {

@@ -57,8 +57,7 @@ Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId object, PageId first
 // record that used it. Writers that find the same end have different pages.
 uint64_t chain_number(const Env& env, PageId page) {
     const uint64_t end = env.log->tail().value;
-    const uint64_t spread = MUTANT(chain_number_shared) ? 0 : page.value * 0x9e3779b97f4a7c15ull;
-    const uint64_t number = end + spread;
+    const uint64_t number = end + page.value * 0x9e3779b97f4a7c15ull;
     return number != 0 ? number : 1;
 }
 
@@ -67,6 +66,7 @@ uint64_t chain_number(const Env& env, PageId page) {
 Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
                            uint64_t& chain, size_t from, uint32_t n, PageId next) {
     DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
+    if (MUTANT(chain_number_shared) && chain == 0) chain = env.log->tail().value;
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
     if (chain == 0) chain = chain_number(env, space.pages[0]);

@@ -83,7 +83,7 @@
     X(team_without_bound, threads_steps_test, "a team takes all waiting threads") \
     X(mail_lost, threads_runtime_test, \
       "only the first of several wake-ups from other workers takes effect") \
-    X(stall_ends_admission, threads_packet_test, \
+    X(stall_ends_admission, threads_packet_workers_test, \
       "no packet is admitted while all executing threads wait for locks") \
     X(log_wait_counts, threads_packet_test, \
       "an executing thread that waits for the log counts as busy") \
@@ -451,7 +451,7 @@ inline const Mutant chosen = choose();
 constexpr bool on(Mutant mutant) {
     return __builtin_is_constant_evaluated() ? false : chosen == mutant;
 }
-static_assert(!on(Mutant::none));  // constants have no mutants
+static_assert(!on(Mutant::none));  // constants have none: also const bool x = MUTANT(a) && f();
 
 }  // namespace lockstep::mutants
 
