@@ -22,7 +22,10 @@ public:
     // corrupt_log, those of the disk, those of the target.
     Result<void> catch_up(BackupTarget& target, uint64_t most);
     // Bytes that are durable and not copied.
-    uint64_t lag() const { return log_.durable().value - std::min(next_, log_.durable().value); }
+    uint64_t lag() const {
+        const uint64_t durable = log_.durable().value;
+        return durable - std::min(next_, durable);
+    }
     // Copies the rest up to `end`, which is durable, and writes the durable-end record. BK-1.
     Result<void> finish(BackupTarget& target, Lsn end);
     uint64_t bytes() const { return bytes_; }

@@ -65,13 +65,8 @@ Result<bool> look_away(CopyBuffer&) { return true; }
 class Restore {
 public:
     Restore(Disk& disk, std::span<const std::string> backups, const std::string& to,
-            const RestoreOptions& options, threads::CopySteps steps, CopyStream stream)
-        : disk_(disk),
-          backups_(backups),
-          to_(to),
-          options_(options),
-          steps_(steps),
-          stream_(std::move(stream)) {}
+            const RestoreOptions& options, CopyStream stream)
+        : disk_(disk), backups_(backups), to_(to), options_(options), stream_(std::move(stream)) {}
     Result<BackupInfo> run();
 
 private:
@@ -95,7 +90,6 @@ private:
     const std::span<const std::string> backups_;
     const std::string& to_;
     const RestoreOptions& options_;
-    const threads::CopySteps steps_;
     CopyStream stream_;
     std::optional<LogExtension> extension_;  // with an archive
     std::vector<BackupManifest> chain_;
@@ -249,7 +243,7 @@ Result<void> Restore::copy_file(const std::string& name) {
 // RS-2. Reads what the target has now, so it also finds what a device has lost.
 Result<void> Restore::check() {
     if (MUTANT(restore_unchecked)) return {};
-    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, result(), steps_));
+    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, result(), stream_));
     if (faults.empty()) return {};
     Error error{.code = ErrorCode::bad_backup, .what = "a restored file"};
     set_error_detail(error, faults.front());
@@ -279,7 +273,7 @@ Result<void> Restore::complete() {
 Result<BackupInfo> restore_on(Disk& disk, std::span<const std::string> backups,
                               const std::string& to, const RestoreOptions& options,
                               threads::CopySteps steps) {
-    return Restore(disk, backups, to, options, steps, TRY(CopyStream::create(steps))).run();
+    return Restore(disk, backups, to, options, TRY(CopyStream::create(steps))).run();
 }
 
 }  // namespace lockstep::sm

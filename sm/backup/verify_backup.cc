@@ -24,8 +24,8 @@ constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pa
 class Verifier {
 public:
     Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
-             CopyStream stream)
-        : disk_(disk), directory_(directory), manifest_(manifest), stream_(std::move(stream)) {}
+             CopyStream& stream)
+        : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream) {}
     Result<std::vector<std::string>> run();
 
 private:
@@ -44,7 +44,7 @@ private:
     threads::Disk& disk_;
     const std::string& directory_;
     const BackupManifest& manifest_;
-    CopyStream stream_;
+    CopyStream& stream_;
     std::unique_ptr<WrittenLsns> lsns_;
     uint64_t segment_begin_ = 0;  // LSN of the first byte of the file being read
     std::unique_ptr<RecordCheck> records_;
@@ -174,9 +174,8 @@ Result<void> Verifier::check_log() {
 }  // namespace
 
 Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
-                                             const BackupManifest& manifest,
-                                             threads::CopySteps steps) {
-    return Verifier(disk, directory, manifest, TRY(CopyStream::create(steps))).run();
+                                             const BackupManifest& manifest, CopyStream& stream) {
+    return Verifier(disk, directory, manifest, stream).run();
 }
 
 }  // namespace sm
@@ -185,7 +184,8 @@ Result<std::vector<std::string>> verify_backup(std::string_view directory) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
     const std::string path(directory);
     const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, path));
-    return sm::find_faults(*disk, path, manifest, threads::CopySteps::overlap);
+    auto stream = TRY(threads::CopyStream::create(threads::CopySteps::overlap));
+    return sm::find_faults(*disk, path, manifest, stream);
 }
 
 }  // namespace lockstep

@@ -10,9 +10,9 @@
 namespace lockstep::sm {
 
 // verify_backup() of backup.h for the files that `manifest` describes; the file `backup` is not
-// read. Blocks the calling kernel thread.
-Result<std::vector<std::string>> find_faults(
-    threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
-    threads::CopySteps steps = threads::CopySteps::alternate);
+// read. The bytes pass through `stream`. Blocks the calling kernel thread.
+Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
+                                             const BackupManifest& manifest,
+                                             threads::CopyStream& stream);
 
 }  // namespace lockstep::sm

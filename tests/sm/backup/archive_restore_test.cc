@@ -54,8 +54,39 @@ protected:
         return info->lsn;
     }
 
+    struct Branch {
+        uint64_t history = 0;
+        Commits commits;
+    };
+    // Restores to a point, and goes on from there as a store with a history of its own, whose
+    // parent must be `parent`. `before`: the commits of the log that the restore follows.
+    Branch branch_off(const RestoreOptions& options, const Commits& before, uint64_t parent) {
+        const auto info = restore_to(disk_, "/backup", options);
+        EXPECT_TRUE(info) << text_of(info);
+        if (!info) return {};
+        SimStore store(disk_, ++stores_);
+        store.clock().advance(kSecond * static_cast<Nanos>(stores_));
+        archive_options(store.options());
+        const auto open = store.open("/restored");
+        EXPECT_TRUE(open) << text_of(open);
+        if (!open) return {};
+        const sm::Superblock& block = store.engine().superblock;
+        Branch branch{.history = block.history, .commits = {}};
+        EXPECT_NE(block.history, 0u);
+        EXPECT_EQ(block.history_parent, parent);
+        EXPECT_EQ(block.history_begin, info->lsn.value);
+        for (const Committed& commit : before.all())
+            if (commit.point <= info->lsn) branch.commits.add(commit);
+        Commits own;
+        store.on_thread([&] { own.many(*store, rng_, 150); });
+        EXPECT_TRUE(store.close());
+        for (const Committed& commit : own.all()) branch.commits.add(commit);
+        return branch;
+    }
+
     SimDisk disk_;
     SimStore store_;
+    uint64_t stores_ = 20;
     Rng rng_;
     Commits commits_;
     BackupInfo backup_;
@@ -223,32 +254,23 @@ TEST_F(ArchiveRestore, NamesASegmentOfAnotherStore) {
 TEST_F(ArchiveRestore, HistoriesStayApart) {
     make(50, 200);
     const Lsn fork = commits_.all()[120].point;
-    uint64_t histories[2];
-    Commits branches[2] = {commits_, commits_};
-    for (int n = 0; n < 2; ++n) {
-        ASSERT_OK(restore_to(disk_, "/backup", {.until = fork}));
-        SimStore again(disk_, 20 + static_cast<uint64_t>(n));
-        again.clock().advance(kSecond * static_cast<Nanos>(n + 1));
-        archive_options(again.options());
-        ASSERT_OK(again.open("/restored"));
-        histories[n] = again.engine().superblock.history;
-        EXPECT_NE(histories[n], 0u);
-        EXPECT_EQ(again.engine().superblock.history_parent, 0u);
-        EXPECT_EQ(again.engine().superblock.history_begin, fork.value);
-        Commits own;
-        again.on_thread([&] { own.many(*again, rng_, 150); });
-        ASSERT_OK(again.close());
-        Commits& branch = branches[n];
-        branch = Commits();
-        for (const Committed& commit : commits_.all())
-            if (commit.point <= fork) branch.add(commit);
-        for (const Committed& commit : own.all()) branch.add(commit);
-    }
-    EXPECT_NE(histories[0], histories[1]);
+    const Branch branches[] = {branch_off({.until = fork}, commits_, 0),
+                               branch_off({.until = fork}, commits_, 0)};
+    EXPECT_NE(branches[0].history, branches[1].history);
     EXPECT_GE(expect_state(kLsnNone, commits_), commits_.newest());  // the first store's own
-    for (int n = 0; n < 2; ++n)
-        EXPECT_GE(expect_state(kLsnNone, branches[n], histories[n]), branches[n].newest());
+    for (const Branch& branch : branches)
+        EXPECT_GE(expect_state(kLsnNone, branch.commits, branch.history), branch.commits.newest());
     expect_refused({.history = 4711}, "no log of history");
+}
+
+// The parent of a history is that of the last log that its restore took.
+TEST_F(ArchiveRestore, AHistoryMayComeFromAnother) {
+    make(50, 200);
+    const Branch child = branch_off({.until = commits_.all()[120].point}, commits_, 0);
+    const Branch grandchild = branch_off({.history = child.history}, child.commits, child.history);
+    EXPECT_GE(expect_state(kLsnNone, grandchild.commits, grandchild.history),
+              grandchild.commits.newest());
+    EXPECT_GE(expect_state(kLsnNone, child.commits, child.history), child.commits.newest());
 }
 
 }  // namespace

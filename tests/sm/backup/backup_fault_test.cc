@@ -46,10 +46,14 @@ protected:
             }));
         });
     }
+    Result<std::vector<std::string>> faults_of(const sm::BackupManifest& manifest) {
+        auto stream = TRY(threads::CopyStream::create(threads::CopySteps::alternate));
+        return sm::find_faults(disk_, kBackup, manifest, stream);
+    }
     void expect_whole() {
         const auto manifest = sm::read_manifest(disk_, kBackup);
         ASSERT_OK(manifest);
-        const auto faults = sm::find_faults(disk_, kBackup, *manifest);
+        const auto faults = faults_of(*manifest);
         ASSERT_OK(faults);
         EXPECT_TRUE(faults->empty()) << faults->front();
     }
@@ -114,8 +118,8 @@ TEST_F(BackupFault, WhatTheTargetLosesIsFound) {
             ASSERT_OK(info);
             const std::string from[] = {kBackup};
             const auto manifest = sm::read_manifest(disk_, kBackup);
-            const auto faults = manifest ? sm::find_faults(disk_, kBackup, *manifest)
-                                         : Result<std::vector<std::string>>{{"incomplete"}};
+            const auto faults =
+                manifest ? faults_of(*manifest) : Result<std::vector<std::string>>{{"incomplete"}};
             ASSERT_OK(faults);
             const auto restored = sm::restore_on(disk_, from, "/restored");
             // A restore makes the superblocks anew.

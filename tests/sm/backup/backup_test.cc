@@ -161,8 +161,6 @@ TEST_F(BackupTest, GoesToAFunctionAsWell) {
     ASSERT_OK(store.close());
 }
 
-// Pages and log count. What is written behind the last pause is small here.
-// BK-3: the log goes round three times while a backup copies next to nothing.
 TEST_F(BackupTest, RefusesBadTargets) {
     Store store = filled("s");
     fs::create_directory(path("full"));

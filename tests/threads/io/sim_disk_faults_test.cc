@@ -81,6 +81,7 @@ TEST_F(SimDiskTest, MisdirectedWriteLandsElsewhere) {
     EXPECT_EQ(static_cast<size_t>(std::count(bytes.begin(), bytes.end(), 'b')), kPage);
 }
 
+// SF-3: after a failed sync a later one proves nothing about what the failed one covered.
 TEST(SimDiskSync, FailedSyncLeavesDoubt) {
     int kept = 0, lost = 0;
     for (uint64_t seed = 1; seed <= 60; ++seed) {

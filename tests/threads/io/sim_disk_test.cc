@@ -321,7 +321,6 @@ TEST_F(SimDiskTest, AcknowledgedRecordsSurviveACrashAtEveryEvent) {
     EXPECT_GE(images, 20u * 2 * std::size(kSimCrashes));
 }
 
-// SF-3: after a failed sync a later one proves nothing about what the failed one covered.
 TEST_F(SimDiskTest, AbandonedQueueTouchesNothingMore) {
     {
         std::vector<char> gone(kPage, 'b');

@@ -1,52 +1,16 @@
 // labels: unit tsan
-// steps_test.cc - teams, CTX, strays: who runs when, nobody lost, nobody starved,
-// invariants ST-1 to ST-6 and CT-1, CT-2.
-#include "threads/base/rng.h"
-#include "threads/steps/ctx.h"
-
-#include <gtest/gtest.h>
-#include <xmmintrin.h>
-
+// steps_test.cc - teams and strays: which thread runs when, and that none is lost or starves;
+// invariants ST-1 to ST-6 and CT-1.
 #include <deque>
 #include <tuple>
 
-#include "threads/runtime/runtime.h"
+#include "tests/threads/steps/steps_test_util.h"
+#include "threads/base/rng.h"
 #include "threads/sync/event.h"
 #include "threads/sync/latch.h"
 
 namespace lockstep::threads {
 namespace {
-
-struct Team {
-    explicit Team(StepsOptions steps = {.mode = StepsMode::on}, uint32_t workers = 1) {
-        auto started = Runtime::start({.workers = workers, .steps = steps});
-        EXPECT_TRUE(started) << started.error().text();
-        runtime = std::move(*started);
-    }
-    void spawn(ThreadFn fn, uint32_t worker = 0) {
-        ASSERT_TRUE(runtime->spawn(worker, "member", std::move(fn)));
-    }
-    // All threads are started by one, so that none runs before all are ready.
-    void run(std::vector<ThreadFn> fns) {
-        Completion all_started;
-        spawn([&] {
-            for (auto& fn : fns) EXPECT_TRUE(runtime->spawn(0, "member", std::move(fn)));
-            all_started.set();
-        });
-        all_started.wait();
-        runtime->stop();
-    }
-    TeamStats stats(OpKind op, uint32_t object = 0) {
-        for (auto& s : runtime->team_stats())
-            if (s.op == op && s.object == object) return s;
-        return {};
-    }
-    std::unique_ptr<Runtime> runtime;
-};
-
-void boundary(OpKind op, uint32_t object = 0) {
-    worker_local.steps->boundary(*current(), op, object);
-}
 
 TEST(StepsTest, MembersPassTheCpuOnAtEveryPoint) {
     Team team;
@@ -372,19 +336,6 @@ TEST(StepsTest, ListsOfOneKindMergeWhileTeamsAreSmall) {
     EXPECT_GT(alone, 20'000u);  // the last thread's own list again
 }
 
-TEST(StepsTest, SetsOfPointsFromText) {
-    EXPECT_EQ(*ctx_points_from("none"), 0u);
-    EXPECT_EQ(*ctx_points_from("manual"), kCtxManual);
-    EXPECT_EQ(*ctx_points_from("icache"),
-              kCtxManual | ctx_bit(CtxPoint::located) | ctx_bit(CtxPoint::finished));
-    EXPECT_EQ(*ctx_points_from("# a file\nbtree_leaf\n record#x\n\n"),
-              ctx_bit(CtxPoint::btree_leaf) | ctx_bit(CtxPoint::record));
-    const auto wrong = ctx_points_from("record,leaf");
-    ASSERT_FALSE(wrong);
-    EXPECT_EQ(wrong.error().code, ErrorCode::bad_option);
-    EXPECT_EQ(wrong.error().a, 2u);
-}
-
 // Points, modes and team sizes change while threads work; nobody is lost.
 TEST(StepsTest, EverythingChangesWhileThreadsWork) {
     Team team;
@@ -409,80 +360,6 @@ TEST(StepsTest, EverythingChangesWhileThreadsWork) {
         });
     team.run(std::move(fns));
     EXPECT_EQ(done, 30u);
-}
-
-TEST(StepsTest, PointsAreSwitchedByBitAndModesIsolateTheirPart) {
-    for (const StepsMode mode : {StepsMode::grouping, StepsMode::on}) {
-        Team team({.mode = mode, .points = kCtxManual & ~ctx_bit(CtxPoint::record)});
-        std::string trace;
-        std::vector<ThreadFn> fns;
-        for (char name : {'a', 'b', 'c'})
-            fns.push_back([&trace, name] {
-                boundary(OpKind::fetch, 1);
-                trace += name;
-                CTX(record);  // off
-                trace += name;
-                CTX(btree_leaf);
-                trace += name;
-            });
-        team.run(std::move(fns));
-        EXPECT_EQ(trace, mode == StepsMode::grouping ? "aaabbbccc" : "aabbccabc");
-    }
-}
-
-TEST(StepsTest, AThreadThatRunsToCompletionPassesTheCpuOnNowhere) {
-    Team team({.mode = StepsMode::on});
-    std::string trace;
-    std::vector<ThreadFn> fns;
-    for (char name : {'a', 'b', 'c'})
-        fns.push_back([&trace, name] {
-            boundary(OpKind::fetch, 1);
-            current()->to_completion = name == 'b';
-            trace += name;
-            CTX(btree_leaf);
-            trace += name;
-            boundary(OpKind::fetch, 2);
-            trace += name;
-            current()->to_completion = false;
-        });
-    team.run(std::move(fns));
-    EXPECT_EQ(trace.substr(0, 5), "abbbc") << trace;
-}
-
-TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
-    Team team({.mode = StepsMode::on, .float_state = true});
-    bool kept = true;
-    std::vector<ThreadFn> fns;
-    for (unsigned i = 0; i < 8; ++i)
-        fns.push_back([&kept, i] {
-            const unsigned mode = i % 2 ? _MM_ROUND_UP : _MM_ROUND_DOWN;
-            boundary(OpKind::fetch, 1);
-            _MM_SET_ROUNDING_MODE(mode);
-            uint64_t a = i, b = i * 3, c = i * 5, d = i * 7, e = i * 11;
-            for (unsigned k = 0; k < 100; ++k) {
-                if (k == 50) boundary(OpKind::update);  // through the scheduler, too
-                asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
-                CTX(btree_leaf);
-                a += i, b += i, c += i, d += i, e += i;
-            }
-            if (kFastSwitch && _MM_GET_ROUNDING_MODE() != mode) kept = false;
-            if (a != 101 * i || b != 103 * i || c != 105 * i || d != 107 * i || e != 111 * i)
-                kept = false;
-            _MM_SET_ROUNDING_MODE(_MM_ROUND_NEAREST);
-        });
-    team.run(std::move(fns));
-    EXPECT_TRUE(kept);
-}
-
-// CT-2: up to the next function, padding included; it begins a cache line, so it lies in one.
-TEST(StepsTest, TheFastSwitchFitsACacheLine) {
-    const auto begin = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap),
-               next = reinterpret_cast<uintptr_t>(&lockstep_ctx_leave);
-    EXPECT_EQ(begin % kCacheLineBytes, 0u);
-    ASSERT_GT(next, begin);
-#if defined(__x86_64__)
-    EXPECT_LE(next - begin, 64u);
-#endif
 }
 
 TEST(StepsTest, TeamsOfSeveralWorkersAreIndependent) {

@@ -124,7 +124,6 @@ TEST_F(PacketTest, PacketsThatWaitForOneAnotherGoOn) {
     EXPECT_EQ(ended, 20);
 }
 
-// The same with real time and a worker that sleeps.
 // All commits of 64 packets wait for the log together, whatever the limit.
 TEST_F(PacketTest, WaitsForTheLogDoNotCount) {
     start({.executors = 2});
@@ -395,12 +394,6 @@ TEST_F(PacketTest, AbandonTellsThePacketsThatDidNotEnd) {
     EXPECT_TRUE(timed.was_dropped);
     EXPECT_TRUE(works_.all[2].was_dropped);
 }
-
-// stop() runs what waits, also what waits for a time, and refuses the rest.
-// A foreign thread submits to two workers that fall asleep between packets: none is overlooked.
-// What waits behind a packet that keeps its worker goes to the other worker, except pinned packets.
-// Up to four may stay, as few packets wake nobody.
-// Seeds, schedules and interruptions: each packet runs once, whoever takes it.
 
 }  // namespace
 }  // namespace lockstep::threads

@@ -13,6 +13,7 @@
 namespace lockstep::threads {
 namespace {
 
+// While nothing else can run, one more packet begins at a time: the others may wait for it.
 TEST(PacketWorkers, PacketsThatWaitForOneAnotherGoOn) {
     auto runtime = *Runtime::start({.executors = 2});
     Works works;
@@ -28,6 +29,7 @@ TEST(PacketWorkers, PacketsThatWaitForOneAnotherGoOn) {
     EXPECT_EQ(ended, 20);
 }
 
+// stop() runs what waits, also what waits for a time, and refuses the rest.
 TEST(PacketWorkers, StopRunsAll) {
     for (int round = 0; round < 20; ++round) {
         auto runtime = *Runtime::start({.workers = 2});
@@ -52,8 +54,7 @@ TEST(PacketWorkers, StopRunsAll) {
     }
 }
 
-// --- several kernel threads
-
+// A foreign thread submits to two workers that fall asleep between packets: none is overlooked.
 TEST(PacketWorkers, NoPacketIsOverlooked) {
     auto runtime = *Runtime::start({.workers = 2});
     for (int round = 0; round < 1000; ++round) {
@@ -70,6 +71,8 @@ TEST(PacketWorkers, NoPacketIsOverlooked) {
     runtime->stop();
 }
 
+// What waits behind a packet that keeps its worker goes to the other worker, except pinned packets.
+// Up to four may stay, as few packets wake nobody.
 TEST(PacketWorkers, AnIdleWorkerTakesPackets) {
     constexpr int kFew = 4;
     auto runtime = *Runtime::start({.workers = 2});
@@ -105,6 +108,7 @@ TEST(PacketWorkers, AnIdleWorkerTakesPackets) {
     EXPECT_TRUE(stats.conserved());
 }
 
+// Seeds, schedules and interruptions: each packet runs once, whoever takes it.
 TEST(PacketSimulated, EverySchedule) {
     const uint64_t first = seed_of_run(5);
     for (uint64_t seed = first; seed < first + 100; ++seed) {
