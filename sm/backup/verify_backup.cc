@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "sm/backup/backup_pages.h"
 #include "sm/backup/record_check.h"
@@ -165,8 +166,9 @@ Result<void> Verifier::check_log() {
     if (records_->position().value != manifest_.end)
         fault("log: no valid record at " + std::to_string(records_->position().value) +
               "; the backup's end is " + std::to_string(manifest_.end));
-    const auto mark = txn::DurableEnd::load(disk_, files.mark_path());
-    if (!mark || !*mark || (*mark)->durable_end != manifest_.end)
+    const auto read = txn::DurableEnd::load(disk_, files.mark_path());
+    const std::optional<txn::DurableEnd> mark = read ? *read : std::nullopt;
+    if (!mark || mark->durable_end != manifest_.end)
         fault("log.mark: missing, damaged, or of another end");
     return {};
 }
