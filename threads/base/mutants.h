@@ -306,7 +306,7 @@
     X(need_of_another_store, sm_needs_test, "an announced index may be another store's") \
     X(lone_need_not_read, sm_needs_test, \
       "a single announced page that is not in memory is not read") \
-    X(ctx_in_completion, threads_steps_test, \
+    X(ctx_in_completion, threads_ctx_test, \
       "a transaction that should run to completion passes the CPU on at points") \
     X(hint_outlives_leaf, sm_btree_stale_leaf_test, \
       "a leaf hint is used after its leaf was freed") \
