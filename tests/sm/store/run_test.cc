@@ -1,6 +1,8 @@
 // labels: unit
 // run_test.cc - what run(), start() and begin() promise besides the transaction itself: which
 // errors are repeated, which workers exist, which transactions are counted.
+#include <atomic>
+
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 #include "threads/sync/event.h"
@@ -76,12 +78,13 @@ TEST_F(Run, DroppedLockTimeoutIsNotRepeatedEither) {
 TEST_F(Run, DeadlockVictimIsRepeatedEvenIfItDropsTheError) {
     Store store = open("a");
     const Index rows = make_rows(store);
-    int tries = 0;
+    std::atomic<int> tries{0}, hold_one{0};
     const auto both = [&](const char* first, const char* second) {
         return [&, first, second](Txn& txn) -> Result<void> {
             ++tries;
             TRY(rows.put(txn, first, "1"));
-            sleep_for(kMillisecond);
+            ++hold_one;
+            while (hold_one < 2) sleep_for(kMillisecond);
             (void)rows.put(txn, second, "1");
             return {};
         };
@@ -90,7 +93,7 @@ TEST_F(Run, DeadlockVictimIsRepeatedEvenIfItDropsTheError) {
     EXPECT_TRUE(one.join());
     EXPECT_TRUE(two.join());
     EXPECT_GE(tries, 3);
-    EXPECT_EQ(store.stats().deadlock_retries, uint64_t(tries) - 2);
+    EXPECT_EQ(store.stats().deadlock_retries, static_cast<uint64_t>(tries.load()) - 2);
 }
 
 TEST_F(Run, WorkersOutOfRangeAreRefused) {
