@@ -120,7 +120,7 @@
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
     X(look_sees_no_writer, isolation_hermitage_test, \
       "a read at read_committed does not see that another transaction has X on its key") \
-    X(look_before_version, simulator, \
+    X(look_before_version, sm_committed_read_test, \
       "a read at read_committed looks for writers before it knows the version of the leaf") \
     X(split_moves_nothing, txn_lock_resize_test, \
       "a bucket of the lock table that is split keeps all locks") \

@@ -242,6 +242,62 @@ TEST_F(CommittedReadEscalated, NoOpenChangeIsSeen) {
     EXPECT_GT(store().stats().escalations, 0u);
 }
 
+// The writer and then the reader wait for the leaf. When the reader comes by, the record is changed:
+// what it knew of the lock table before it waited says nothing. Without teams, which would change
+// the order.
+struct CommittedReadAlone : CommittedRead {
+    CommittedReadAlone() { options.steps.mode = StepsMode::off; }
+};
+TEST_F(CommittedReadAlone, TheLookComesAfterTheLeafIsFound) {
+    const uint64_t row = 3;
+    enum State { latching, latched, writing, reading } state = latching;
+    sm::Engine& engine = sm::engine_of(store());
+    const uint64_t waits = store().stats().lock_waits;
+    const auto until = [&](State wanted) {
+        while (state < wanted) yield();
+    };
+    const auto let_others_run = [] {
+        for (int i = 0; i < 1000; ++i) yield();
+    };
+    auto holder = store().start(
+        [&]() -> Result<void> {
+            const PageId leaf = engine.catalog->index_by_id(index.id())->root();
+            const sm::ExclusivePage held = TRY(engine.pool->fix_exclusive(leaf));
+            state = latched;
+            until(reading);
+            let_others_run();
+            return {};
+        },
+        0);
+    auto writer = store().start(
+        [&]() -> Result<void> {
+            Txn txn = TRY(store().begin({.durability = Durability::lazy}));
+            until(latched);
+            state = writing;
+            std::string value;
+            TRY(index.get(txn, key_of(row), value, Access::update));  // X comes behind the leaf
+            TRY(index.put(txn, key_of(row), "open"));
+            EXPECT_EQ(state, reading) << "the writer did not wait: the test is blind";
+            let_others_run();
+            return txn.abort();
+        },
+        0);
+    auto reader = store().start(
+        [&]() -> Result<void> {
+            Txn txn = TRY(store().begin(kCommitted));
+            until(writing);
+            state = reading;
+            EXPECT_EQ(TRY(get(txn, key_of(row))), value_of(row));
+            TRY(txn.commit());
+            return {};
+        },
+        0);
+    ASSERT_OK(holder.join());
+    ASSERT_OK(writer.join());
+    ASSERT_OK(reader.join());
+    EXPECT_GT(store().stats().lock_waits, waits) << "the reader came first: the test is blind";
+}
+
 TEST_F(CommittedRead, TakesNoLock) {
     on_thread(store(), [&] {
         const uint64_t before = store().stats().lock_grants_at_once;
