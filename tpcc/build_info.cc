@@ -9,6 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "threads/base/sanitized.h"
+
 namespace lockstep::tpcc {
 
 namespace {
@@ -67,12 +69,8 @@ std::string build_kind() {
 #ifdef LOCKSTEP_MUTANTS
     words.push_back("mutants");
 #endif
-#ifdef __SANITIZE_ADDRESS__
-    words.push_back("address sanitizer");
-#endif
-#ifdef __SANITIZE_THREAD__
-    words.push_back("thread sanitizer");
-#endif
+    if (kAddressSanitizer) words.push_back("address sanitizer");
+    if (kThreadSanitizer) words.push_back("thread sanitizer");
     return fmt::format("{}", fmt::join(words, ", "));
 }
 

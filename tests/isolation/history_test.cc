@@ -10,12 +10,13 @@
 #include "tests/isolation/workload.h"
 #include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
+#include "threads/base/sanitized.h"
 #include "threads/thread/ctx_points.h"
 
 namespace lockstep::isolation {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LOCKSTEP_DEBUG_CHECKS)
+#if defined(LOCKSTEP_SANITIZED) || defined(LOCKSTEP_DEBUG_CHECKS)
 constexpr uint64_t kTransactions = 25'000;  // these builds are slow
 #else
 constexpr uint64_t kTransactions = 300'000;

@@ -10,20 +10,9 @@
 #include <new>
 
 #include "threads/base/check.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep::threads {
-
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kBlocksAreKept = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-inline constexpr bool kBlocksAreKept = false;
-#else
-inline constexpr bool kBlocksAreKept = true;
-#endif
-#else
-inline constexpr bool kBlocksAreKept = true;
-#endif
 
 class SpareBlocks {
 public:
@@ -45,7 +34,7 @@ public:
     }
     // Keeps the block, or frees it. `to` may be null.
     static void give(SpareBlocks* to, void* block) {
-        if (kBlocksAreKept && to != nullptr && to->kept_ < kKeptMax) [[likely]]
+        if (!kAddressSanitizer && to != nullptr && to->kept_ < kKeptMax) [[likely]]
             return to->push(block);
         ::operator delete(block);
     }

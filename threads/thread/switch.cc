@@ -5,21 +5,12 @@
 
 #include "threads/base/check.h"
 
-#ifdef LOCKSTEP_SANITIZED
-#if defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define LOCKSTEP_TSAN 1
-#endif
-#endif
 #ifdef LOCKSTEP_TSAN
 #include <sanitizer/tsan_interface.h>
-#else
+#endif
+#ifdef LOCKSTEP_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#define LOCKSTEP_ASAN 1
-#endif
 #endif
 
 namespace lockstep::threads {

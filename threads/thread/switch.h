@@ -13,15 +13,8 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
+#include "threads/base/sanitized.h"
 #include "threads/thread/stack.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LOCKSTEP_SANITIZED 1
-#endif
-#endif
 
 namespace lockstep::threads {
 

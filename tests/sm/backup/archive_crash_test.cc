@@ -12,6 +12,7 @@
 #include "sm/backup/backup_manifest.h"
 #include "tests/seed_of_run.h"
 #include "tests/sm/backup/archive_test_util.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -21,12 +22,7 @@ using threads::SimDisk;
 using threads::SimEvent;
 using threads::SimFault;
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kPointsDefault = 2;
-#else
-constexpr uint64_t kPointsDefault = 16;
-#endif
-const uint64_t kPoints = number_from("LOCKSTEP_RESTORE_POINTS", kPointsDefault);
+const uint64_t kPoints = number_from("LOCKSTEP_RESTORE_POINTS", kAddressSanitizer ? 2 : 16);
 
 SimCrash any_crash(Rng& rng) {
     return threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];

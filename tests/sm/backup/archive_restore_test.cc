@@ -5,6 +5,7 @@
 #include "sm/backup/archiver.h"
 #include "tests/seed_of_run.h"
 #include "tests/sm/backup/archive_test_util.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -95,11 +96,7 @@ protected:
 
 TEST_F(ArchiveRestore, GivesTheStateOfAnyPoint) {
     make(100, 300);
-#if defined(__SANITIZE_ADDRESS__)
-    constexpr uint64_t kPoints = 200;
-#else
-    constexpr uint64_t kPoints = 5000;  // CI runs it with STEPS off and on
-#endif
+    constexpr uint64_t kPoints = kAddressSanitizer ? 200 : 5000;  // with STEPS off and on
     const uint64_t points = number_from("LOCKSTEP_ARCHIVE_POINTS", kPoints);
     for (uint64_t n = 0; n < points && !HasFailure(); ++n) {
         const uint64_t lsn = backup_.lsn.value + rng_.below(end_.value - backup_.lsn.value + 1);

@@ -17,6 +17,7 @@
 
 #include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -142,9 +143,7 @@ void with_little_memory(const std::string& directory, Options options) {
 }
 
 TEST_F(Limits, PoolLargerThanTheMemoryAllowed) {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the address sanitizer needs address space itself";
-#endif
+    if (kAddressSanitizer) GTEST_SKIP() << "the address sanitizer needs address space itself";
     EXPECT_EXIT(with_little_memory(path("db"), small_options()), testing::ExitedWithCode(0), "");
 }
 

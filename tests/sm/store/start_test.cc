@@ -6,6 +6,7 @@
 
 #include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -97,9 +98,7 @@ void without_address_space(const std::string& directory, Options options) {
 }
 
 TEST_F(Start, WithoutMemoryForAStackNamesTheLimit) {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the address sanitizer needs address space itself";
-#endif
+    if (kAddressSanitizer) GTEST_SKIP() << "the address sanitizer needs address space itself";
     EXPECT_EXIT(without_address_space(path("db"), small_options()), testing::ExitedWithCode(0), "");
 }
 

@@ -8,24 +8,15 @@
 #include <memory>
 #include <vector>
 
+#include "threads/base/sanitized.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
 
 namespace lockstep::threads {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kTsan = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool kTsan = true;
-#else
-constexpr bool kTsan = false;
-#endif
-#else
-constexpr bool kTsan = false;
-#endif
-constexpr int kMany = kTsan ? 1'000 : 10'000;  // TSan knows at most some thousand fibers
+// TSan knows at most some thousand fibers.
+constexpr int kMany = kThreadSanitizer ? 1'000 : 10'000;
 
 void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));
