@@ -88,7 +88,7 @@ Result<void> BTree::see_record(Slice key, FunctionRef<void(const RecordState& st
 }
 
 SnapshotScan::SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high)
-    : tree_(tree), snapshot_(snapshot), low_(low), high_(high), leaf_(new Leaf), fresh_(new Leaf) {}
+    : tree_(tree), snapshot_(snapshot), low_(low), high_(high) {}
 
 // The range to copy: the scan's and the leaf's on that side of `key`, as far as one look at the
 // erased keys goes.
@@ -189,6 +189,7 @@ Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side 
     DCHECK(is_leaf(page) && page.header.object == tree_.id().value);
     Leaf& leaf = *fresh_;
     leaf.rows.clear();
+    leaf.rows.reserve(count(page));
     leaf.text.clear();
     set_range(page, key, side);
     if (!leaf.infinite && leaf.low >= leaf.high) return true;
@@ -204,6 +205,7 @@ Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side 
 
 Result<void> SnapshotScan::load(const Slice* key, BTree::Side side) {
     TRY(tree_.history().check(snapshot_, tree_.lock()));
+    if (!fresh_) fresh_ = std::make_unique_for_overwrite<Leaf>();
     const Result<void> done = load_leaf(key, side);
     // Pages that are not the tree's own any more tell less than that.
     TRY(tree_.history().check(snapshot_, tree_.lock()));

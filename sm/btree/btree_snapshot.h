@@ -64,7 +64,8 @@ private:
     BTree& tree_;
     const Snapshot& snapshot_;
     const std::string low_, high_;
-    std::unique_ptr<Leaf> leaf_, fresh_;  // where the scan stands; where it goes
+    // Where the scan stands, once begun, and where it goes.
+    std::unique_ptr<Leaf> leaf_, fresh_;
     ErasedKeys::Found erased_;
     RecordCopy version_;
     bool begun_ = false;
