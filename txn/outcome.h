@@ -55,7 +55,8 @@ public:
     Lsn earlier{};
 
     // References: the transaction's own and one for each version.
-    void add_use() { uses_.fetch_add(1, std::memory_order_relaxed); }
+    void add_uses(uint32_t n) { uses_.fetch_add(n, std::memory_order_relaxed); }
+    void add_use() { add_uses(1); }
     static void drop(Outcome* outcome) {
         while (outcome != nullptr && outcome->uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             Outcome* const kept = outcome->kept_;

@@ -21,19 +21,19 @@ namespace {
 
 ObjectId object_of(const Page& page) { return ObjectId{page.header.object}; }
 
-void visit_slot(const Page& page, unsigned slot, Slice key, BeforeVisit visit) {
+void add_slot(const Page& page, unsigned slot, Slice key, ChangedRecords& out) {
     DCHECK(slot < count(page) && key_equals(page, slot, SearchKey(key)));
-    visit(name_of_key(object_of(page), key), record_in(page, slot));
+    out.add(object_of(page), key, record_in(page, slot));
 }
 
 void take_away(RecordCopy& state) { state = RecordCopy(); }
 
 }  // namespace
 
-void records_before_btree_put(const Page& page, Slice payload, BeforeVisit visit) {
+void records_before_btree_put(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Put>();
-    visit(name_of_key(object_of(page), in.bytes(p.key_bytes)), {});
+    out.add(object_of(page), in.bytes(p.key_bytes), {});
 }
 void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -41,9 +41,13 @@ void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisi
     visit(name_of_key(object, in.bytes(p.key_bytes)), take_away);
 }
 
-void records_before_btree_put_many(const Page& page, Slice payload, BeforeVisit visit) {
-    records_undone(PageAction::btree_put_many, object_of(page), page.id(), payload,
-                   [&](const RecordName& name, Undo) { visit(name, {}); });
+void records_before_btree_put_many(const Page& page, Slice payload, ChangedRecords& out) {
+    payload::Reader in(payload);
+    for (unsigned left = in.get<payload::PutMany>().count; left != 0; --left) {
+        const auto head = in.get<payload::RecordHead>();
+        out.add(object_of(page), in.bytes(head.key_bytes), {});
+        in.bytes(head.value_bytes);
+    }
 }
 void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -55,10 +59,10 @@ void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, Undon
     }
 }
 
-void records_before_btree_replace(const Page& page, Slice payload, BeforeVisit visit) {
+void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Replace>();
-    visit_slot(page, p.slot, in.bytes(p.key_bytes), visit);
+    add_slot(page, p.slot, in.bytes(p.key_bytes), out);
 }
 void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -71,14 +75,14 @@ void records_undone_btree_replace(ObjectId object, PageId, Slice payload, Undone
     });
 }
 
-void records_before_btree_replace_many(const Page& page, Slice payload, BeforeVisit visit) {
+void records_before_btree_replace_many(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     for (unsigned left = in.get<payload::ReplaceMany>().count; left != 0; --left) {
         const auto row = in.get<payload::ReplaceRow>();
         const Slice key = in.bytes(row.key_bytes);
         in.bytes(row.bytes);
         in.bytes(row.bytes);
-        visit_slot(page, row.slot, key, visit);
+        add_slot(page, row.slot, key, out);
     }
 }
 // A row that a rollback has undone already has its old bytes; to write them again changes nothing.
@@ -95,10 +99,10 @@ void records_undone_btree_replace_many(ObjectId object, PageId, Slice payload, U
     }
 }
 
-void records_before_btree_set_ghost(const Page& page, Slice payload, BeforeVisit visit) {
+void records_before_btree_set_ghost(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::SetGhost>();
-    visit_slot(page, p.slot, in.bytes(p.key_bytes), visit);
+    add_slot(page, p.slot, in.bytes(p.key_bytes), out);
 }
 void records_undone_btree_set_ghost(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -109,10 +113,10 @@ void records_undone_btree_set_ghost(ObjectId object, PageId, Slice payload, Undo
     });
 }
 
-void records_before_btree_revive(const Page& page, Slice payload, BeforeVisit visit) {
+void records_before_btree_revive(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Revive>();
-    visit_slot(page, p.slot, in.bytes(p.key_bytes), visit);
+    add_slot(page, p.slot, in.bytes(p.key_bytes), out);
 }
 void records_undone_btree_revive(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);

@@ -22,7 +22,7 @@
 #include "sm/change/record_changes.h"
 #include "sm/core/env.h"
 #include "sm/core/txn_local.h"
-#include "sm/version/version_table.h"
+#include "sm/version/changed_records.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
@@ -235,49 +235,6 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.object = object.value;
 }
 
-// Records that a change is about to touch. Some are noted together, because the place of each in
-// the table of versions is seldom in the caches.
-class ChangedRecords {
-public:
-    ChangedRecords(VersionTable& versions, txn::Transaction& txn)
-        : versions_(versions), txn_(txn) {}
-    void add(const RecordName& name, const RecordState& before) {
-        DCHECK(n_ <= kTogether && name.hash != 0);
-        if (n_ == kTogether) note_all();
-        versions_.prefetch(name.hash);
-        Changed& c = *new (&memory_[n_++]) Changed{name, before, {}};
-        if (name.key.size() != sizeof(SlotKey)) return;
-        // A heap's slot number is a key that lives during the visit only.
-        std::memcpy(c.slot, name.key.data(), sizeof c.slot);
-        c.name.key = {c.slot, sizeof c.slot};
-    }
-    void note_all() {
-        for (size_t i = 0; i < n_; ++i)
-            if (!MUTANT(version_missing))
-                versions_.note(txn_, memory_[i].changed.name, memory_[i].changed.before);
-        n_ = 0;
-    }
-
-private:
-    static constexpr size_t kTogether = 16;
-    struct Changed {
-        RecordName name;
-        RecordState before;
-        char slot[sizeof(SlotKey)];
-    };
-    // Not set before it is used.
-    union Memory {
-        Memory() {}
-        Changed changed;
-    };
-    static_assert(std::is_trivially_destructible_v<Changed>);
-
-    VersionTable& versions_;
-    txn::Transaction& txn_;
-    size_t n_ = 0;
-    Memory memory_[kTogether];
-};
-
 // Between the writing of the record, whose parts begin at `at`, and the first action (VT-1).
 // Not cold for the compiler, although few stores have snapshots open: it would make small code of
 // what runs for every change meanwhile.
@@ -285,27 +242,14 @@ private:
                                      std::span<const ChangePart> parts,
                                      std::span<const PartSize> sizes, const std::byte* at) {
     DCHECK(env.versions != nullptr && parts.size() == sizes.size());
-    VersionTable& versions = *env.versions;
-    const auto payload = [&](size_t i) {
-        return Slice(reinterpret_cast<const char*>(at), sizes[i].payload);
-    };
-    if (parts.size() == 1 && !changes_many(parts[0].action)) [[likely]] {
-        at += sizeof(PartHeader) + padded(sizes[0].image);
-        return records_before(parts[0].action, **parts[0].page, payload(0),
-                              [&](const RecordName& name, const RecordState& before) {
-                                  if (!MUTANT(version_missing)) versions.note(txn, name, before);
-                              });
-    }
-    ChangedRecords changed(versions, txn);
-    const auto add = [&](const RecordName& name, const RecordState& before) {
-        changed.add(name, before);
-    };
+    ChangedRecords changed(*env.versions, txn);
     for (size_t i = 0; i < parts.size(); ++i) {
         at += sizeof(PartHeader) + padded(sizes[i].image);
-        records_before(parts[i].action, **parts[i].page, payload(i), add);
+        records_before(parts[i].action, **parts[i].page,
+                       {reinterpret_cast<const char*>(at), sizes[i].payload}, changed);
         at += padded(sizes[i].payload);
     }
-    changed.note_all();
+    changed.keep();
 }
 
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.

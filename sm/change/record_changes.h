@@ -12,11 +12,11 @@
 #include <lockstep/function_ref.h>
 #include "sm/buffer/page.h"
 #include "sm/change/log_kinds.h"
-#include "sm/version/record_state.h"
+#include "sm/version/changed_records.h"
 
 namespace lockstep::sm {
 
-// Functions `void records_before_<name>(const Page&, Slice payload, BeforeVisit)` and
+// Functions `void records_before_<name>(const Page&, Slice payload, ChangedRecords&)` and
 // `void records_undone_<name>(ObjectId, PageId, Slice payload, UndoneVisit)`, of the B-tree and the
 // heap.
 #define LOCKSTEP_RECORD_ACTIONS(X) \
@@ -30,17 +30,12 @@ namespace lockstep::sm {
     X(heap_replace)                \
     X(heap_remove)
 
-using BeforeVisit = FunctionRef<void(const RecordName& name, const RecordState& before)>;
 // `undo` makes the state before the action of the state after it.
 using Undo = FunctionRef<void(RecordCopy& state)>;
 using UndoneVisit = FunctionRef<void(const RecordName& name, Undo undo)>;
 
-// May the action change several records?
-constexpr bool changes_many(PageAction action) {
-    return action == PageAction::btree_put_many || action == PageAction::btree_replace_many;
-}
-// Visits each record that the action with that payload is about to change on the page.
-void records_before(PageAction action, const Page& page, Slice payload, BeforeVisit visit);
+// Adds each record that the action with that payload is about to change on the page.
+void records_before(PageAction action, const Page& page, Slice payload, ChangedRecords& out);
 // Visits each record that it has changed. `object`: that of the log record.
 void records_undone(PageAction action, ObjectId object, PageId page, Slice payload,
                     UndoneVisit visit);

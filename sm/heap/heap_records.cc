@@ -20,9 +20,9 @@ RecordState slot_state(const Page& page, uint32_t number) {
 
 namespace {
 
-void visit_slot(const Page& page, uint16_t number, BeforeVisit visit) {
-    const SlotKey key({page.id(), SlotNo{number}});
-    visit(name_of_slot(ObjectId{page.header.object}, key), slot_state(page, number));
+void add_slot(const Page& page, uint16_t number, ChangedRecords& out) {
+    out.add(ObjectId{page.header.object}, RecordId{page.id(), SlotNo{number}},
+            slot_state(page, number));
 }
 void visit_undone(ObjectId object, PageId page, uint16_t number, UndoneVisit visit, Undo undo) {
     const SlotKey key({page, SlotNo{number}});
@@ -31,16 +31,16 @@ void visit_undone(ObjectId object, PageId page, uint16_t number, UndoneVisit vis
 
 }  // namespace
 
-void records_before_heap_put(const Page& page, Slice payload, BeforeVisit visit) {
-    visit_slot(page, head_of<PutPayload>(payload).slot, visit);
+void records_before_heap_put(const Page& page, Slice payload, ChangedRecords& out) {
+    add_slot(page, head_of<PutPayload>(payload).slot, out);
 }
 void records_undone_heap_put(ObjectId object, PageId page, Slice payload, UndoneVisit visit) {
     visit_undone(object, page, head_of<PutPayload>(payload).slot, visit,
                  [](RecordCopy& state) { state = RecordCopy(); });
 }
 
-void records_before_heap_replace(const Page& page, Slice payload, BeforeVisit visit) {
-    visit_slot(page, head_of<ReplacePayload>(payload).slot, visit);
+void records_before_heap_replace(const Page& page, Slice payload, ChangedRecords& out) {
+    add_slot(page, head_of<ReplacePayload>(payload).slot, out);
 }
 void records_undone_heap_replace(ObjectId object, PageId page, Slice payload, UndoneVisit visit) {
     const auto p = head_of<ReplacePayload>(payload);
@@ -52,9 +52,9 @@ void records_undone_heap_replace(ObjectId object, PageId page, Slice payload, Un
     });
 }
 
-void records_before_heap_remove(const Page& page, Slice payload, BeforeVisit visit) {
+void records_before_heap_remove(const Page& page, Slice payload, ChangedRecords& out) {
     const auto p = head_of<RemovePayload>(payload);
-    if (p.mode != kTrim) visit_slot(page, p.slot, visit);
+    if (p.mode != kTrim) add_slot(page, p.slot, out);
 }
 void records_undone_heap_remove(ObjectId object, PageId page, Slice payload, UndoneVisit visit) {
     const auto p = head_of<RemovePayload>(payload);

@@ -48,9 +48,11 @@ public:
             return of_heap(bytes);
         Worker& own = by_worker_[worker];
         Block*& first = own.free[class_of(bytes)];
-        if (first == nullptr) [[unlikely]]
+        if (first != nullptr) return {std::exchange(first, first->next), false};
+        const size_t whole = bytes_of(bytes);
+        if (static_cast<size_t>(own.end - own.at) < whole) [[unlikely]]
             return refill(own, bytes);
-        return {std::exchange(first, first->next), false};
+        return {std::exchange(own.at, own.at + whole), false};
     }
     // `worker` has taken the block of `bytes`; `here` is the caller's worker, or a number beyond.
     void give(uint32_t worker, uint32_t here, Taken taken, size_t bytes) {

@@ -93,18 +93,36 @@ struct alignas(kCacheLineBytes) VersionTable::Queue {
     Version* last = nullptr;
     std::atomic<uint64_t> made{0};  // by threads of the worker
 
-    void push(Version& version) {
+    // A list of versions.
+    void push(Version& front, Version& back) {
         DCHECK(lock.is_held() && (first == nullptr) == (last == nullptr));
-        version.before = last;
-        version.behind = nullptr;
-        (last != nullptr ? last->behind : first) = &version;
-        last = &version;
+        front.before = last;
+        back.behind = nullptr;
+        (last != nullptr ? last->behind : first) = &front;
+        last = &back;
     }
     void remove(Version& version) {
         DCHECK(first != nullptr && (version.before != nullptr || first == &version));
         DCHECK(version.behind != nullptr || last == &version);
         (version.before != nullptr ? version.before->behind : first) = version.behind;
         (version.behind != nullptr ? version.behind->before : last) = version.before;
+    }
+};
+
+// New versions of one writer, in the order in which they will be queued.
+struct VersionTable::Made {
+    Version* first = nullptr;
+    Version* last = nullptr;
+    uint32_t count = 0;
+    uint32_t renewed = 0;  // versions of other writers that became this one's
+    uint64_t bytes = 0;
+
+    void add(Version& version) {
+        version.before = last;
+        (last != nullptr ? last->behind : first) = &version;
+        last = &version;
+        ++count;
+        bytes += version.bytes();
     }
 };
 
@@ -185,8 +203,8 @@ inline VersionTable::Bucket& VersionTable::bucket_of(const RecordName& name) con
     return buckets_[(name.hash >> 1) & mask_];
 }
 
-VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName& name,
-                                          const RecordState& before) {
+inline VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName& name,
+                                                 const RecordState& before) {
     // Of a ghost too: catching up may bring them back.
     const size_t value_bytes = before.bytes.size();
     const size_t bytes = Version::own_bytes(name.key.size(), value_bytes);
@@ -206,14 +224,12 @@ VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName
     version->queue = static_cast<uint8_t>(worker);
     std::memcpy(version->text(), name.key.data(), name.key.size());
     version->set(before);
-    writer.add_use();
-    bytes_.fetch_add(version->bytes(), std::memory_order_relaxed);
     return version;
 }
 
-inline void VersionTable::count_made() {
+inline void VersionTable::count_made(size_t n) {
     std::atomic<uint64_t>& made = queues_[threads::worker_index()].made;
-    made.store(made.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    made.store(made.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
 void VersionTable::dispose(Version* version) {
@@ -230,11 +246,15 @@ void VersionTable::dispose(Version* version) {
     pool_.give(taker, here, memory, bytes);
 }
 
-inline void VersionTable::enqueue(Version& version) {
-    DCHECK(version.queue < workers_);
-    Queue& queue = queues_[version.queue];
+// Counts them first: from the queue they may go at once.
+inline void VersionTable::enqueue(const Made& made) {
+    if (made.count == 0) return;
+    DCHECK(made.first->queue < workers_ && made.first->writer == made.last->writer);
+    made.first->writer->add_uses(MUTANT(group_used_once) ? 1 : made.count);
+    bytes_.fetch_add(made.bytes, std::memory_order_relaxed);
+    Queue& queue = queues_[made.first->queue];
     const SpinGuard guard(queue.lock);
-    queue.push(version);
+    queue.push(*made.first, MUTANT(group_cut) ? *made.first : *made.last);
 }
 
 void VersionTable::leave_queue(Version& version) {
@@ -263,23 +283,36 @@ inline bool VersionTable::is_needless(const Version& newest) const {
         below != nullptr && !below->writer->aborted() ? below->writer : nullptr, *newest.writer);
 }
 
-// The record's lock is held and its page is latched, so only sweeps touch its chain meanwhile.
-void VersionTable::note(txn::Transaction& txn, const RecordName& name, const RecordState& before) {
+// The records' locks are held and their pages are latched, so only sweeps touch their chains
+// meanwhile, and those only what is queued.
+void VersionTable::note(txn::Transaction& txn, std::span<const ChangedRecord> changed) {
     txn::Outcome* const writer = txn.outcome;
     DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
     DCHECK(txn.runs_here() && threads::worker_index() < workers_);
     if (writer == nullptr) [[unlikely]]
         return give_up();
+    Made made;
+    for (const ChangedRecord& record : changed) note_one(*writer, record, made);
+    enqueue(made);
+    count_made(made.count + made.renewed);
+    if (bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+[[gnu::always_inline]] inline void VersionTable::note_one(txn::Outcome& writer,
+                                                          const ChangedRecord& changed,
+                                                          Made& made) {
+    const RecordName& name = changed.name;
     Bucket& bucket = bucket_of(name);
     Version* dropped = nullptr;
     txn::Outcome* earlier = nullptr;
     if (bucket.head.load(std::memory_order_acquire) != nullptr) {
         const SpinGuard guard(bucket.lock);
         if (Version* const newest = bucket.find(name)) {
-            if (newest->writer == writer && !MUTANT(version_of_each_change)) return;
+            if (newest->writer == &writer && !MUTANT(version_of_each_change)) return;
             if (is_needless(*newest)) {
-                if (newest->value_bytes == before.bytes.size()) {
-                    earlier = renew(*newest, *writer, before);
+                if (newest->value_bytes == changed.before.bytes.size()) {
+                    earlier = renew(*newest, writer, changed.before);
                 } else {
                     bucket.unlink(*newest);
                     dropped = newest;
@@ -287,24 +320,21 @@ void VersionTable::note(txn::Transaction& txn, const RecordName& name, const Rec
             }
         }
     }
-    count_made();
-    if (earlier != nullptr) return txn::Outcome::drop(earlier);
-    Version* const made = make(*writer, name, before);
-    if (made != nullptr) [[likely]] {
-        {
-            const SpinGuard guard(bucket.lock);
-            bucket.push(*made);
-        }
-        enqueue(*made);
+    if (earlier != nullptr) {
+        ++made.renewed;
+        return txn::Outcome::drop(earlier);
+    }
+    if (Version* const version = make(writer, name, changed.before)) [[likely]] {
+        made.add(*version);
+        const SpinGuard guard(bucket.lock);
+        bucket.push(*version);
+    } else {
+        give_up();
     }
     if (dropped != nullptr) {
         leave_queue(*dropped);
         dispose(dropped);
     }
-    if (made == nullptr) [[unlikely]]
-        return give_up();
-    if (bytes() > limit_) [[unlikely]]
-        relieve();
 }
 
 // Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
@@ -333,18 +363,20 @@ void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
 void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
                                 const RecordState& before) {
     DCHECK(writer.active());  // its page is latched, so its rollback has not passed it
-    Version* const made = make(writer, name, before);
-    if (made == nullptr) return give_up();
-    count_made();
+    Version* const version = make(writer, name, before);
+    if (version == nullptr) return give_up();
+    count_made(1);
     Bucket& bucket = bucket_of(name);
     {
         const SpinGuard guard(bucket.lock);
         Version* oldest = nullptr;
         for (Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name))
             oldest = v;
-        oldest != nullptr ? bucket.push_behind(*oldest, *made) : bucket.push(*made);
+        oldest != nullptr ? bucket.push_behind(*oldest, *version) : bucket.push(*version);
     }
-    enqueue(*made);
+    Made made;
+    made.add(*version);
+    enqueue(made);
     if (bytes() > limit_) [[unlikely]]
         relieve();
 }
@@ -407,7 +439,7 @@ size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
             }
             if (later) {
                 queue.remove(v);
-                queue.push(v);
+                queue.push(v, v);
                 continue;
             }
             DCHECK(!v.linked && v.queue < workers_);

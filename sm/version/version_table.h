@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 
 #include "sm/version/erased_keys.h"
 #include "sm/version/record_state.h"
@@ -34,6 +35,13 @@
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
+
+// A record that a transaction is about to change.
+struct ChangedRecord {
+    RecordName name;
+    RecordState before;
+    char slot[sizeof(SlotKey)];  // what `name` refers to, if it is a heap's
+};
 
 class VersionTable {
 public:
@@ -57,9 +65,9 @@ public:
             return true;
         return begin_in_period(txn);
     }
-    // `txn` is about to change the record, whose state is `before`. Its page is latched exclusively
-    // and its lock is held. Does nothing if the transaction has changed the record before.
-    void note(txn::Transaction& txn, const RecordName& name, const RecordState& before);
+    // `txn` is about to change the records, different ones. Their pages are latched exclusively and
+    // their locks are held. Does nothing about a record that the transaction has changed before.
+    void note(txn::Transaction& txn, std::span<const ChangedRecord> changed);
     // `writer` changed the record before versions were kept, and has not ended. The page is
     // latched. `state` is the record in the page; it becomes that of the oldest version, if there
     // is one.
@@ -102,13 +110,15 @@ private:
     struct Version;
     struct Bucket;
     struct Queue;
+    struct Made;
 
     bool begin_in_period(txn::Transaction& txn);
     Bucket& bucket_of(const RecordName& name) const;
     Version* make(txn::Outcome& writer, const RecordName& name, const RecordState& before);
+    void note_one(txn::Outcome& writer, const ChangedRecord& changed, Made& made);
     static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);
-    void count_made();
-    void enqueue(Version& version);
+    void count_made(size_t n);
+    void enqueue(const Made& made);
     void dispose(Version* version);  // linked nowhere
     bool is_needless(const Version& newest) const;
     void leave_queue(Version& version);

@@ -30,6 +30,10 @@
       "a version that is renewed in place keeps the state of its earlier change") \
     X(renewed_holds_up, sm_snapshot_upkeep_test, \
       "a renewed version keeps its old place in the queue, so those behind it are not freed") \
+    X(group_used_once, sm_snapshot_upkeep_test, \
+      "versions that one change makes together count as one reference to their writer") \
+    X(group_cut, sm_snapshot_upkeep_test, \
+      "of the versions that one change makes together only the first one is queued") \
     X(expelled_unmarked, sm_snapshot_upkeep_test, \
       "the oldest snapshot loses its versions silently") \
     X(snapshot_unvalidated, sm_snapshot_model_test, \

@@ -242,9 +242,9 @@ TEST_F(CommittedReadEscalated, NoOpenChangeIsSeen) {
     EXPECT_GT(store().stats().escalations, 0u);
 }
 
-// The writer and then the reader wait for the leaf. When the reader comes by, the record is changed:
-// what it knew of the lock table before it waited says nothing. Without teams, which would change
-// the order.
+// The writer and then the reader wait for the leaf. When the reader comes by, the record is
+// changed: what it knew of the lock table before it waited says nothing. Without teams, which would
+// change the order.
 struct CommittedReadAlone : CommittedRead {
     CommittedReadAlone() { options.steps.mode = StepsMode::off; }
 };

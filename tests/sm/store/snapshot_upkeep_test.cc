@@ -205,6 +205,33 @@ TEST_F(SnapshotTest, AWriterLeavesOneVersionOfARecord) {
     });
 }
 
+// insert_many() is one change of a page. Its versions are made, and later freed, one by one.
+TEST_F(SnapshotTest, TheVersionsOfOneChangeAreAllKeptAndAllFreed) {
+    constexpr size_t kRecords = 40;
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < kRecords; ++i) keys.push_back("new " + std::to_string(100 + i));
+    std::vector<NewRecord> records;
+    for (const std::string& key : keys) records.push_back({.key = key, .value = "value"});
+    on_thread(*store_, [&] {
+        Txn first = begin(kSnapshot);
+        Txn writer = begin(kWriter);
+        const uint64_t made = versions().made();
+        ASSERT_OK(index().insert_many(writer, records));
+        EXPECT_EQ(versions().made(), made + kRecords);
+        ASSERT_OK(writer.commit());
+        EXPECT_TRUE(scan(first).empty());
+        Txn second = begin(kSnapshot);
+        EXPECT_EQ(scan(second).size(), kRecords);
+        ASSERT_OK(first.commit());
+        // No open snapshot needs them.
+        const Nanos until = threads::now() + 5 * kSecond;
+        while (versions().bytes() != 0 && threads::now() < until)
+            threads::sleep_until(threads::now() + 5 * kMillisecond);
+        EXPECT_EQ(versions().bytes(), 0u);
+        EXPECT_EQ(scan(second).size(), kRecords);
+    });
+}
+
 // One long snapshot beside a hot record: its chain keeps two versions, not thousands.
 TEST_F(SnapshotTest, AHotRecordKeepsFewVersions) {
     on_thread(*store_, [&] {

@@ -1,0 +1,61 @@
+// changed_records.h - the records that a change of pages is about to change, as they are before it.
+//
+// Concepts   Each of them gets a version. Some are handed to the table of versions together: the
+//            place of each in it is seldom in the caches, and the table's queue is locked once.
+// Invariants CR-1 The keys of B-tree records and the bytes of all records stay until keep(): keys
+//                 lie in the log record, bytes in the latched page.
+// Blocking   Spin locks of the table. Nothing parks.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "sm/version/version_table.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep::sm {
+
+class ChangedRecords {
+public:
+    ChangedRecords(VersionTable& versions, txn::Transaction& txn)
+        : versions_(versions), txn_(txn) {}
+    ChangedRecords(const ChangedRecords&) = delete;
+    ChangedRecords& operator=(const ChangedRecords&) = delete;
+    ~ChangedRecords() { DCHECK(n_ == 0); }
+
+    void add(ObjectId object, Slice key, const RecordState& before) {
+        put(name_of_key(object, key), before);
+    }
+    void add(ObjectId object, RecordId id, const RecordState& before) {
+        const SlotKey key(id);
+        ChangedRecord& changed = put(name_of_slot(object, key), before);
+        std::memcpy(changed.slot, key.bytes, sizeof changed.slot);
+        changed.name.key = {changed.slot, sizeof changed.slot};
+    }
+    // Makes the versions of what was added.
+    void keep() {
+        if (!MUTANT(version_missing)) versions_.note(txn_, {record(0), n_});
+        n_ = 0;
+    }
+
+private:
+    static constexpr size_t kTogether = 16;
+    static_assert(std::is_trivially_destructible_v<ChangedRecord>);
+
+    ChangedRecord* record(size_t i) { return reinterpret_cast<ChangedRecord*>(memory_) + i; }
+    ChangedRecord& put(const RecordName& name, const RecordState& before) {
+        DCHECK(n_ <= kTogether && name.hash != 0);
+        if (n_ == kTogether) keep();
+        versions_.prefetch(name.hash);
+        return *new (record(n_++)) ChangedRecord{name, before, {}};
+    }
+
+    VersionTable& versions_;
+    txn::Transaction& txn_;
+    size_t n_ = 0;
+    // Not set before it is used.
+    alignas(ChangedRecord) std::byte memory_[kTogether * sizeof(ChangedRecord)];
+};
+
+}  // namespace lockstep::sm
