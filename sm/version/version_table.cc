@@ -464,7 +464,6 @@ size_t VersionTable::sweep(size_t most) {
 }
 
 void VersionTable::keep_key(const RecordName& name) {
-    DCHECK(has(name));
     if (erased_.add(name.object, name.key) && bytes() > limit_) [[unlikely]]
         relieve();
 }

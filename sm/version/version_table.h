@@ -85,7 +85,7 @@ public:
     // Does the record have a version? Then its overflow chains stay, and its key stays in a leaf
     // or in erased().
     bool has(const RecordName& name) const;
-    // The record, which has a version, is about to leave its leaf. The leaf is latched (EK-1).
+    // The record, which had a version a moment ago, is about to leave its latched leaf (EK-1).
     void keep_key(const RecordName& name);
     const ErasedKeys& erased() const { return erased_; }
 

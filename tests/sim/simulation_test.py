@@ -28,7 +28,8 @@ PROFILES = {
 # 3285, 5473, 7171 wronged the engine: a store may fail while it is closed, and when it is opened
 # again lsns are given out anew.
 # So did 301320: a log of 4 MB may be full.
-# 125: the removal of ghosts used the table of versions while it was emptied.
+# 125: the removal of ghosts used the table of versions while it was emptied. Later, a sweep freed a
+# version between its look and its use, which an assertion took for a fault.
 # 24739: two values that were written at the same time had chains with the same number, so what was
 # noted of one, which had been rolled back, freed pages of the other (OV-2).
 # 19901, 21686 wronged the engine: a block of the log was lost that held no durable record's bytes.
