@@ -25,7 +25,7 @@
       "each change of a transaction leaves a version, not only the first") \
     X(version_dropped_early, sm_snapshot_test, \
       "a version that some snapshot needs is taken out of the middle of its chain") \
-    X(version_freed_early, sm_snapshot_test, "the cleaner frees a version that is needed") \
+    X(version_freed_early, sm_snapshot_upkeep_test, "the cleaner frees a version that is needed") \
     X(renewed_in_part, sm_snapshot_upkeep_test, \
       "a version that is renewed in place keeps the state of its earlier change") \
     X(renewed_holds_up, sm_snapshot_upkeep_test, \
