@@ -29,14 +29,15 @@ void VersionPool::release() {
     chunk_bytes_.store(0);
 }
 
-// The class has no free block, and the newest chunk has no room.
+// The class has no free block, and blocks have been returned or the newest chunk has no room.
 VersionPool::Taken VersionPool::refill(Worker& worker, size_t bytes) {
     const size_t whole = bytes_of(bytes);
     DCHECK(worker.free[class_of(bytes)] == nullptr && whole <= kClasses * kStep);
     take_returned(worker);
     Block*& first = worker.free[class_of(bytes)];
     if (first != nullptr) return {std::exchange(first, first->next), false};
-    if (!add_chunk(worker)) return of_heap(bytes);
+    if (static_cast<size_t>(worker.end - worker.at) < whole && !add_chunk(worker))
+        return of_heap(bytes);
     return {std::exchange(worker.at, worker.at + whole), false};
 }
 

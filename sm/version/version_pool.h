@@ -50,7 +50,8 @@ public:
         Block*& first = own.free[class_of(bytes)];
         if (first != nullptr) return {std::exchange(first, first->next), false};
         const size_t whole = bytes_of(bytes);
-        if (static_cast<size_t>(own.end - own.at) < whole) [[unlikely]]
+        if (own.returned.load(std::memory_order_relaxed) != nullptr ||
+            static_cast<size_t>(own.end - own.at) < whole) [[unlikely]]
             return refill(own, bytes);
         return {std::exchange(own.at, own.at + whole), false};
     }
