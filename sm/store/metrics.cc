@@ -108,11 +108,11 @@ private:
         size_t at = 0;
         for (unsigned bits = lowest; bits <= highest; ++bits) {
             const uint64_t border = (uint64_t{1} << bits) - 1;
-            for (; at <= StageBuckets::index(border); ++at) below += of.buckets[at];
+            for (; at < of.buckets.size() && at <= StageBuckets::index(border); ++at)
+                below += of.buckets[at];
             sample(bucket, joined(labels, label("le", number_text(border, unit))),
                    std::to_string(below));
         }
-        DCHECK(at <= of.buckets.size());
         for (; at < of.buckets.size(); ++at) below += of.buckets[at];
         sample(bucket, joined(labels, "le=\"+Inf\""), std::to_string(below));
         sample(std::string(name) + "_sum", labels, number_text(of.sum, unit));

@@ -39,7 +39,10 @@ public:
     }
     StageHistogram snapshot() const {
         StageHistogram s;
-        for (size_t i = 0; i < s.buckets.size(); ++i) s.count += s.buckets[i] = buckets_[i].get();
+        size_t used = buckets_.size();
+        while (used > 0 && buckets_[used - 1].get() == 0) --used;
+        s.buckets.resize(used);
+        for (size_t i = 0; i < used; ++i) s.count += s.buckets[i] = buckets_[i].get();
         s.sum = sum_.get();
         s.max = max_.get();
         return s;

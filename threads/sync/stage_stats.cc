@@ -1,5 +1,8 @@
 // stage_stats.cc - adds and reads the statistics of stages.
 #include <lockstep/stage_stats.h>
+
+#include <algorithm>
+
 #include "threads/base/check.h"
 
 namespace lockstep {
@@ -11,14 +14,17 @@ static_assert(StageBuckets::index(StageBuckets::middle(StageBuckets::kCount - 1)
               StageBuckets::kCount - 1);
 
 void StageHistogram::record(uint64_t value) {
-    ++buckets[StageBuckets::index(value)];
+    const size_t at = StageBuckets::index(value);
+    if (at >= buckets.size()) buckets.resize(at + 1);
+    ++buckets[at];
     ++count;
     sum += value;
     max = std::max(max, value);
 }
 
 void StageHistogram::add(const StageHistogram& other) {
-    for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+    if (buckets.size() < other.buckets.size()) buckets.resize(other.buckets.size());
+    for (size_t i = 0; i < other.buckets.size(); ++i) buckets[i] += other.buckets[i];
     count += other.count;
     sum += other.sum;
     max = std::max(max, other.max);
@@ -27,7 +33,8 @@ void StageHistogram::add(const StageHistogram& other) {
 StageHistogram StageHistogram::since(const StageHistogram& earlier) const {
     DCHECK(count >= earlier.count && sum >= earlier.sum);  // counters only grow
     StageHistogram d = *this;
-    for (size_t i = 0; i < buckets.size(); ++i) d.buckets[i] -= earlier.buckets[i];
+    DCHECK(buckets.size() >= earlier.buckets.size());
+    for (size_t i = 0; i < earlier.buckets.size(); ++i) d.buckets[i] -= earlier.buckets[i];
     d.count -= earlier.count;
     d.sum -= earlier.sum;
     return d;

@@ -24,6 +24,7 @@ double median(std::vector<double> values) {
 
 struct Rates {
     double commits = 0, p99 = 0, rows = 0;
+    double kept = 0;  // bytes of versions for each commit
 };
 
 // Reads all tables until `stop`; the number of rows.
@@ -33,12 +34,15 @@ Result<uint64_t> read_all(tpcc::Database& db, Isolation isolation, const std::at
     return rows;
 }
 
-// Keeps one snapshot open until `stop`.
+// Keeps one snapshot open until `stop`; the bytes of versions that this needed for each commit.
 Result<uint64_t> hold_snapshot(Store& store, const std::atomic<bool>& stop) {
     Txn txn = TRY(store.begin({.isolation = Isolation::snapshot, .durability = Durability::lazy}));
+    const StoreStats before = store.stats();
     while (!stop.load()) sleep_for(kMillisecond);
+    const StoreStats after = store.stats();
     TRY(txn.commit());
-    return uint64_t{0};
+    const uint64_t commits = std::max<uint64_t>(after.commits - before.commits, 1);
+    return (after.version_bytes - std::min(before.version_bytes, after.version_bytes)) / commits;
 }
 
 Result<Rates> run_beside(tpcc::Database& db, Reader reader, double seconds) {
@@ -56,7 +60,10 @@ Result<Rates> run_beside(tpcc::Database& db, Reader reader, double seconds) {
     const auto report = tpcc::run_terminals(db, run, {});
     stop.store(true);
     Rates rates;
-    if (reader != kNone) rates.rows = static_cast<double>(TRY(reading.join())) / seconds;
+    if (reader != kNone) {
+        const auto read = static_cast<double>(TRY(reading.join()));
+        (reader == kIdle ? rates.kept : rates.rows) = read / (reader == kIdle ? 1 : seconds);
+    }
     if (!report) return std::unexpected(report.error());
     rates.commits = (*report)->tx_per_s();
     rates.p99 = static_cast<double>((*report)
@@ -89,7 +96,7 @@ Result<void> bench_snapshots(const Settings& settings, Report& report) {
         for (const bool snapshot : {round % 2 == 0, round % 2 != 0})
             at_rest[snapshot].push_back(
                 TRY(scan_rate(db, snapshot ? Isolation::snapshot : Isolation::read_committed)));
-    std::vector<double> commits[kReaders], p99[kReaders], rows[kReaders], ratio, ratio_none,
+    std::vector<double> commits[kReaders], p99[kReaders], rows[kReaders], kept, ratio, ratio_none,
         ratio_idle;
     for (int round = 0; round <= kRounds; ++round) {
         Rates rates[kReaders];
@@ -103,6 +110,7 @@ Result<void> bench_snapshots(const Settings& settings, Report& report) {
             p99[n].push_back(rates[n].p99);
             rows[n].push_back(rates[n].rows);
         }
+        kept.push_back(rates[kIdle].kept);
         ratio.push_back(rates[kSnapshot].commits / rates[kReadCommitted].commits);
         ratio_idle.push_back(rates[kIdle].commits / rates[kNone].commits);
         ratio_none.push_back(rates[kSnapshot].commits / rates[kNone].commits);
@@ -111,6 +119,7 @@ Result<void> bench_snapshots(const Settings& settings, Report& report) {
         report.measurement(fmt::format("mix, {} warehouses, {}", warehouses, kNames[n]),
                            median(commits[n]), "tx/s");
         report.measurement("  New-Order p99", median(p99[n]), "us");
+        if (n == kIdle) report.measurement("  versions kept for a commit", median(kept), "bytes");
         if (n > kIdle) report.measurement("  rows read", median(rows[n]), "1/s");
     }
     report.measurement("beside a snapshot : beside read_committed, median of pairs", median(ratio),

@@ -20,38 +20,47 @@ bool has_line(const std::string& text, const std::string& line) {
     return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
 }
 
-// The samples say how many values there are: `_count` and the bucket +Inf are the sum of the
-// buckets, so the count itself is not printed.
-std::set<size_t> unprinted_words() {
-    std::set<size_t> words;
-    const auto add = [&](size_t at) {
-        words.insert((at + offsetof(StageHistogram, count)) / sizeof(uint64_t));
-    };
-    const size_t io = offsetof(StoreStats, io);
-    for (const size_t stage :
-         {offsetof(StoreStats, admission_stage), offsetof(StoreStats, lock_stage),
-          io + offsetof(threads::IoStats, stage)})
-        for (const size_t histogram : {offsetof(StageStats, length), offsetof(StageStats, wait),
-                                       offsetof(StageStats, batch)})
-            add(stage + histogram);
-    add(io + offsetof(threads::IoStats, depth));
-    return words;
+std::vector<StageHistogram*> histograms_of(StoreStats& s) {
+    std::vector<StageHistogram*> all = {&s.io.depth};
+    for (StageStats* stage : {&s.admission_stage, &s.lock_stage, &s.io.stage})
+        for (StageHistogram* histogram : {&stage->length, &stage->wait, &stage->batch})
+            all.push_back(histogram);
+    return all;
 }
 
 TEST(MetricsTest, EveryValueIsThere) {
     StoreStats stats;
     const StepsStats none;
     const std::string before = sm::metrics_text(stats, none);
-    const std::set<size_t> unprinted = unprinted_words();
-    auto* words = reinterpret_cast<std::byte*>(&stats);
+    auto* bytes = reinterpret_cast<std::byte*>(&stats);
+    // Of a histogram the buckets are no plain number, and are tried below. The samples say how many
+    // values there are: `_count` and the bucket +Inf are the sum of the buckets, so the count
+    // itself is not printed.
+    std::set<const std::byte*> buckets, unprinted;
+    for (const StageHistogram* of : histograms_of(stats)) {
+        const auto* const begin = reinterpret_cast<const std::byte*>(&of->buckets);
+        for (size_t at = 0; at < sizeof of->buckets; at += sizeof(uint64_t))
+            buckets.insert(begin + at);
+        unprinted.insert(reinterpret_cast<const std::byte*>(&of->count));
+    }
     static_assert(offsetof(StoreStats, io_backend) % sizeof(uint64_t) == 0);
-    for (size_t i = 0; i < offsetof(StoreStats, io_backend) / sizeof(uint64_t); ++i) {
+    for (size_t at = 0; at < offsetof(StoreStats, io_backend); at += sizeof(uint64_t)) {
+        if (buckets.contains(bytes + at)) continue;
         const uint64_t value = 987'654'321, zero = 0;
-        std::memcpy(words + i * sizeof value, &value, sizeof value);
-        EXPECT_EQ(sm::metrics_text(stats, none) == before, unprinted.contains(i)) << "word " << i;
-        std::memcpy(words + i * sizeof zero, &zero, sizeof zero);
+        std::memcpy(bytes + at, &value, sizeof value);
+        EXPECT_EQ(sm::metrics_text(stats, none) == before, unprinted.contains(bytes + at))
+            << "byte " << at;
+        std::memcpy(bytes + at, &zero, sizeof zero);
     }
     EXPECT_EQ(sm::metrics_text(stats, none), before);
+    for (StageHistogram* of : histograms_of(stats))
+        for (size_t at = 0; at < StageBuckets::kCount; ++at) {
+            of->buckets.assign(at + 1, 0);
+            EXPECT_EQ(sm::metrics_text(stats, none), before);
+            of->buckets[at] = 1;
+            EXPECT_NE(sm::metrics_text(stats, none), before) << "bucket " << at;
+            of->buckets.clear();
+        }
     stats.io_backend = "x";
     const std::string with_backend = sm::metrics_text(stats, none);
     EXPECT_NE(with_backend, before);
@@ -157,14 +166,18 @@ TEST(MetricsTest, AWholeText) {
     if (const char* file = std::getenv("LOCKSTEP_METRICS_FILE")) std::ofstream(file) << text;
 }
 
-TEST(MetricsTest, OfAStore) {
-    const std::string directory = make_own_directory("metrics");
+Result<Store> open_small(const std::string& directory) {
     Options options;
     options.pool_bytes = 8 << 20;
     options.log_bytes = 64 << 20;
     options.log_segment_bytes = 4 << 20;
     options.log_ring_bytes = 4 << 20;
-    auto store = Store::open(directory, options);
+    return Store::open(directory, options);
+}
+
+TEST(MetricsTest, OfAStore) {
+    const std::string directory = make_own_directory("metrics");
+    auto store = open_small(directory);
     ASSERT_OK(store);
     ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
         const Index index = TRY(store->create_index(txn, "i"));
@@ -179,15 +192,33 @@ TEST(MetricsTest, OfAStore) {
     std::filesystem::remove_all(directory);
 }
 
+// An application compares the counters of several moments; its thread has 64 KB.
+TEST(MetricsTest, CountersFitOnTheStackOfAUserThread) {
+    const std::string directory = make_own_directory("metrics");
+    auto store = open_small(directory);
+    ASSERT_OK(store);
+    Handle<uint64_t> growth = store->start([&]() -> Result<uint64_t> {
+        StoreStats at[8];
+        for (StoreStats& now : at) {
+            TRY(store->run([&](Txn& txn) -> Result<void> {
+                TRY(store->create_index(txn, "i" + std::to_string(&now - at)));
+                return {};
+            }));
+            now = store->stats();
+        }
+        return at[7].commits - at[0].commits;
+    });
+    const Result<uint64_t> grown = growth.join();
+    ASSERT_OK(grown);
+    EXPECT_EQ(*grown, 7u);
+    ASSERT_OK(store->close());
+    std::filesystem::remove_all(directory);
+}
+
 // A wait for a lock is counted under its cause, and while it lasts as a waiter.
 TEST(MetricsTest, WaitsByCause) {
     const std::string directory = make_own_directory("metrics");
-    Options options;
-    options.pool_bytes = 8 << 20;
-    options.log_bytes = 64 << 20;
-    options.log_segment_bytes = 4 << 20;
-    options.log_ring_bytes = 4 << 20;
-    auto store = Store::open(directory, options);
+    auto store = open_small(directory);
     ASSERT_OK(store);
     Index index;
     ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {

@@ -197,6 +197,22 @@ TEST(Stage, HistogramsTellPercentiles) {
     EXPECT_EQ(h.max, UINT64_MAX);
 }
 
+TEST(Stage, HistogramsOfDifferentLengthsAddUp) {
+    StageHistogram few, many;
+    few.record(3);
+    many.record(1'000'000);
+    many.record(3);
+    StageHistogram sum = few;
+    sum.add(many);
+    StageHistogram other_way = many;
+    other_way.add(few);
+    EXPECT_EQ(sum.buckets, other_way.buckets);
+    EXPECT_EQ(sum.count, 3u);
+    EXPECT_EQ(sum.percentile(0.5), 3u);
+    EXPECT_EQ(sum.since(few).buckets, many.buckets);
+    EXPECT_EQ(StageHistogram{}.percentile(0.5), 0u);
+}
+
 TEST(Stage, ClassesDoNotStarve) {
     StageClasses<4> classes(8);
     uint32_t waited = 0, served = 0;

@@ -6,8 +6,8 @@
 // Blocking   never.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include <lockstep/log_buckets.h>
 #include <lockstep/types.h>
@@ -19,8 +19,10 @@ using StageBuckets = LogBuckets<3>;
 
 // Counts of values (lengths, or nanoseconds) by size.
 struct StageHistogram {
-    std::array<uint64_t, StageBuckets::kCount> buckets{};  // StageBuckets::index() of each value
-    uint64_t count = 0, sum = 0, max = 0;                  // over all values
+    // By StageBuckets::index(), as many as the largest value needs. On the heap: a histogram is
+    // small enough for the stack of a user thread.
+    std::vector<uint64_t> buckets;
+    uint64_t count = 0, sum = 0, max = 0;  // over all values
     // Counts one value.
     void record(uint64_t value);
     // Adds the counts of another histogram.
