@@ -174,6 +174,7 @@ void write_steps(Text& text, const StepsStats& stats) {
     text.metrics<TeamStats>(kTeamMetrics, teams);
     text.metrics<TeamStats::Strays>(kStrayMetrics, strays);
     std::vector<Instance<CtxPointStats>> points;
+    points.reserve(stats.points.size());
     for (const CtxPointStats& of : stats.points) points.push_back({&of, label("point", of.name)});
     text.metrics<CtxPointStats>(kCtxPointMetrics, points);
     if (stats.tuner.empty()) return;

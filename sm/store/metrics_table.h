@@ -359,7 +359,7 @@ static_assert(sizeof(StoreStats) == sizeof(uint64_t) * std::size(kStoreMetrics) 
 static_assert(sizeof(WaitStats) == sizeof(uint64_t) * std::size(kWaitMetrics));
 static_assert(sizeof(StageStats) == sizeof(uint64_t) * std::size(kStageMetrics) +
                                         sizeof(StageHistogram) * std::size(kStageHistograms));
-static_assert(sizeof(StageHistogram) == sizeof(StageHistogram::buckets) + 3 * sizeof(uint64_t));
+static_assert(sizeof(StageHistogram) == sizeof(std::vector<uint64_t>) + 3 * sizeof(uint64_t));
 static_assert(sizeof(threads::IoStats) == sizeof(uint64_t) * std::size(kIoMetrics) +
                                               sizeof(StageStats) +
                                               sizeof(threads::IoClassStats) * threads::kIoClasses +

@@ -39,7 +39,7 @@ TEST(MetricsTest, EveryValueIsThere) {
     std::set<const std::byte*> buckets, unprinted;
     for (const StageHistogram* of : histograms_of(stats)) {
         const auto* const begin = reinterpret_cast<const std::byte*>(&of->buckets);
-        for (size_t at = 0; at < sizeof of->buckets; at += sizeof(uint64_t))
+        for (size_t at = 0; at < sizeof(std::vector<uint64_t>); at += sizeof(uint64_t))
             buckets.insert(begin + at);
         unprinted.insert(reinterpret_cast<const std::byte*>(&of->count));
     }
@@ -121,7 +121,7 @@ TEST(MetricsTest, BucketsCountExactly) {
     stats.lock_stage.length.record(2);
     const std::string text = sm::metrics_text(stats, {});
     const auto bucket = [](const char* name, const char* le, int count) {
-        return std::string(name) + "_bucket{stage=\"lock\",le=\"" + le + "\"} " +
+        return std::string(name) + R"(_bucket{stage="lock",le=")" + le + "\"} " +
                std::to_string(count);
     };
     const char* wait = "lockstep_stage_wait_seconds";
