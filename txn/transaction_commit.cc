@@ -46,9 +46,10 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
 
 Lsn TransactionTable::newest_commit() const {
     uint64_t newest = 0;
-    const uint32_t first = MUTANT(commits_of_one_worker) ? threads::worker_index() : 0;
-    for (uint32_t i = first; i < (MUTANT(commits_of_one_worker) ? first + 1 : impl_->workers); ++i)
+    for (uint32_t i = 0; i < impl_->workers; ++i) {
+        if (MUTANT(commits_of_one_worker) && i != threads::worker_index()) continue;
         newest = std::max(newest, impl_->shards[i].last_commit.load(std::memory_order_acquire));
+    }
     return Lsn{newest};
 }
 

@@ -87,10 +87,10 @@ Result<bool> BTree::modify(txn::Transaction& txn, Slice key, ValueOut& out, Chan
             prefetch_record(pos, out.capacity);
             env_.pool->prefetch_for_change(pos.at);
         }
-        const txn::LockMode mode =
-            MUTANT(modify_locks_for_reading) ? txn::LockMode::S : txn::LockMode::X;
-        if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, mode); !locked)
-            [[unlikely]]
+        if (auto locked = env_.locks->ask_record(
+                txn.locks, lock_, name,
+                MUTANT(modify_locks_for_reading) ? txn::LockMode::S : txn::LockMode::X);
+            !locked) [[unlikely]]
             TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     }
     if (Upkeep* upkeep = MUTANT(modify_without_upkeep) ? nullptr : upkeep_for(txn)) [[unlikely]]

@@ -41,7 +41,7 @@ TEST_F(SnapshotTest, ErasedRecordsLeaveTheirLeaves) {
         Txn second = begin(kSnapshot);
         for (int i = 1; i < kRows; i += 2) erase(numbered(i));
         for (int round = 0; round < 5; ++round) clean();
-        const auto tree = sm::engine_of(*store_).catalog->index_by_id(index().id());
+        auto* const tree = sm::engine_of(*store_).catalog->index_by_id(index().id());
         EXPECT_GT(tree->stats().ghosts_removed, kRows - 20u);
         EXPECT_TRUE(versions().erased().any());
         EXPECT_EQ(scan(first), all);
