@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <atomic>
 
+#include "sm/store/engine_of.h"
+#include "sm/store/ghost_cleaner.h"
 #include "tests/seed_of_run.h"
 #include "tests/sm/store/secondary_util.h"
 #include "threads/base/rng.h"
@@ -63,6 +65,14 @@ protected:
 
 TEST_F(SecondaryBuild, AllRecordsInMemoryAndInFiles) {
     const int before = files_without_name();
+    // The first build meets ghosts: the cleaner waits until it has read all leaves.
+    sm::GhostCleaner& cleaner = *sm::engine_of(*store_).ghosts;
+    on_thread(*store_, [&] { cleaner.hold(); });
+    ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+        const Index i = TRY(store_->index("i"));
+        for (uint64_t n = 1; n < 20; ++n) EXPECT_EQ(TRY(i.erase(txn, Key().u64(n))), n % 13 != 0);
+        return {};
+    }));
     for (const uint64_t memory : {uint64_t{1} << 20, uint64_t{1} << 28}) {
         uint64_t pages = 0, entries = 0, calls = 0;
         int files = 0;
@@ -81,13 +91,14 @@ TEST_F(SecondaryBuild, AllRecordsInMemoryAndInFiles) {
                                       .progress = progress}));
             return {};
         }));
+        if (memory == 1 << 20) on_thread(*store_, [&] { cleaner.resume(); });
         EXPECT_GT(calls, 10u);
         EXPECT_GT(pages, 300u);
         EXPECT_EQ(files > before, memory == 1 << 20);
         EXPECT_EQ(files_without_name(), before);
         expect_sound(*store_);
         EXPECT_EQ(pairs_of(*store_).size(), entries);
-        EXPECT_GT(entries, static_cast<uint64_t>(kRows) * 12 / 13);
+        EXPECT_GT(entries, static_cast<uint64_t>(kRows) * 12 / 13 - 20);
         ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "s"); }));
     }
 }
