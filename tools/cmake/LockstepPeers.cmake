@@ -9,6 +9,7 @@ endforeach()
 add_executable(lockstep-peers EXCLUDE_FROM_ALL ${sources})
 target_link_libraries(lockstep-peers PRIVATE lockstep_flags lockstep_tpcc lockstep_static fmt::fmt
     nlohmann_json::nlohmann_json CLI11::CLI11)
+lockstep_precompile(lockstep-peers)
 
 # lockstep_peer(ENGINE HEADER LIBRARY): adds the engine if both are there.
 function(lockstep_peer engine header library)

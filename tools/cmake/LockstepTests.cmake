@@ -30,21 +30,14 @@ set(optimised -O1)
 if(LOCKSTEP_SANITIZE)
     set(optimised -O0)
 endif()
-# Half of a test's compile time is headers of GoogleTest and the standard library.
-if(LOCKSTEP_TEST_PCH)
-    # In precompiled headers, g++ 12 forgets that the standard library's headers are a system's, and
-    # shows its own false warnings of std::string + std::string.
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-        list(APPEND optimised -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
-    endif()
+# The headers that all tests share (LockstepPrecompiled.cmake).
+if(LOCKSTEP_PCH)
     # A program, as the tests are: the headers of a library are compiled with other flags.
     file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cc "int main() {}")
     add_executable(lockstep_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/test_headers.cc)
     target_link_libraries(lockstep_test_headers PRIVATE lockstep_flags GTest::gtest)
-    target_compile_options(lockstep_test_headers PRIVATE ${optimised})
-    target_precompile_headers(lockstep_test_headers PRIVATE <gtest/gtest.h> <algorithm> <atomic>
-        <filesystem> <fstream> <functional> <map> <memory> <optional> <span> <string> <thread>
-        <vector>)
+    target_compile_options(lockstep_test_headers PRIVATE ${optimised} ${LOCKSTEP_PCH_OPTIONS})
+    lockstep_precompile(lockstep_test_headers <gtest/gtest.h> <filesystem> <fstream> <set> <thread>)
 endif()
 foreach(layer ${LOCKSTEP_TEST_LAYERS})
     file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
@@ -64,7 +57,8 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
         list(APPEND LOCKSTEP_TEST_PROGRAMS ${target})
         if(NOT labels MATCHES "perf")
             target_compile_options(${target} PRIVATE ${optimised})
-            if(LOCKSTEP_TEST_PCH)
+            if(LOCKSTEP_PCH)
+                target_compile_options(${target} PRIVATE ${LOCKSTEP_PCH_OPTIONS})
                 target_precompile_headers(${target} REUSE_FROM lockstep_test_headers)
             endif()
         endif()

@@ -23,6 +23,7 @@ if(TARGET lockstep_static)
         add_library(lockstep_tpcc OBJECT ${tpcc})
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_build_info CLI11::CLI11)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
+        lockstep_precompile(lockstep_tpcc)
         # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
@@ -66,6 +67,7 @@ if(TARGET lockstep_static)
         if(sources)
             add_executable(${program} ${sources})
             target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR})
+            lockstep_precompile(${program})
             target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt
                 nlohmann_json::nlohmann_json
                 CLI11::CLI11)
