@@ -296,7 +296,8 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     pos.at = *seen_page;
     pos.id = next;
     pos.slot = 0;
-    if (is_node_of(*pos.at.page, tree_.id(), 0) && count(*pos.at.page) != 0) [[likely]]  // BT-5
+    if (is_node_of(*pos.at.page, tree_.id(), 0) && count(*pos.at.page) != 0 &&  // BT-5
+        low(*pos.at.page) == high(*before.page)) [[likely]]                     // BT-2
         return Step::record;
     if (pos.at.valid() && before.valid()) return tree_.damaged(next);
     return Step::again;
@@ -364,6 +365,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     bool infinite = !positioned_ && !bounded_, passed = false;
     Slice bound = positioned_ ? key() : Slice(high_);
     for (bool first_leaf = true;; first_leaf = false) {
+        const bool sought = !infinite && (!same || !first_leaf);
         if (!same || !first_leaf) {
             if (infinite) TRY(tree_.descend_last(pos));
             else if (!TRY(seek(bound, Side::below, tries, pos, hold))) return Step::again;
@@ -371,11 +373,15 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         }
         if (pos.slot > 0) break;
         // Nothing below the bound here: go on to the left of this leaf.
-        const Slice low_fence = low(*pos.at.page);
-        const size_t n = std::min(low_fence.size(), sizeof fence);
+        const Slice low_fence = low(*pos.at.page).substr(0, sizeof fence);
+        const size_t n = low_fence.size();
+        // What was sought below a bound begins below it; else the scan would come here for ever.
+        const bool wrong = sought && n != 0 && low_fence >= bound;
         std::memcpy(fence, low_fence.data(), n);
         if (!pos.at.valid()) return Step::again;
         hold.release();
+        if (wrong) [[unlikely]]
+            return tree_.damaged(pos.id);
         if (n == 0) break;
         bound = Slice(fence, n);
         infinite = false;

@@ -187,6 +187,17 @@ TEST_P(WrongPage, NoNeighbourAbsorbsAnotherLeaf) {
     expect_refused("merge", [&](auto&) { return tree_->merge(left_, 0); });
 }
 
+// The way down to the keys below it leads to it, again and again. A scan from the left would pass
+// over records.
+TEST_P(WrongPage, NoScanPassesALeafOfHigherKeys) {
+    if (GetParam() != Wrong::other_object) GTEST_SKIP() << "once is enough";
+    damage();
+    Page stranger = nodes(id_, 0).rbegin()->second;
+    put(stranger);
+    expect_refused("scan back", [&](auto& txn) { return scan(txn, {}, behind_, true); });
+    expect_refused("scan", [&](auto& txn) { return scan(txn, left_, {}, false); });
+}
+
 std::string name_of(const ::testing::TestParamInfo<Wrong>& wrong) {
     switch (wrong.param) {
         case Wrong::zeros: return "Zeros";
