@@ -1,9 +1,10 @@
-# Precompiled headers: half of what the compiler does for a source of this project is to read headers
-# of the standard library and of other libraries. ccache cannot keep what is compiled with them, so
-# LOCKSTEP_PCH is for builds that begin with nothing (tools/run).
+# Precompiled headers. Half of the compiler's work on a source of this project is to read headers of
+# the standard library. ccache cannot keep what is compiled with precompiled headers, so LOCKSTEP_PCH
+# is for builds that begin with nothing (tools/run). Headers full of code, as those of CLI11 and
+# nlohmann_json, do not belong here: each source would compile that code again.
 #
-# lockstep_precompile(TARGET headers): TARGET is compiled with these headers and the commonest of the
-# standard library.
+# lockstep_precompile(TARGET headers): TARGET is compiled with these headers and the commonest of
+# the standard library.
 function(lockstep_precompile target)
     if(NOT LOCKSTEP_PCH)
         return()
