@@ -1,7 +1,7 @@
 # Precompiled headers. Half of the compiler's work on a source of this project is to read headers of
-# the standard library. ccache cannot keep what is compiled with precompiled headers, so LOCKSTEP_PCH
-# is for builds that begin with nothing (tools/run). Headers full of code, as those of CLI11 and
-# nlohmann_json, do not belong here: each source would compile that code again.
+# the standard library. ccache cannot keep what is compiled with precompiled headers, so
+# LOCKSTEP_PCH is for builds that begin with nothing (tools/run). Headers full of code, as those of
+# CLI11 and nlohmann_json, do not belong here: each source would compile that code again.
 #
 # lockstep_precompile(TARGET headers): TARGET is compiled with these headers and the commonest of
 # the standard library.
