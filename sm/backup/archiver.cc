@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include <lockstep/offload.h>
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/wall_clock.h"
 #include "threads/io/disk_file.h"
 #include "threads/thread/thread.h"
+#include "threads/worker/offload.h"
 
 namespace lockstep::sm {
 
@@ -217,7 +217,8 @@ Result<void> Archiver::copy_piece(const PieceName& piece) {
     for (uint64_t at = base; at < piece.end; at += kPieceBytes) {
         const uint64_t bytes = std::min(kPieceBytes, block_ceil(piece.end) - at);
         const uint64_t useful = std::min(bytes, piece.end - at);
-        const Result<void> read = offload([&] { return read_log(at, bytes, useful); });
+        const Result<void> read =
+            threads::run_on(reader_, [&] { return read_log(at, bytes, useful); });
         if (piece.begin < gap_end_.load())  // AR-3
             return fail(ErrorCode::archive_failed, "log was recycled", piece.begin);
         TRY(read);

@@ -31,6 +31,7 @@
 #include "sm/recovery/restart_env.h"
 #include "threads/base/spin_lock.h"
 #include "threads/io/aligned_buffer.h"
+#include "threads/io/offload_pool.h"
 #include "threads/sync/completion.h"
 #include "threads/sync/event.h"
 
@@ -81,6 +82,7 @@ private:
     // --- the archiver's thread
     txn::LogFiles files_;
     threads::AlignedBuffer buffer_;
+    threads::OffloadPool reader_{1};  // not the store's pool, which an application's functions fill
     std::optional<RecordCheck> check_;
     bool located_ = false;
     uint64_t stable_ = 0;  // AR-5

@@ -21,6 +21,7 @@ namespace lockstep::sm {
 namespace {
 
 constexpr uint32_t kPiecePages = BackupTarget::kRoomBytes / kPageBytes;
+static_assert(kPiecePages <= BufferPool::kCopyMax);
 constexpr uint32_t kSuperblocks = 2;  // pages 0 and 1
 constexpr Nanos kLogPause = 20 * kMillisecond;
 constexpr uint64_t kLogPiece = BackupTarget::kRoomBytes;
@@ -74,6 +75,9 @@ private:
     BackupTarget& target_;
     const BackupOptions& options_;
     const std::function<bool()>& stopping_;
+    // Copies and checks beside the workers. A pool of its own, because an application's functions
+    // may block the store's for long, and meanwhile the log would be held (BK-3).
+    threads::OffloadPool beside_{1};
     Page* room_ = nullptr;
     Superblock superblock_{};
     std::optional<LogCopy> log_;
@@ -114,7 +118,8 @@ Result<void> Backup::begin() {
     lsns_.assign(volume / kPageBytes, 0);
     log_.emplace(*env_.disk, *env_.log, env_.log_options, std::move(hold),
                  MUTANT(backup_log_from_checkpoint) ? Lsn{superblock_.checkpoint_lsn}
-                                                    : Lsn{superblock_.log_start});
+                                                    : Lsn{superblock_.log_start},
+                 beside_);
     DCHECK(lsns_.size() > kSuperblocks);
     assert_state();
     if (incremental()) return {};
@@ -151,7 +156,7 @@ Result<void> Backup::copy_piece(uint32_t first, uint32_t count) {
     TRY(take_room());
     for (uint32_t done = 0; done < count;) {
         uint32_t some = count - done;
-        const auto copied = env_.pool->copy_pages(PageId{first + done}, some, page(done));
+        const auto copied = env_.pool->copy_pages(PageId{first + done}, some, page(done), beside_);
         done += some;
         if (copied) continue;
         if (!is_bad_page(copied.error().code) || done == count)

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include <lockstep/offload.h>
-
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/worker/offload.h"
 #include "txn/log/durable_end_file.h"
 
 namespace lockstep::sm {
@@ -23,9 +22,10 @@ Slice slice_of(const std::byte* bytes, size_t size) {
 }  // namespace
 
 LogCopy::LogCopy(threads::Disk& disk, const txn::Log& log, const txn::LogOptions& options,
-                 txn::LogHold hold, Lsn from)
+                 txn::LogHold hold, Lsn from, threads::OffloadPool& reader)
     : files_(disk, options.directory, options.segment_bytes),
       log_(log),
+      reader_(reader),
       hold_(std::move(hold)),
       check_(from),
       next_(block_floor(from.value)) {
@@ -78,7 +78,7 @@ Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
         const uint64_t useful = std::min(bytes, end - begin);
         std::byte* const room = TRY(target.room());
         TRY(open_segment_of(begin));
-        TRY(offload([&] { return read(begin, room, bytes, useful); }));
+        TRY(threads::run_on(reader_, [&] { return read(begin, room, bytes, useful); }));
         const std::string path = files_.segment_path(files_.number_of(begin));
         TRY(target.write(path.substr(files_.directory().size() + 1), begin % files_.segment_bytes(),
                          slice_of(room, bytes)));

@@ -6,6 +6,7 @@
 
 #include "sm/backup/backup_target.h"
 #include "sm/backup/record_check.h"
+#include "threads/io/offload_pool.h"
 #include "txn/log/log.h"
 #include "txn/log/log_files.h"
 
@@ -13,9 +14,10 @@ namespace lockstep::sm {
 
 class LogCopy {
 public:
-    // `hold` keeps the log from `from` on, a record boundary.
+    // `hold` keeps the log from `from` on, a record boundary. A kernel thread of `reader` reads and
+    // checks.
     LogCopy(threads::Disk& disk, const txn::Log& log, const txn::LogOptions& options,
-            txn::LogHold hold, Lsn from);
+            txn::LogHold hold, Lsn from, threads::OffloadPool& reader);
     ~LogCopy();
     LogCopy(const LogCopy&) = delete;
     // Copies the whole blocks that are durable now, about `most` bytes at most. Errors:
@@ -43,6 +45,7 @@ private:
 
     txn::LogFiles files_;
     const txn::Log& log_;
+    threads::OffloadPool& reader_;
     txn::LogHold hold_;
     RecordCheck check_;
     uint64_t next_;  // first byte that is not copied, a block's begin

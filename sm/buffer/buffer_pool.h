@@ -33,6 +33,7 @@
 #include "sm/buffer/written_lsns.h"
 #include "threads/base/hints.h"
 #include "threads/io/io.h"
+#include "threads/io/offload_pool.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/latch.h"
 #include "txn/log/log.h"
@@ -243,7 +244,10 @@ public:
     // does not have is zeros. On an error, `count` says how many pages are copied, and the next one
     // is bad. Brings no sound page into memory. Parks. `out` is aligned for direct I/O. Errors:
     // those of reading a page.
-    Result<void> copy_pages(PageId first, uint32_t& count, Page* out);
+    // A kernel thread of `copier` copies what is in memory, so that no worker spends its time on
+    // it. `count` is at most kCopyMax.
+    static constexpr uint32_t kCopyMax = 128;
+    Result<void> copy_pages(PageId first, uint32_t& count, Page* out, threads::OffloadPool& copier);
     // The page was freed: drops its content without writing it. A page that is being written stays
     // until it is evicted.
     void drop(ExclusivePage page);

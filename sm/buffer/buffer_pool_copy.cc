@@ -1,7 +1,10 @@
 // buffer_pool_copy.cc - copies of pages for a backup: from memory without a read, or else from the
 // file, checked.
 //
-// Argument   A file read may meet a write of the same page: the bytes are then a mixture, the
+// Argument   A copy from memory takes no latch, so nothing waits for it: like any optimistic reader
+//            it looks at the latch word before and after (LA-1). If the page changed, the worker
+//            copies it again under a shared latch. Only then does the copy get its checksum.
+//            A file read may meet a write of the same page: the bytes are then a mixture, the
 //            checksum differs, and the page is fixed instead. The LSN that a page must have is read
 //            before its transfer begins. A write that completes later makes the page newer, never
 //            older, so a lower LSN is a lost write (LW-2).
@@ -10,16 +13,30 @@
 #include "sm/buffer/buffer_pool_impl.h"
 #include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
+#include "threads/worker/offload.h"
 
 namespace lockstep::sm {
 
 namespace latch = threads::latch;
 
 namespace {
-constexpr uint32_t kCopyMax = 128;  // pages of one file read
+constexpr uint32_t kWorthAThread = 8;  // pages in memory; fewer are copied in the time of a switch
 
 bool is_stamped(const Page& page) { return page.header.checksum != 0 || page.header.lsn != 0; }
 }  // namespace
+
+// On any kernel thread, beside the workers. False: the page is absent, or changed meanwhile.
+bool BufferPool::Impl::copy_unlatched(PageId id, Page& out) const {
+    const threads::LatchWord& w = word(id.value);
+    const uint64_t seen = w.load(std::memory_order_acquire);
+    const uint32_t frame = frame_of(seen);
+    if (frame == 0 || !latch::readable(seen)) return false;
+    std::memcpy(static_cast<void*>(&out), &page_in(frame), kPageBytes);
+    if (!latch::validate(w, seen) && !MUTANT(copy_unvalidated)) return false;
+    DCHECK(out.header.page_id == id.value || MUTANT(copy_unvalidated));
+    out.header.checksum = page_checksum(out, id);
+    return true;
+}
 
 // Never waits, and does not make the page warm.
 bool BufferPool::Impl::copy_from_memory(PageId id, Page& out) const {
@@ -37,7 +54,7 @@ bool BufferPool::Impl::copy_from_memory(PageId id, Page& out) const {
     return true;
 }
 
-// A run of absent pages. `sound` is how many pages from the first on are copied.
+// A run of absent pages, at most kCopyMax. `sound` is how many pages from the first on are copied.
 Result<void> BufferPool::Impl::copy_from_file(PageId first, uint32_t count, Page* out,
                                               uint32_t& sound) {
     DCHECK(count > 0 && count <= kCopyMax);
@@ -70,23 +87,33 @@ bool BufferPool::Impl::check_bytes(PageId id, const Page& page, uint64_t least) 
            page.header.lsn <= log.tail().value && page.header.lsn >= least;
 }
 
-Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out) {
+Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,
+                                    threads::OffloadPool& copier) {
     const uint32_t wanted = std::exchange(count, 0);
-    DCHECK(first.value + uint64_t{wanted} <= pages_max_);
+    DCHECK(wanted <= kCopyMax && first.value + uint64_t{wanted} <= pages_max_);
+    const auto id_of = [&](uint32_t i) { return PageId{first.value + i}; };
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < wanted; ++i) here += resident(id_of(i)) != nullptr;
+    bool copied[kCopyMax] = {};
+    // Without a thread the worker copies.
+    if (here >= kWorthAThread)
+        (void)threads::run_on(copier, [&] {
+            for (uint32_t i = 0; i < wanted; ++i)
+                copied[i] = impl_->copy_unlatched(id_of(i), out[i]);
+        });
     while (count < wanted) {
-        const PageId id{first.value + count};
-        if (impl_->copy_from_memory(id, out[count])) {
+        if (copied[count] || impl_->copy_from_memory(id_of(count), out[count])) {
             ++count;
             continue;
         }
         uint32_t run = 1;
-        while (run < kCopyMax && count + run < wanted &&
-               resident(PageId{id.value + run}) == nullptr)
+        while (count + run < wanted && !copied[count + run] &&
+               resident(id_of(count + run)) == nullptr)
             ++run;
         uint32_t sound = 0;
-        const Result<void> copied = impl_->copy_from_file(id, run, out + count, sound);
+        const Result<void> done = impl_->copy_from_file(id_of(count), run, out + count, sound);
         count += sound;
-        TRY(copied);
+        TRY(done);
     }
     return {};
 }

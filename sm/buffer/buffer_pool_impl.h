@@ -133,6 +133,7 @@ struct BufferPool::Impl {
     Result<bool> repair(PageId id, Page& page, const Error& why);
 
     // --- buffer_pool_copy.cc
+    bool copy_unlatched(PageId id, Page& out) const;
     bool copy_from_memory(PageId id, Page& out) const;
     Result<void> copy_from_file(PageId first, uint32_t count, Page* out, uint32_t& sound);
     bool check_bytes(PageId id, const Page& page, uint64_t least) const;

@@ -7,6 +7,7 @@
     X(log_hold_ignored, sm_backup_pace_test, \
       "log that a backup has not copied yet is recycled") \
     X(backup_unchecked, sm_backup_test, "a backup copies damaged pages as they are") \
+    X(copy_unvalidated, sm_buffer_pool_copy_test, "a copy of a page has two states of it") \
     X(backup_end_unseen, sm_backup_test, "a backup that was not finished can be opened") \
     X(adopted_backup_kept, sm_backup_test, "a backup that was opened still passes for one") \
     X(backup_log_from_checkpoint, sm_backup_test, \

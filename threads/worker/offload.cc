@@ -1,5 +1,5 @@
-// offload.cc - the wait of the public offload.h.
-#include <lockstep/offload.h>
+// offload.cc - see offload.h, and the public one.
+#include "threads/worker/offload.h"
 
 #include <atomic>
 
@@ -30,12 +30,12 @@ void run_job(threads::OffloadJob& base) {
 
 }  // namespace
 
-namespace detail {
+namespace threads {
 
-Result<void> offload_call(void (*call)(void*), void* argument) {
-    DCHECK(call != nullptr);
-    threads::Thread* self = threads::current();
-    if (self == nullptr || self->worker->shared().simulated || MUTANT(offload_on_the_spot)) {
+Result<void> run_call_on(OffloadPool& pool, void (*call)(void*), void* argument) {
+    Thread* self = current();
+    DCHECK(self != nullptr && call != nullptr);
+    if (self->worker->shared().simulated) {
         call(argument);
         return {};
     }
@@ -44,9 +44,22 @@ Result<void> offload_call(void (*call)(void*), void* argument) {
     job.call = call;
     job.argument = argument;
     job.thread = self;
-    TRY(self->worker->shared().offload->push(job));
-    const threads::BetweenCalls waits;
-    while (!job.done.load(std::memory_order_acquire)) threads::park(threads::ParkReason::event);
+    TRY(pool.push(job));
+    const BetweenCalls waits;
+    while (!job.done.load(std::memory_order_acquire)) park(ParkReason::event);
+    return {};
+}
+
+}  // namespace threads
+
+namespace detail {
+
+Result<void> offload_call(void (*call)(void*), void* argument) {
+    DCHECK(call != nullptr);
+    threads::Thread* self = threads::current();
+    if (self != nullptr && !MUTANT(offload_on_the_spot))
+        return threads::run_call_on(*self->worker->shared().offload, call, argument);
+    call(argument);
     return {};
 }
 

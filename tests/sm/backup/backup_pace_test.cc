@@ -1,6 +1,10 @@
 // labels: unit
 // backup_pace_test.cc - how fast backups copy, which log they keep for how long, and how they end.
+#include <lockstep/offload.h>
+
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "sm/store/engine_of.h"
 #include "tests/code_of.h"
@@ -136,6 +140,36 @@ TEST_F(BackupPace, ASlowOneDoesNotHoldUpTheLog) {
         ASSERT_OK(put(store, 0, 1000, static_cast<char>('a' + round % 26)));
     ASSERT_OK(store.close());
     EXPECT_EQ(code_of(info_), ErrorCode::store_closed) << "it had ended";
+}
+
+// An application's functions block all kernel threads of offload() meanwhile.
+TEST_F(BackupPace, OffloadedFunctionsHoldUpNeitherABackupNorTheArchive) {
+    Options options = small_log();
+    options.offload_threads = 1;
+    options.archive = path("archive");
+    Store store = open("s", options);
+    make(store, "i", "h");
+    std::atomic<bool> blocks{false}, release{false};
+    auto blocker = store.start([&]() -> Result<void> {
+        return offload([&] {
+            blocks = true;
+            const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+            while (!release && std::chrono::steady_clock::now() < until)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            release = true;
+        });
+    });
+    while (!blocks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const uint64_t goal = store.stats().log_bytes + 3 * kLogBytes;
+    for (int round = 0; store.stats().log_bytes < goal && !release; ++round)
+        ASSERT_OK(put(store, 0, 1000, static_cast<char>('a' + round % 26)));
+    const auto info = store.backup(path("b"));
+    EXPECT_FALSE(release) << "they waited for it";
+    release = true;
+    ASSERT_OK(info);
+    ASSERT_OK(blocker.join());
+    expect_whole("b");
+    ASSERT_OK(store.close());
 }
 
 TEST_F(BackupPace, CloseEndsIt) {

@@ -29,6 +29,23 @@ template <class T>
 struct Offloaded<Result<T>> {
     using type = Result<T>;
 };
+// A function, and its result when it has run.
+template <class F>
+struct OffloadedCall {
+    using Out = std::invoke_result_t<F&>;
+    using Final = typename Offloaded<Out>::type;
+    F& fn;
+    std::optional<Final> result;
+    static void run(void* argument) noexcept {
+        OffloadedCall& self = *static_cast<OffloadedCall*>(argument);
+        if constexpr (std::is_void_v<Out>) {
+            self.fn();
+            self.result.emplace();
+        } else {
+            self.result.emplace(self.fn());
+        }
+    }
+};
 
 }  // namespace detail
 
@@ -38,24 +55,9 @@ struct Offloaded<Result<T>> {
 // must not leave fn: it ends the process by std::terminate(). Return an error instead. Errors:
 // fn's; too_many if the system grants not even one kernel thread (fn has not run then).
 template <class F>
-auto offload(F&& fn) -> typename detail::Offloaded<std::invoke_result_t<F&>>::type {
-    using Out = std::invoke_result_t<F&>;
-    using Final = typename detail::Offloaded<Out>::type;
-    struct Call {
-        F& fn;
-        std::optional<Final> result;
-    } call{fn, {}};
-    LOCKSTEP_TRY(detail::offload_call(
-        [](void* argument) noexcept {
-            Call& self = *static_cast<Call*>(argument);
-            if constexpr (std::is_void_v<Out>) {
-                self.fn();
-                self.result.emplace();
-            } else {
-                self.result.emplace(self.fn());
-            }
-        },
-        &call));
+auto offload(F&& fn) -> typename detail::OffloadedCall<F>::Final {
+    detail::OffloadedCall<F> call{fn, {}};
+    LOCKSTEP_TRY(detail::offload_call(&detail::OffloadedCall<F>::run, &call));
     return std::move(*call.result);
 }
 
