@@ -136,9 +136,17 @@ TEST_F(BackupPace, ASlowOneDoesNotHoldUpTheLog) {
     ASSERT_OK(put(store, 0, 1000, 'a'));
     begin_slow_backup(store);
     const uint64_t goal = store.stats().log_bytes + 3 * kLogBytes;
-    for (int round = 0; store.stats().log_bytes < goal; ++round)
-        ASSERT_OK(put(store, 0, 1000, static_cast<char>('a' + round % 26)));
+    auto writer = store.start([&]() -> Result<void> {
+        for (int round = 0; store.stats().log_bytes < goal; ++round)
+            TRY(put(store, 0, 1000, static_cast<char>('a' + round % 26)));
+        return {};
+    });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!writer.ready() && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(writer.ready()) << "writers wait for the backup";
     ASSERT_OK(store.close());
+    EXPECT_TRUE(writer.join());
     EXPECT_EQ(code_of(info_), ErrorCode::store_closed) << "it had ended";
 }
 
