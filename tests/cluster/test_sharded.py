@@ -31,6 +31,10 @@ def store(tmp_path_factory):
     ray.shutdown()
 
 
+def names_of_actors():
+    return {actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)}
+
+
 def total(store):
     return store.run("total", list(range(ACCOUNTS)))
 
@@ -170,8 +174,13 @@ def test_keys_are_spread_by_hash(store, tmp_path):
         counts = [other.call(key, "count") for key in ("k0", "k1", "k2", "k3", "k4")]
         assert {other.shard_of(f"k{n}") for n in range(50)} == {0, 1}
         assert 10 < counts[0] < 40
-    with pytest.raises(ValueError, match="made with 2 shards, not 3"):
+    with pytest.raises(ValueError, match="made with 2 shards, not 3") as refused:
         ShardedStore(tmp_path, procedures=procedures, shards=3, name="other")
+    # Its coordinator ends, although the error with its frames is kept.
+    deadline = time.monotonic() + 20
+    while "other/coordinator" in names_of_actors():
+        assert time.monotonic() < deadline, f"it lives as long as {refused.value!r}"
+        time.sleep(0.05)
 
 
 def test_bad_arguments(tmp_path):

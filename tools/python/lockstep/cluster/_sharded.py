@@ -67,33 +67,48 @@ class ShardedStore:
         self._ties = itertools.count(os.getpid() << 32)
         root = pathlib.Path(directory).resolve()
         given: Options = {**DEFAULTS, **(options or {})}
-        pickled = procedures.pickle()
-        common = {"namespace": NAMESPACE, "get_if_exists": True, "num_cpus": 0}
-        self.coordinator = CoordinatorActor.options(  # type: ignore[attr-defined]
-            name=self._layout.coordinator_name, resources=dict(resources[0]), **common
-        ).remote(self._layout, str(root / "coordinator"), pickled, given)
-        made = ray.get(self.coordinator.status.remote())["shards"]
-        if made != shards:
-            raise ValueError(
-                f"{name!r} in {root} was made with {made} shards, not {shards}; keys would be"
-                " looked for in the wrong ones"
-            )
-        first = [
-            Place(str(root / f"shard-{number}"), dict(resources[number % len(resources)]))
-            for number in range(shards)
-        ]
-        moved: dict[int, Place] = ray.get(self.coordinator.places.remote())
-        self.shards = [
-            self._make_shard(number, moved.get(number, first[number]), pickled, given)
-            for number in range(shards)
-        ]
-        ray.get([shard.status.remote() for shard in self.shards])
+        try:
+            self._find_actors(root, procedures.pickle(), resources, given)
+        except BaseException:
+            # The error's traceback keeps this object, and so the actors that were made for it.
+            self.__dict__.clear()
+            raise
         self._closed = False
         self._lanes: dict[str, Lane] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lockstep.cluster")
         self._thread.daemon = True
         self._thread.start()
+
+    def _find_actors(
+        self,
+        root: pathlib.Path,
+        procedures: bytes,
+        resources: Sequence[dict[str, float]],
+        options: Options,
+    ) -> None:
+        """The coordinator and the shards, made if they do not run; waits until all answer."""
+        layout = self._layout
+        common = {"namespace": NAMESPACE, "get_if_exists": True, "num_cpus": 0}
+        self.coordinator = CoordinatorActor.options(  # type: ignore[attr-defined]
+            name=layout.coordinator_name, resources=dict(resources[0]), **common
+        ).remote(layout, str(root / "coordinator"), procedures, options)
+        made = ray.get(self.coordinator.status.remote())["shards"]
+        if made != layout.shards:
+            raise ValueError(
+                f"{layout.name!r} in {root} was made with {made} shards, not {layout.shards}; keys"
+                " would be looked for in the wrong ones"
+            )
+        first = [
+            Place(str(root / f"shard-{number}"), dict(resources[number % len(resources)]))
+            for number in range(layout.shards)
+        ]
+        moved: dict[int, Place] = ray.get(self.coordinator.places.remote())
+        self.shards = [
+            self._make_shard(number, moved.get(number, first[number]), procedures, options)
+            for number in range(layout.shards)
+        ]
+        ray.get([shard.status.remote() for shard in self.shards])
 
     def _make_shard(self, number: int, place: Place, procedures: bytes, options: Options) -> Any:
         return Shard.options(  # type: ignore[attr-defined]
