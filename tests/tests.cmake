@@ -305,3 +305,11 @@ endif()
 # the label tsan.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
 add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})
+
+# A new build does not know yet how long a test takes. The longest begin first: at the end a core
+# would wait for them.
+foreach(test cluster install python peers icache_page packages driver soak)
+    if(TEST ${test})
+        set_tests_properties(${test} PROPERTIES COST 100)
+    endif()
+endforeach()
