@@ -11,6 +11,7 @@ from lockstep.cluster import ClusterError, Overloaded
 from lockstep.cluster import _frames
 from lockstep.cluster._errors import Restarting
 from lockstep.cluster._lane import Desk, Lane, Lost
+from lockstep.cluster._messages import Age, CommitBranch, Decide, Prepare, Run
 
 HERE = "127.0.0.1"
 
@@ -234,6 +235,45 @@ def test_a_process_that_begins_nothing_more_is_left():
         assert await slow == "slow"
         await turns(lambda: old.lanes == 0)
         assert served == ["slow"]
+        lane.close()
+
+    asyncio.run(run())
+
+
+def test_what_ends_a_transaction_reaches_a_process_that_begins_nothing_more():
+    """It waits for that message before it ends. What begins goes to the next process."""
+
+    async def run():
+        ended, there = [], asyncio.Event()
+
+        async def perform(message):
+            if isinstance(message, Run):
+                raise Restarting("nothing has begun")
+            ended.append(message)
+
+        old, new = Desk(perform), Desk(lambda message: asyncio.sleep(0, "new"))
+        desks = [old]
+
+        async def reach():
+            if desks[0] is new:
+                await there.wait()
+            return await desks[0].open(HERE)
+
+        lane = Lane(reach)
+        transaction = Run(Age(1, 1), "deposit", ())
+        with pytest.raises(Restarting):
+            await lane.send(transaction)
+        desks[0] = new
+        later = asyncio.create_task(lane.send(transaction))
+        await asyncio.sleep(0)
+        for message in (Prepare(b"1"), Decide(b"1", True), CommitBranch(b"2")):
+            await asyncio.wait_for(lane.send(message), 5)
+            assert ended.pop() == message
+        assert not later.done() and old.lanes == 1
+        there.set()
+        assert await asyncio.wait_for(later, 5) == "new"
+        await turns(lambda: old.lanes == 0)
+        assert await lane.send(CommitBranch(b"3")) == "new" and not ended
         lane.close()
 
     asyncio.run(run())

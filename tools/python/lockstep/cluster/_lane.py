@@ -6,7 +6,9 @@ turn of an event loop sends travels together.
 
 Invariants LA-1 A lane belongs to one event loop, and so does a desk.
            LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.
-           LA-3 A desk reads nothing from a connection that has not shown its token (FR-1).
+           LA-3 What ends a transaction does not wait for the next process: the one that runs has to
+                hear it before it can end.
+           LA-4 A desk reads nothing from a connection that has not shown its token (FR-1).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 from ._encoding import decode, decode_answer, encode, encode_answer
 from ._errors import Overloaded, Restarting
 from ._frames import Frames
-from ._messages import Message, Numbered
+from ._messages import Message, Numbered, begins
 
 
 class Address(NamedTuple):
@@ -40,12 +42,12 @@ class _Link:
 
     def __init__(self, lane: Lane, token: bytes) -> None:
         self._lane = lane
-        self._sent: set[int] = set()
+        self._sent: dict[int, bool] = {}  # whether it begins something
         self._left = False
         self.frames = Frames(self._received, self._closed, token=token)
 
-    def send(self, numbered: Numbered) -> None:
-        self._sent.add(numbered[0])
+    def send(self, numbered: Numbered, begin: bool) -> None:
+        self._sent[numbered[0]] = begin
         self.frames.send(numbered)
 
     def leave(self) -> None:
@@ -60,15 +62,17 @@ class _Link:
             self.leave()
             return
         number, encoded = item
-        self._sent.discard(number)
+        begin = self._sent.pop(number, False)
         value, error = decode_answer(encoded)
         self._lane._answer(number, value, error)
-        if isinstance(error, Restarting) or (self._left and not self._sent):
+        if isinstance(error, Restarting) and begin:
+            self._lane._rest(self)
+        elif isinstance(error, Restarting) or (self._left and not self._sent):
             self.leave()
 
     def _closed(self, error: Exception | None) -> None:
         self._lane._forget(self)
-        sent, self._sent = self._sent, set()
+        sent, self._sent = self._sent, {}
         for number in sent:
             self._lane._answer(number, None, Lost(f"the connection has ended: {error}"))
 
@@ -77,7 +81,8 @@ class Lane:
     """send() is the only call. `reach` finds the desk, and raises Lost if it cannot be reached.
 
     The lane connects when there is something to send. When the process says that it begins nothing
-    more, the lane looks for the desk anew.
+    more, the lane looks for the desk anew for what begins. Until it has found it, what does not
+    begin anything goes the old way (LA-3).
     """
 
     def __init__(
@@ -86,9 +91,10 @@ class Lane:
         self._reach = reach
         self._queue_max = queue_max
         self._numbers = itertools.count(1)
-        self._queue: list[Numbered] = []  # until there is a link
+        self._queue: list[tuple[Numbered, bool]] = []  # until there is a link
         self._missing: dict[int, asyncio.Future[Any]] = {}
         self._link: _Link | None = None
+        self._resting: _Link | None = None  # to a process that begins nothing more
         self._connecting: asyncio.Task[None] | None = None
 
     async def send(self, message: Message) -> Any:
@@ -97,10 +103,12 @@ class Lane:
             raise Overloaded(f"{self._queue_max} messages wait for one process")
         numbered = next(self._numbers), encode(message)
         answer = self._missing[numbered[0]] = asyncio.get_running_loop().create_future()
-        if self._link is not None:
-            self._link.send(numbered)
+        begin = begins(message)
+        link = self._link if begin else self._link or self._resting
+        if link is not None:
+            link.send(numbered, begin)
         else:
-            self._queue.append(numbered)
+            self._queue.append((numbered, begin))
             if self._connecting is None:
                 self._connecting = asyncio.get_running_loop().create_task(self._connect())
         try:
@@ -112,8 +120,9 @@ class Lane:
         """Closes the connection. What is unanswered is lost."""
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._link is not None:
-            self._link.frames.close()
+        for link in (self._link, self._resting):
+            if link is not None:
+                link.frames.close()
         for number in list(self._missing):
             self._answer(number, None, Lost("the lane was closed"))
 
@@ -125,21 +134,29 @@ class Lane:
             await loop.create_connection(lambda: link.frames, address.host, address.port)
         except Exception as error:
             lost = error if isinstance(error, Lost) else Lost(repr(error))
-            for number, _ in self._take_queue():
+            for (number, _), _ in self._take_queue():
                 self._answer(number, None, lost)
         else:
+            if self._resting is not None:
+                self._resting.leave()
             self._link = link
-            for numbered in self._take_queue():
-                link.send(numbered)
+            for numbered, begin in self._take_queue():
+                link.send(numbered, begin)
 
-    def _take_queue(self) -> list[Numbered]:
+    def _take_queue(self) -> list[tuple[Numbered, bool]]:
         self._connecting = None
         queue, self._queue = self._queue, []
-        return [numbered for numbered in queue if numbered[0] in self._missing]
+        return [(numbered, begin) for numbered, begin in queue if numbered[0] in self._missing]
+
+    def _rest(self, link: _Link) -> None:
+        if self._link is link:
+            self._link, self._resting = None, link
 
     def _forget(self, link: _Link) -> None:
         if self._link is link:
             self._link = None
+        if self._resting is link:
+            self._resting = None
 
     def _answer(self, number: int, value: Any, error: BaseException | None) -> None:
         waiting = self._missing.get(number)

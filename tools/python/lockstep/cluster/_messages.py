@@ -134,5 +134,16 @@ Message = (
 )
 
 
+def begins(message: Any) -> bool:
+    """Whether the message begins something. A process that is about to end refuses only these."""
+    match message:
+        case Step() | Finish():
+            return message.first
+        case Run() | RunMany() | Submit():
+            return True
+        case _:
+            return False
+
+
 #: A message with its number, or the answer to it, as encode() has made it.
 Numbered = tuple[int, Any]
