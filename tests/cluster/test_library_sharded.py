@@ -9,6 +9,7 @@ import time
 import library
 import pytest
 import ray
+from actors import wait_until_gone
 from lockstep.cluster import OutcomeUnknown, ProcedureError, Procedures, ShardedStore
 from library import number, numbers
 
@@ -113,7 +114,7 @@ def test_a_shard_that_is_killed_in_the_middle_of_a_batch(store):
 
 def test_an_object_that_does_not_fit_stops_the_shard(store, tmp_path):
     odd = library.build(tmp_path, "odd", "BANK_VERSION=99")
-    with pytest.raises(ray.exceptions.RayError, match="has version 99"):
+    with pytest.raises(ray.exceptions.RayError, match="has version 99") as refused:
         ShardedStore(tmp_path, procedures=make_procedures(odd), name="odd")
-    for name in ("odd/shard-0", "odd/shard-1", "odd/coordinator"):
-        ray.kill(ray.get_actor(name, namespace="lockstep"), no_restart=True)
+    wait_until_gone("odd/shard-0", "odd/shard-1", "odd/coordinator")
+    assert refused.tb is not None

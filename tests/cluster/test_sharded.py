@@ -9,6 +9,7 @@ import time
 import bank
 import pytest
 import ray
+from actors import wait_until_gone
 from lockstep.cluster import ClusterError, NoSuchProcedure, OutcomeUnknown, Procedures, ShardedStore
 from lockstep.cluster.__main__ import look, main, text
 
@@ -29,10 +30,6 @@ def store(tmp_path_factory):
         "coordinator", "shard-0", "shard-1", "shard-2",
     ]  # fmt: skip
     ray.shutdown()
-
-
-def names_of_actors():
-    return {actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)}
 
 
 def total(store):
@@ -176,11 +173,8 @@ def test_keys_are_spread_by_hash(store, tmp_path):
         assert 10 < counts[0] < 40
     with pytest.raises(ValueError, match="made with 2 shards, not 3") as refused:
         ShardedStore(tmp_path, procedures=procedures, shards=3, name="other")
-    # Its coordinator ends, although the error with its frames is kept.
-    deadline = time.monotonic() + 20
-    while "other/coordinator" in names_of_actors():
-        assert time.monotonic() < deadline, f"it lives as long as {refused.value!r}"
-        time.sleep(0.05)
+    wait_until_gone("other/coordinator")  # although the error with its frames is kept
+    assert refused.tb is not None
 
 
 def test_bad_arguments(tmp_path):
