@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "sm/btree/btree_node.h"
 #include "sm/btree/btree_raw_scan.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
@@ -279,10 +280,13 @@ Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
     if (object.rooted.load(std::memory_order_relaxed)) return {};
     const CatalogEntry& entry = object.entry;
     const auto look = [&]() -> Result<void> {
-        SharedPage page = TRY(engine.pool->fix_shared(entry.root));
-        if (page->kind() !=
-                (entry.kind == ObjectKind::index ? PageKind::btree : PageKind::heap_map) ||
-            page->header.object != entry.id.value)
+        const SharedPage page = TRY(engine.pool->fix_shared(entry.root));
+        const bool is_index = entry.kind == ObjectKind::index;
+        bool sound = page->kind() == (is_index ? PageKind::btree : PageKind::heap_map) &&
+                     page->header.object == entry.id.value;
+        // The root of an index covers every key; another node of it does not.
+        if (sound && is_index) sound = node::low(*page).empty() && node::high_infinite(*page);
+        if (!sound)
             return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value,
                         entry.id.value);
         return {};
