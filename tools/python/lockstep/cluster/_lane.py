@@ -6,9 +6,9 @@ turn of an event loop sends travels together.
 
 Invariants LA-1 A lane belongs to one event loop, and so does a desk.
            LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.
-           LA-3 What ends a transaction does not wait for the next process: the one that runs has to
+           LA-3 A desk reads nothing from a connection that has not shown its token (FR-1).
+           LA-4 What ends a transaction does not wait for the next process: the one that runs has to
                 hear it before it can end.
-           LA-4 A desk reads nothing from a connection that has not shown its token (FR-1).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Lane:
 
     The lane connects when there is something to send. When the process says that it begins nothing
     more, the lane looks for the desk anew for what begins. Until it has found it, what does not
-    begin anything goes the old way (LA-3).
+    begin anything goes the old way (LA-4).
     """
 
     def __init__(
