@@ -15,13 +15,14 @@ namespace {
 constexpr uint64_t kKeys = 2000;
 
 // What takes the place of the page.
-enum class Wrong { zeros, other_object, other_kind, other_level };
+// other_keys: a leaf of the same index.
+enum class Wrong { zeros, other_object, other_kind, other_level, other_keys };
 
-class WrongPage : public ::testing::TestWithParam<Wrong> {
+class WrongNode : public ::testing::Test {
 protected:
     using Operation = std::function<Result<void>(txn::Transaction&)>;
 
-    WrongPage() {
+    WrongNode() {
         TestTree tree(store_, "tree"), other(store_, "other");
         store_.on_thread([&] {
             for (BTree* t : {&*tree, &*other}) {
@@ -32,6 +33,7 @@ protected:
             }
         });
         id_ = tree->id();
+        root_ = tree->root();
         other_ = other->id();
         store_.close();
     }
@@ -48,7 +50,7 @@ protected:
         return found;
     }
     // Puts the wrong page in the place of a leaf in the middle.
-    void damage() {
+    void damage(Wrong what) {
         const auto leaves = nodes(id_, 0);
         ASSERT_GT(leaves.size(), 10u);
         auto at = std::next(leaves.begin(), 4);
@@ -60,7 +62,7 @@ protected:
         key_ = node::full_key(at->second, 3);
         behind_ = std::next(at)->first;
         Page wrong;
-        switch (GetParam()) {
+        switch (what) {
             case Wrong::zeros: std::memset(static_cast<void*>(&wrong), 0, kPageBytes); break;
             case Wrong::other_object: wrong = nodes(other_, 0).at(at->first); break;
             case Wrong::other_kind:
@@ -68,16 +70,20 @@ protected:
                 wrong.header.kind = static_cast<uint8_t>(PageKind::overflow);
                 break;
             case Wrong::other_level: wrong = nodes(id_, 1).begin()->second; break;
+            case Wrong::other_keys: wrong = nodes(id_, 0).rbegin()->second; break;
         }
-        put(wrong);
+        if (what == Wrong::zeros) write(victim_, wrong);
+        else put(victim_, wrong);
     }
-    void put(Page& page) {
-        if (GetParam() != Wrong::zeros) {
-            page.header.page_id = victim_.value;
-            page.header.checksum = page_checksum(page, victim_);
-        }
+    // With the number and the checksum of the page whose place it takes.
+    void put(PageId victim, Page page) {
+        page.header.page_id = victim.value;
+        page.header.checksum = page_checksum(page, victim);
+        write(victim, page);
+    }
+    void write(PageId victim, const Page& page) {
         std::fstream file(data_path(), std::ios::binary | std::ios::in | std::ios::out);
-        file.seekp(static_cast<std::streamoff>(uint64_t{victim_.value} * kPageBytes));
+        file.seekp(static_cast<std::streamoff>(uint64_t{victim.value} * kPageBytes));
         file.write(reinterpret_cast<const char*>(&page), kPageBytes);
         ASSERT_TRUE(file.good());
     }
@@ -112,14 +118,16 @@ protected:
     TestEngine store_;
     BTree* tree_ = nullptr;
     ObjectId id_{}, other_{};
-    PageId victim_{};
+    PageId root_{}, victim_{};
     // First and last key of the leaf to the left; a key of the victim; first key of the leaf to the
     // right.
     std::string left_, left_end_, key_, behind_;
 };
 
+class WrongPage : public WrongNode, public ::testing::WithParamInterface<Wrong> {};
+
 TEST_P(WrongPage, NoReadAnswersFromIt) {
-    damage();
+    damage(GetParam());
     for (const Access access : {Access::read, Access::update, Access::write})
         expect_refused("fetch", [&](auto& txn) -> Result<void> {
             std::string text;
@@ -144,7 +152,7 @@ TEST_P(WrongPage, NoReadAnswersFromIt) {
 }
 
 TEST_P(WrongPage, NoChangeIsMadeInIt) {
-    damage();
+    damage(GetParam());
     expect_refused("update", [&](auto& txn) -> Result<void> {
         TRY(tree_->update(txn, key_, std::string(100, 'w')));
         return {};
@@ -174,28 +182,33 @@ TEST_P(WrongPage, NoChangeIsMadeInIt) {
 
 // Its neighbour is small, and would absorb it.
 TEST_P(WrongPage, NoNeighbourAbsorbsIt) {
-    damage();
+    damage(GetParam());
     expect_refused("merge", [&](auto&) { return tree_->merge(left_, 0); });
 }
 
-// A leaf of the same index, but of other keys.
-TEST_P(WrongPage, NoNeighbourAbsorbsAnotherLeaf) {
-    if (GetParam() != Wrong::other_object) GTEST_SKIP() << "once is enough";
-    damage();
-    Page stranger = nodes(id_, 0).rbegin()->second;
-    put(stranger);
+TEST_F(WrongNode, NoNeighbourAbsorbsALeafOfOtherKeys) {
+    damage(Wrong::other_keys);
     expect_refused("merge", [&](auto&) { return tree_->merge(left_, 0); });
 }
 
 // The way down to the keys below it leads to it, again and again. A scan from the left would pass
 // over records.
-TEST_P(WrongPage, NoScanPassesALeafOfHigherKeys) {
-    if (GetParam() != Wrong::other_object) GTEST_SKIP() << "once is enough";
-    damage();
-    Page stranger = nodes(id_, 0).rbegin()->second;
-    put(stranger);
+TEST_F(WrongNode, NoScanPassesALeafOfHigherKeys) {
+    damage(Wrong::other_keys);
     expect_refused("scan back", [&](auto& txn) { return scan(txn, {}, behind_, true); });
     expect_refused("scan", [&](auto& txn) { return scan(txn, left_, {}, false); });
+}
+
+// Inserts would go into it, whatever their keys.
+TEST_F(WrongNode, NoLeafPassesForTheRoot) {
+    put(root_, std::next(nodes(id_, 0).begin(), 4)->second);
+    std::filesystem::remove(store_.directory() + "/data.lsn");
+    store_.open();
+    const auto tree = store_->catalog->index("tree");
+    ASSERT_FALSE(tree);
+    EXPECT_EQ(tree.error().code, ErrorCode::corrupt_page) << tree.error().text();
+    EXPECT_EQ(tree.error().a, root_.value);
+    store_.close();
 }
 
 std::string name_of(const ::testing::TestParamInfo<Wrong>& wrong) {
@@ -204,6 +217,7 @@ std::string name_of(const ::testing::TestParamInfo<Wrong>& wrong) {
         case Wrong::other_object: return "OtherObject";
         case Wrong::other_kind: return "OtherKind";
         case Wrong::other_level: return "OtherLevel";
+        case Wrong::other_keys: return "OtherKeys";
     }
     return {};
 }
