@@ -91,6 +91,17 @@ def check_errors(folder):
     same(read_json(run(LOCKSTEP, "dump", path)), {b"a": {b"k": b"v"}}, "after --forget")
 
 
+def check_resume_behind_the_end(folder):
+    """The last cut of a load can lie behind the end row: --resume then has no row left to read."""
+    row = '{"index":"a","key":"%s","value":"%s"}\n'
+    keys = ["twice", *(f"once {i}" for i in range(3000)), "twice"]  # more than a block: two runs
+    text = HEAD + "".join(row % (key, "v" * 600) for key in keys).encode() + b'{"end":3002}\n'
+    path = os.path.join(folder, "behind")
+    for resume in [], ["--resume"]:  # the index is built behind the last cut, and fails both times
+        run(LOCKSTEP, "load", path, "--memory", "1", *resume, stdin=text, status=1,
+            says="twice occurs twice")
+
+
 def check_kill(folder, rng):
     """Kills the load at random times until it gets through."""
     contents = random_contents(rng, 20000)
@@ -137,8 +148,9 @@ def main():
         first, contents = check_formats(folder, rng)
         check_second_load(first, contents, rng)
         check_errors(folder)
+        check_resume_behind_the_end(folder)
         check_kill(folder, rng)
-        print("4 passed, 0 failed")
+        print("5 passed, 0 failed")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -76,7 +76,7 @@ private:
     size_t last_target_ = SIZE_MAX;
     std::vector<std::vector<char>> blocks_;  // what collected pairs point to
     uint64_t collected_bytes_ = 0;
-    bool started_ = false, ended_ = false;
+    bool started_ = false;
 };
 
 void Load::begin() {
@@ -100,6 +100,7 @@ void Load::begin() {
     if (!state) return;
     state_.place = state->place;
     state_.records = state->records;
+    state_.ended = state->ended;
     state_.secondaries = std::move(state->secondaries);
     for (Target& saved : state->targets) {
         Target target = need(notes_.declare(saved.name, saved.is_index), saved.text());
@@ -156,7 +157,7 @@ Target& Load::target_of(const Row& row) {
 }
 
 void Load::take_row(const Row& row, uint64_t line) {
-    if (ended_) throw Failed("a row behind the end row");
+    if (state_.ended) throw Failed("a row behind the end row");
     if (row.kind == RowKind::header) return;
     if ((row.kind == RowKind::start) == started_)
         throw Failed(started_ ? "a second first row" : "the row with the version is missing");
@@ -175,7 +176,7 @@ void Load::take_row(const Row& row, uint64_t line) {
             if (row.number != state_.records)
                 throw Failed(fmt::format("the input has {} records, its end row says {}",
                                          state_.records, row.number));
-            ended_ = true;
+            state_.ended = true;
             return;
         case RowKind::record: break;
     }
@@ -272,7 +273,7 @@ void Load::run() {
         take(std::move(block));
         progress.at(state_.place.bytes);
     });
-    if (!ended_)
+    if (!state_.ended)
         throw Failed(reader_.path() + ": ends without an end row, so it was cut short (line " +
                      std::to_string(state_.place.lines) + ")");
     for (Target& target : state_.targets)

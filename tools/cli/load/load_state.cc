@@ -93,6 +93,7 @@ std::optional<LoadState> LoadFolder::read(uint64_t fingerprint) {
         LoadState state;
         state.place = {j.at("bytes").get<uint64_t>(), j.at("lines").get<uint64_t>()};
         state.records = j.at("records").get<uint64_t>();
+        state.ended = j.at("ended").get<bool>();
         for (const json& target : j.at("targets"))
             state.targets.push_back(target_of(target, path_));
         for (const json& secondary : j.at("secondaries"))
@@ -109,7 +110,8 @@ void LoadFolder::write(const LoadState& state, uint64_t fingerprint) {
     for (const LeftOut& secondary : state.secondaries) secondaries.push_back(json_of(secondary));
     const json j = {{"fingerprint", fingerprint}, {"bytes", state.place.bytes},
                     {"lines", state.place.lines}, {"records", state.records},
-                    {"targets", targets},         {"secondaries", secondaries}};
+                    {"ended", state.ended},       {"targets", targets},
+                    {"secondaries", secondaries}};
     std::error_code error;
     fs::create_directories(path_, error);
     const std::string fresh = path_ + "/state.new", file = path_ + "/state.json";

@@ -18,6 +18,7 @@ namespace lockstep::cli {
 struct LoadState {
     InputPlace place;                       // everything before it is in run files or in the store
     uint64_t records = 0;                   // of the input, before the place
+    bool ended = false;                     // the end row lies before the place
     std::vector<Target> targets;            // in the order of the input; without pairs
     std::vector<LeftOut> secondaries = {};  // that the input describes
 };
