@@ -19,6 +19,7 @@ import sys
 import time
 
 from mutation.hunt import Hunt
+from mutation.relink import Relink
 from mutation.sites import Mutant, find, overlap
 from mutation.tree import NUMBERS, Tree, digest_of
 
@@ -95,7 +96,11 @@ class Run:
         self.args = args
         self.place = pathlib.Path(args.resume).resolve()
         self.file = self.place / "result.json"
-        self.tree = Tree(ROOT, self.place / "tree", args.jobs, args.programs)
+        if args.build:
+            build = pathlib.Path(args.build).resolve()
+            self.tree = Relink(ROOT, self.place / "tree", build, args.jobs, args.programs)
+        else:
+            self.tree = Tree(ROOT, self.place / "tree", args.jobs, args.programs)
         self.known = equivalents()
         self.state = {}
 
@@ -121,7 +126,7 @@ class Run:
             self.say(f"goes on with seed {self.state['seed']}, commit {self.state['commit']}")
             return
         found = []
-        for name in sources(args.files, not args.no_headers):
+        for name in sources(args.files, not args.no_headers and not args.build):
             found += find(name, (ROOT / name).read_text())
         chosen = draw(found, args.sample, args.seed)
         self.place.mkdir(parents=True, exist_ok=True)
@@ -214,6 +219,11 @@ def main():
         "--programs", nargs="*", default=(), help="patterns of the programs to build and to run"
     )
     parser.add_argument("--no-headers", action="store_true", help="sources only: builds faster")
+    parser.add_argument(
+        "--build",
+        metavar="DIR",
+        help="a finished build: only sources of the sample are compiled; headers have no mutants",
+    )
     parser.add_argument("--resume", default=str(ROOT / "build/mutate"), metavar="DIR")
     parser.add_argument(
         "--keep-tree", action="store_true", help="go on although the sources have changed since"

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """mutate_test - the rules of tools/mutate.py: what is mutated, how, and what is left alone; the
-list of equivalent mutants; results of a hunt with programs made for the test. Nothing is built."""
+list of equivalent mutants; results of a hunt with programs made for the test; a build of one source
+with mutants in it."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -14,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import mutate  # noqa: E402
 from mutation.hunt import Hunt  # noqa: E402
+from mutation.relink import Relink  # noqa: E402
 from mutation.sites import find, overlap, rewrite  # noqa: E402
 from mutation.tree import NUMBERS, SWITCH, Tree  # noqa: E402
 
@@ -95,6 +98,10 @@ class Sites(unittest.TestCase):
         )
         self.assertEqual(changes("    return std::min(a, b);", "arguments swapped"), [])
         self.assertEqual(changes("    Held held(a, b);", "arguments swapped"), [])
+
+    def test_code_of_debug_checks_is_left_alone(self):
+        body = "    a = 3;\n#ifdef LOCKSTEP_DEBUG_CHECKS\n    b = 4;\n#endif\n    a = 5;"
+        self.assertEqual([c for c in changes(body, "constant")], [("3", "4"), ("5", "6")])
 
     def test_what_decides_nothing_is_left_alone(self):
         quiet = (
@@ -196,6 +203,63 @@ class Rewriting(unittest.TestCase):
                     self.assertEqual(come_past, {m.number for m in mutants})
                 answers.add(done.stdout)
             self.assertGreater(len(answers), 3)
+
+
+class Relinked(unittest.TestCase):
+    """A build of one source and one program, as cmake and ninja leave it."""
+
+    PROGRAM = "int decide(int, int);\nint main() { return decide(2, 2); }\n"
+    BUILD = """\
+rule compile
+  command = g++ -std=c++20 -c $in -o $out
+rule link
+  command = : && g++ $in -o $out && :
+build lib/decide.cc.o: compile ROOT/txn/decide.cc
+build lib/decide_test.cc.o: compile ROOT/tests/txn/decide_test.cc
+build bin/txn_decide_test: link lib/decide.cc.o lib/decide_test.cc.o
+"""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="mutate_test_")
+        self.addCleanup(place.cleanup)
+        self.root = pathlib.Path(place.name)
+        self.build = self.root / "build"
+        for name, text in {
+            "txn/decide.cc": "// decide.cc\nint decide(int a, int b) { return a < b; }\n",
+            "tests/txn/decide_test.cc": self.PROGRAM,
+            "build/build.ninja": self.BUILD.replace("ROOT", str(self.root)),
+            "build/compile_commands.json": json.dumps(
+                [
+                    {
+                        "file": f"{self.root}/txn/decide.cc",
+                        "command": "g++ -std=c++20 -o lib/decide.cc.o"
+                        f" -c {self.root}/txn/decide.cc",
+                    }
+                ]
+            ),
+        }.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        subprocess.run(["ninja", "-C", self.build], check=True, stdout=subprocess.DEVNULL)
+
+    def test_each_mutant_is_in_the_programs_and_the_build_stays(self):
+        before = (self.build / "lib/decide.cc.o").read_bytes()
+        found = find("txn/decide.cc", (self.root / "txn/decide.cc").read_text())
+        wrong = mutate.Mutant(**{**found[0].record(), "source": "(no_such_name /* %d */)"})
+        chosen = [next(m for m in found if m.after == "a <= b")]
+        for number, mutant in enumerate([*chosen, wrong], 1):
+            mutant.number = number
+        for sample in chosen, [wrong], chosen:
+            tree = Relink(self.root, self.root / "tree", self.build, 2, ["txn_*"])
+            said = []
+            left = tree.make(sample, said.append)
+            self.assertEqual(left, [] if sample == [wrong] else sample)
+            self.assertEqual(said, ["1 mutants do not compile"] if sample == [wrong] else [])
+        program = tree.build_place / "bin/txn_decide_test"
+        for number, decided in ("0", 0), ("1", 1), ("2", 0):
+            done = subprocess.run([program], env={"LOCKSTEP_MUTATION": number}, check=False)
+            self.assertEqual(done.returncode, decided)
+        self.assertEqual((self.build / "lib/decide.cc.o").read_bytes(), before)
 
 
 class Equivalent(unittest.TestCase):

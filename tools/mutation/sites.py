@@ -22,6 +22,7 @@ QUIET_FUNCTION = re.compile(
     r"assert_|verify|stats|text|describe|dump|print|json|metric|check_(tree|page|node|map)|faults"
     r"|name_of|_name$|explain|histogram"
 )
+DEBUG_CHECKS = re.compile(r"^#ifdef LOCKSTEP_DEBUG_CHECKS$.*?^#(?:else|endif)$", re.M | re.S)
 COMMUTE = {"min", "max", "swap", "exchange", "covers_both"}
 KEYWORDS = set(
     """return if for while switch case default break continue goto do else try catch using typedef
@@ -104,7 +105,8 @@ class Finder:
             if token.text == "MUTANT" and t[i + 1].text == "(":
                 last = self.planted_end(i)
                 quiet.update(range(self.planted_begin(i, last), last + 1))
-        return quiet
+        checks = [found.span() for found in DEBUG_CHECKS.finditer(self.text)]
+        return quiet | {i for i, x in enumerate(t) if any(a <= x.begin < b for a, b in checks)}
 
     def makes_constant(self, i):
         """Whether token i begins a constructor without arguments: it runs in the compiler."""

@@ -70,6 +70,32 @@ TEST_F(Shrink, FileGetsShorterAndGrowsAgain) {
     EXPECT_EQ(index_content(store, "more"), more);
 }
 
+// A kill between the commit of a drop and the end of its sweep: the next open frees the rest.
+TEST_F(Shrink, TheNextOpenFreesWhatADropHasLeft) {
+    uint64_t small = 0;
+    {
+        Store store = open("a");
+        fill(store, "kept", 200, 100);
+        small = file_bytes("a");
+        fill(store, "big", 1500, 3000);
+        ASSERT_OK(store.checkpoint());
+        on_thread(store, [&] {
+            drop(store, "big");
+            copy("a", "b");
+        });
+        ASSERT_OK(store.close());
+    }
+    Store store = open("b");
+    ASSERT_GT(file_bytes("b"), small + (4 << 20));
+    for (int i = 0; i < 200 && file_bytes("b") > small; ++i) {
+        ASSERT_OK(store.give_back_space());
+        sleep_for(10 * kMillisecond);
+    }
+    EXPECT_LE(file_bytes("b"), small);
+    expect_sound(store);
+    EXPECT_EQ(index_content(store, "kept").size(), 200u);
+}
+
 TEST_F(Shrink, BesideTransactionsThatAllocate) {
     Store store = open("a", small_options(2));
     fill(store, "kept", 200, 100);
@@ -136,6 +162,32 @@ TEST_F(Shrink, CrashAtAnyTime) {
         fill(store, "again", 1000, 3000);
         expect_sound(store);
     }
+}
+
+// One page is in use, at any place of the map.
+TEST(ShrinkMaps, TheLastPageInUseStays) {
+    sm::PoolRig rig({.pool_bytes = 8 << 20});
+    rig.run([&] {
+        sm::SpaceMap& space = *rig.engine.space;
+        std::vector<PageId> taken;
+        while (taken.empty() || taken.back().value < 10'000) {
+            auto r = space.prepare(8);
+            ASSERT_TRUE(r) << r.error().text();
+            sm::ChangePart part = r->part();
+            ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
+                                         sm::LogKind::space_grow, ObjectId{0}, {&part, 1}));
+            taken.insert(taken.end(), r->pages, r->pages + r->count);
+        }
+        while (!taken.empty()) {
+            const PageId last = taken.back();
+            EXPECT_EQ(*space.lower_end(), last.value + 1);
+            EXPECT_EQ(space.pages_total(), last.value + 1);
+            EXPECT_TRUE(*space.is_used(last));
+            const size_t left = taken.size() - std::min<size_t>(taken.size(), 101);
+            ASSERT_TRUE(space.free_now(std::span(taken).subspan(left)));
+            taken.resize(left);
+        }
+    });
 }
 
 // A volume of two maps: the second map goes, and is made anew when the volume grows.

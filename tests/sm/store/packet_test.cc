@@ -139,6 +139,8 @@ TEST_F(StorePacket, NonsenseIsRefused) {
         const auto refused = store.submit(call, options);
         ASSERT_FALSE(refused);
         EXPECT_EQ(refused.error().code, ErrorCode::bad_argument);
+        EXPECT_NE(refused.error().text().find("allowed"), std::string::npos);
+        EXPECT_EQ(refused.error().a, options.priority > 0 ? 4u : 1u) << "how many there are";
     }
     Options none, few;
     none.executors = 0;
