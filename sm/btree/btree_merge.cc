@@ -108,6 +108,16 @@ size_t bytes_in(const Page& page, const Slots& removed, size_t new_prefix) {
     return bytes;
 }
 
+// The same by the page's totals (BN-1), and so without a look at each record: at most that, since a
+// node of more keys has no longer prefix.
+size_t least_bytes_in(const Page& page, const Slots& removed) {
+    size_t bytes = used_bytes(page) - low(page).size();
+    if (!high_infinite(page)) bytes -= high(page).size();
+    for (const uint16_t slot : removed) bytes -= sizeof(Slot) + record_bytes(page, slot);
+    DCHECK(bytes <= bytes_in(page, removed, header(page).prefix));
+    return bytes;
+}
+
 struct Pair {
     ExclusivePage left, right;
     PageId right_id;
@@ -230,6 +240,10 @@ Result<void> BTree::merge(Slice key, unsigned level) {
             if (from_left.size() == count(l) && from_right.size() == count(r)) from_left.pop_back();
         }
         DCHECK(parent.page->header.level == level + 1);
+        const bool one_empty = from_left.size() == count(l) || from_right.size() == count(r);
+        const size_t limit = one_empty ? kUsable : kMergeLimit;
+        // A small node often has a neighbour that is too large.
+        if (least_bytes_in(l, from_left) + least_bytes_in(r, from_right) > limit) return {};
         const size_t new_prefix =
             fence_prefix(low(l), high_infinite(r) ? Slice{} : high(r), high_infinite(r));
         const size_t left_bytes = bytes_in(l, from_left, new_prefix);
@@ -237,8 +251,7 @@ Result<void> BTree::merge(Slice key, unsigned level) {
         if (level > 0) right_bytes += kSlotCost + low(r).size() - new_prefix + sizeof(uint32_t);
         const size_t total =
             left_bytes + right_bytes + low(l).size() + (high_infinite(r) ? 0 : high(r).size());
-        const bool one_empty = left_bytes == 0 || right_bytes == 0;
-        if (total > (one_empty ? kUsable : kMergeLimit)) return {};
+        if (total > limit) return {};
         TRY(log_merge(env, *this, parent, pair, from_left, from_right, new_prefix));
         if (level == 0) leaves_freed_.fetch_add(1, std::memory_order_release);
         stats_.merges.fetch_add(1, std::memory_order_relaxed);

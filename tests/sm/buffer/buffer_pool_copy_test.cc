@@ -33,35 +33,35 @@ TEST(BufferPoolCopy, APageThatChangesIsCopiedInOneState) {
         }
     };
     rig.run([&] { fill(std::byte{0}); });
-    rig.run_all({[&] {
-                     for (unsigned n = 0; !stop.load();) {
-                         for (int i = 0; i < kFillsAtOnce; ++i) fill(static_cast<std::byte>(++n));
-                         threads::yield();
-                     }
-                 },
-                 [&] {
-                     auto memory =
-                         threads::make_aligned_buffer(kPages * kPageBytes, threads::PageSize::huge);
-                     ASSERT_TRUE(memory);
-                     Page* const out = reinterpret_cast<Page*>(memory->get());
-                     std::byte before{};
-                     for (int n = 0; states < kStates && !testing::Test::HasFailure(); ++n) {
-                         uint32_t count = kPages;
-                         const auto done =
-                             rig.pool().copy_pages(rig.pages.front(), count, out, copier);
-                         EXPECT_TRUE(done) << done.error().text();
-                         EXPECT_EQ(count, kPages);
-                         for (uint32_t i = 0; i < count; ++i) {
-                             const auto body = body_of(out[i]);
-                             EXPECT_EQ(out[i].header.page_id, rig.pages[i].value);
-                             EXPECT_EQ(out[i].header.checksum, page_checksum(out[i], rig.pages[i]));
-                             EXPECT_EQ(std::memcmp(&body[0], &body[1], body.size() - 1), 0)
-                                 << "copy " << n << " of page " << i << " has two states";
-                             states += std::exchange(before, body.front()) != body.front();
-                         }
-                     }
-                     stop.store(true);
-                 }});
+    rig.run_all(
+        {[&] {
+             for (unsigned n = 0; !stop.load();) {
+                 for (int i = 0; i < kFillsAtOnce; ++i) fill(static_cast<std::byte>(++n));
+                 threads::yield();
+             }
+         },
+         [&] {
+             auto memory =
+                 threads::make_aligned_buffer(kPages * kPageBytes, threads::PageSize::huge);
+             ASSERT_TRUE(memory);
+             Page* const out = reinterpret_cast<Page*>(memory->get());
+             std::byte before{};
+             for (int n = 0; states < kStates && !testing::Test::HasFailure(); ++n) {
+                 uint32_t count = kPages;
+                 const auto done = rig.pool().copy_pages(rig.pages.front(), count, out, copier);
+                 EXPECT_TRUE(done) << done.error().text();
+                 EXPECT_EQ(count, kPages);
+                 for (uint32_t i = 0; i < count; ++i) {
+                     const auto body = body_of(out[i]);
+                     EXPECT_EQ(out[i].header.page_id, rig.pages[i].value);
+                     EXPECT_EQ(out[i].header.checksum, page_checksum(out[i], rig.pages[i]));
+                     EXPECT_TRUE(std::ranges::equal(body.first(body.size() - 1), body.subspan(1)))
+                         << "copy " << n << " of page " << i << " has two states";
+                     states += std::exchange(before, body.front()) != body.front();
+                 }
+             }
+             stop.store(true);
+         }});
 }
 
 // Pages in memory and pages of the file take turns.

@@ -245,6 +245,7 @@ void Load::build_all() {
         for (size_t i; (i = next.fetch_add(1)) < due.size();) {
             Target& target = *due[i];
             std::vector<std::unique_ptr<PairSource>> sources;
+            sources.reserve(target.runs.size() + 1);
             for (const RunFile& run : target.runs) sources.push_back(read_run(run));
             if (!target.pairs.empty()) sources.push_back(read_pairs(target.pairs));
             const auto merged = sources.size() == 1 ? std::move(sources[0])
@@ -284,27 +285,34 @@ void Load::run() {
     need(notes_.end(), options_.path);
 }
 
+Store open_target(const LoadOptions& options) {
+    return need(open_store(options.path, {.create = !options.forget,
+                                          .pool_bytes = options.pool,
+                                          .workers = options.jobs,
+                                          .archive = options.archive}),
+                options.path);
+}
+
+void forget_load(const LoadOptions& options) {
+    Store store = open_target(options);
+    LoadNotes notes(store);
+    uint64_t fingerprint = 0;
+    LoadFolder(options.path).remove();
+    if (need(notes.present(fingerprint), options.path)) need(notes.end(), options.path);
+    need(store.close(), options.path);
+}
+
 int run_load(const LoadOptions& options) try {
     const auto began = std::chrono::steady_clock::now();
     tbb::global_control cores_used(tbb::global_control::max_allowed_parallelism, options.jobs);
-    std::optional<RowReader> reader;
-    if (!options.forget)
-        reader.emplace(options.input,
-                       options.format.empty() ? std::nullopt : format_of(options.format));
-    auto store = need(open_store(options.path, {.create = !options.forget,
-                                                .pool_bytes = options.pool,
-                                                .workers = options.jobs,
-                                                .archive = options.archive}),
-                      options.path);
     if (options.forget) {
-        LoadNotes notes(store);
-        uint64_t fingerprint = 0;
-        LoadFolder(options.path).remove();
-        if (need(notes.present(fingerprint), options.path)) need(notes.end(), options.path);
-        need(store.close(), options.path);
+        forget_load(options);
         return 0;
     }
-    Load load(options, store, *reader);
+    RowReader reader(options.input,
+                     options.format.empty() ? std::nullopt : format_of(options.format));
+    Store store = open_target(options);
+    Load load(options, store, reader);
     load.run();
     const std::vector<LeftOut> left_out = load.left_out();
     need(store.close(), options.path);
