@@ -1,9 +1,9 @@
 // delivery.cc - the Delivery transaction (clause 2.7): the oldest undelivered order of each
 // district.
 //
-// Operations  per district: scan NO, one step (X); delete NO. Then per order: fetch O (X), update
-//             O; scan OL (X), update each. Then per order: fetch C (X), update C. Each of the three
-//             rounds learns the keys of the next one and announces them.
+// Operations  per district: scan NO, one step (X); delete NO. Then modify O of all districts; per
+//             order modify OL (with --calls single: scan OL (X), update each); modify C of all
+//             districts. Each of the rounds learns the keys of the next one and announces them.
 #include <lockstep/need.h>
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
@@ -11,6 +11,8 @@
 namespace lockstep::tpcc {
 
 namespace {
+
+constexpr size_t kDistricts = std::size(decltype(DeliveryOutput::o_id){});
 
 // Deletes the NEW-ORDER row of the district's oldest undelivered order. Returns its number, or 0.
 Result<uint32_t> take_oldest(Database& db, Txn& txn, uint32_t w, uint32_t d) {
@@ -26,33 +28,25 @@ Result<uint32_t> take_oldest(Database& db, Txn& txn, uint32_t w, uint32_t d) {
     return o_id;
 }
 
-// Sets the delivery date of the order's lines. Returns the sum of their amounts.
-Result<Cents> deliver_lines(Database& db, Txn& txn, uint32_t w, uint32_t d, uint32_t o_id,
-                            Time now) {
-    Cents sum = 0;
-    Cursor lines =
-        db.order_line.scan(txn, order_key(w, d, o_id), order_key(w, d, o_id + 1), Access::write);
-    while (TRY(lines.next())) {
-        OrderLineRecord line;
-        if (!read_record(lines.value(), line)) return missing_row("order_line", lines.key());
-        sum += line.amount;
-        if (!TRY(lines.patch(offsetof(OrderLineRecord, delivery_d),
-                             Slice(reinterpret_cast<const char*>(&now), sizeof now)))) [[unlikely]]
-            return missing_row("order_line", lines.key());
-    }
-    return sum;
-}
-
 // One district's share of the transaction.
 struct Delivered {
     uint32_t d, o_id, c_id;
+    uint8_t ol_cnt;
     Cents sum;
 };
 using Orders = std::span<Delivered>;
 
+// The part of a customer's row that a Delivery reads and changes.
+struct [[gnu::packed]] CustomerTotals {
+    Cents balance, ytd_payment;
+    uint32_t payment_cnt, delivery_cnt;
+};
+static_assert(sizeof(CustomerTotals) == offsetof(CustomerRecord, discount));
+static_assert(offsetof(CustomerTotals, delivery_cnt) == offsetof(CustomerRecord, delivery_cnt));
+
 [[gnu::noinline]] void announce_orders(const Database& db, Txn& txn, uint32_t w, Orders orders) {
-    RowKey keys[10];
-    Need needs[20];
+    RowKey keys[kDistricts];
+    Need needs[2 * kDistricts];
     size_t n = 0;
     for (size_t i = 0; i < orders.size(); ++i) {
         keys[i] = order_key(w, orders[i].d, orders[i].o_id);
@@ -63,8 +57,8 @@ using Orders = std::span<Delivered>;
 }
 
 [[gnu::noinline]] void announce_customers(const Database& db, Txn& txn, uint32_t w, Orders orders) {
-    RowKey keys[10];
-    Need needs[10];
+    RowKey keys[kDistricts];
+    Need needs[kDistricts];
     for (size_t i = 0; i < orders.size(); ++i) {
         keys[i] = customer_key(w, orders[i].d, orders[i].c_id);
         needs[i] = {db.customer, keys[i], Access::write, offsetof(CustomerRecord, discount)};
@@ -72,27 +66,57 @@ using Orders = std::span<Delivered>;
     txn.will_need({needs, orders.size()});
 }
 
-Result<void> deliver_order(Database& db, Txn& txn, const DeliveryInput& in, Time now,
-                           Delivered& of) {
-    const RowKey key = order_key(in.w, of.d, of.o_id);
-    OrderRecord order;
-    TRY(fetch(db.orders, txn, key, order, "orders", Access::write));
-    order.carrier_id = in.carrier_id;
-    TRY(patch_row(db.orders, txn, key, order, 0, sizeof(order.carrier_id), "orders"));
-    of.c_id = order.c_id;
-    of.sum = TRY(deliver_lines(db, txn, in.w, of.d, of.o_id, now));
+Result<void> deliver_orders(Database& db, Txn& txn, const DeliveryInput& in, Orders orders) {
+    RowBatch<OrderRecord, kDistricts> rows;
+    for (const Delivered& of : orders) rows.add(order_key(in.w, of.d, of.o_id));
+    return rows.modify(db, db.orders, txn, 0, sizeof(OrderRecord::carrier_id), "orders",
+                       [&](size_t i) {
+                           rows[i].carrier_id = in.carrier_id;
+                           orders[i].c_id = rows[i].c_id;
+                           orders[i].ol_cnt = rows[i].ol_cnt;
+                       });
+}
+
+constexpr size_t kDateAt = offsetof(OrderLineRecord, delivery_d);
+
+// Sets the delivery date of the order's lines, and adds up their amounts.
+Result<void> deliver_lines(Database& db, Txn& txn, uint32_t w, Delivered& of, Time now) {
+    RowBatch<OrderLineRecord, 15> lines;
+    for (uint32_t ol = 1; ol <= of.ol_cnt; ++ol) {
+        lines.add(line_key(w, of.d, of.o_id, ol));
+        if (!lines.full() && ol != of.ol_cnt) continue;
+        TRY(lines.modify(db, db.order_line, txn, kDateAt, kDateAt + sizeof now, "order_line",
+                         [&](size_t i) {
+                             lines[i].delivery_d = now;
+                             of.sum += lines[i].amount;
+                         }));
+        lines.clear();
+    }
     return {};
 }
 
-Result<void> charge_customer(Database& db, Txn& txn, uint32_t w, const Delivered& of) {
-    const RowKey key = customer_key(w, of.d, of.c_id);
-    CustomerRecord customer;
-    TRY(fetch(db.customer, txn, key, customer, "customer", Access::write,
-              offsetof(CustomerRecord, discount)));
-    customer.balance += of.sum;
-    customer.delivery_cnt += 1;
-    return patch_row(db.customer, txn, key, customer, 0, offsetof(CustomerRecord, discount),
-                     "customer");
+// The same as the thesis has it.
+Result<void> scan_lines(Database& db, Txn& txn, uint32_t w, Delivered& of, Time now) {
+    Cursor lines = db.order_line.scan(txn, order_key(w, of.d, of.o_id),
+                                      order_key(w, of.d, of.o_id + 1), Access::write);
+    while (TRY(lines.next())) {
+        OrderLineRecord line;
+        if (!read_record(lines.value(), line)) return missing_row("order_line", lines.key());
+        of.sum += line.amount;
+        if (!TRY(lines.patch(kDateAt, Slice(reinterpret_cast<const char*>(&now), sizeof now))))
+            [[unlikely]]
+            return missing_row("order_line", lines.key());
+    }
+    return {};
+}
+
+Result<void> charge_customers(Database& db, Txn& txn, uint32_t w, Orders orders) {
+    RowBatch<CustomerTotals, kDistricts> rows;
+    for (const Delivered& of : orders) rows.add(customer_key(w, of.d, of.c_id));
+    return rows.modify(db, db.customer, txn, 0, sizeof(CustomerTotals), "customer", [&](size_t i) {
+        rows[i].balance += orders[i].sum;
+        rows[i].delivery_cnt += 1;
+    });
 }
 
 }  // namespace
@@ -100,19 +124,20 @@ Result<void> charge_customer(Database& db, Txn& txn, uint32_t w, const Delivered
 Result<void> delivery(Database& db, Txn& txn, const DeliveryInput& in, Time now,
                       DeliveryOutput& out) {
     out.skipped = 0;
-    Delivered found[std::size(decltype(out.o_id){})];
+    Delivered found[kDistricts];
     size_t n = 0;
     for (uint32_t d = 1; d <= db.scale.districts; ++d) {
         const uint32_t o_id = out.o_id[d - 1] = TRY(take_oldest(db, txn, in.w, d));
         if (o_id == 0) ++out.skipped;
-        else found[n++] = {d, o_id, 0, 0};
+        else found[n++] = {.d = d, .o_id = o_id, .c_id = 0, .ol_cnt = 0, .sum = 0};
     }
     const Orders orders(found, n);
+    const auto deliver = db.calls == Calls::single ? scan_lines : deliver_lines;
     if (txn.walks_needs()) announce_orders(db, txn, in.w, orders);
-    for (Delivered& of : orders) TRY(deliver_order(db, txn, in, now, of));
+    TRY(deliver_orders(db, txn, in, orders));
+    for (Delivered& of : orders) TRY(deliver(db, txn, in.w, of, now));
     if (txn.walks_needs()) announce_customers(db, txn, in.w, orders);
-    for (const Delivered& of : orders) TRY(charge_customer(db, txn, in.w, of));
-    return {};
+    return charge_customers(db, txn, in.w, orders);
 }
 
 }  // namespace lockstep::tpcc

@@ -48,6 +48,24 @@ inline bool in_child(const Page& p, int slot, const KeyView& key) {
            (static_cast<unsigned>(slot + 1) >= n || head < next->head);
 }
 
+// Does the key lie between the keys of `slot` and of the next one? False may also mean that it lies
+// at the node's end, or that the common bytes do not tell.
+inline bool between_slots(const Page& p, int slot, const KeyView& key) {
+    const NodeHeader& h = header(p);
+    const size_t cut = std::min<size_t>(h.prefix, key.size());
+    const unsigned skip = h.common_bytes & 7u, other = 56 - 8 * skip;
+    const auto low = static_cast<unsigned>(slot), high = low + 1;
+    if (slot < 0 || high >= count(p)) return false;
+    if ((key.eight(cut) ^ load<uint64_t>(h.common)) << other << 8) return false;
+    const uint32_t head = __builtin_bswap32(key.four(cut + skip));
+    const uint32_t below = slots(p)[low].head, above = slots(p)[high].head;
+    if (below < head && head < above) return true;
+    if (MUTANT(adjacent_past_leaf)) return true;
+    if (below > head || head > above) return false;
+    const KeyTail tail(key, cut, skip + 4);
+    return (below < head || tail.order(p, low) <= 0) && (head < above || tail.order(p, high) > 0);
+}
+
 inline void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {
     const unsigned before = seen.load(std::memory_order_relaxed);
     if (slots > before || 2 * slots < before) seen.store(slots, std::memory_order_relaxed);
@@ -121,8 +139,19 @@ inline bool KeyWalk::fix_parent(Look& look, PageId id, const Look* before) const
     return before != nullptr || is_node_of(*child.page, look.tree->id(), 1);
 }
 
+bool KeyWalk::are_adjacent() const {
+    if (size_ < 2) return false;
+    const Look &first = looks_[0].look, &last = looks_[size_ - 1].look;
+    const size_t bytes = first.key.size();
+    const char *const a = first.key.data(), *const b = last.key.data();
+    return bytes > 1 && a[bytes - 2] == b[bytes - 2] && bytes == last.key.size() &&
+           first.tree == last.tree && same_bytes(a, b, bytes - 2);
+}
+
 void KeyWalk::find_leaves() {
     DCHECK(size_ <= kKeys && threads::current()->latch_depth == 0);
+    adjacent_ = are_adjacent();
+    if (adjacent_) return find_adjacent_leaves();
     bool found[kKeys];
     PageId level_one[kKeys];
     Near near;
@@ -151,52 +180,133 @@ void KeyWalk::find_leaves() {
     ask_for_leaves();
 }
 
+// Few leaves: their misses need not overlap.
+[[gnu::noinline]] void KeyWalk::find_adjacent_leaves() {
+    Near near;
+    PageId missing[kKeys];
+    size_t n = 0;
+    const Look* before = nullptr;
+    int slot = -1;  // of its leaf in its level-1 node
+    for (size_t i = 0; i < size_; ++i) {
+        Look& look = looks_[i].look;
+        if (before != nullptr && before->tree == look.tree &&
+            between_slots(*before->parent.page, slot, look.key)) {
+            look.parent = before->parent;
+            look.leaf = before->leaf;
+            continue;
+        }
+        before = nullptr;
+        PageId node;
+        if (!find_level_one(look, node, near) ||
+            (node != kPageNone && !fix_parent(look, node, nullptr))) [[unlikely]]
+            continue;
+        const Page& page = *look.parent.page;
+        slot = child_slot(page, look.key);
+        look.leaf = child_at(page, slot);
+        shares_[i] = share_behind(page, slot, look.key);
+        note_slots(look.tree->stats().inner_slots, count(page));
+        if (!ask_for_leaf(i)) [[unlikely]]
+            missing[n++] = look.leaf;
+        before = &look;
+    }
+    read_leaves({missing, n});
+}
+
+// False: the leaf must be read.
+inline bool KeyWalk::ask_for_leaf(size_t i) const {
+    const Look& look = looks_[i].look;
+    const Page* const page = pool_.resident(look.leaf);
+    if (page == nullptr) [[unlikely]]
+        return !look.parent_valid();  // KW-1
+    prefetch_node(*page, look.tree->stats().leaf_slots.load(std::memory_order_relaxed),
+                  look.parent.page != nullptr ? shares_[i] : kShareUnknown, kGuessAhead);
+    // The fences: a place ahead is checked by them (BT-6).
+    if (use_ == Use::ahead) prefetch_line(chars(*page) + kPageBytes - kCacheLineBytes);
+    return true;
+}
+
+void KeyWalk::read_leaves(std::span<const PageId> missing) {
+    // A page that is needed now is not read with a read-ahead's low priority if it is the only one.
+    if (missing.size() > (use_ == Use::now || MUTANT(lone_need_not_read) ? 1 : 0)) [[unlikely]]
+        pool_.read_ahead(missing);
+}
+
 void KeyWalk::ask_for_leaves() {
     PageId missing[kKeys];
     size_t n = 0;
     for (size_t i = 0; i < size_; ++i) {
-        const Look& look = looks_[i].look;
-        if (look.leaf == kPageNone) [[unlikely]]
-            continue;
-        if (const Page* page = pool_.resident(look.leaf)) [[likely]] {
-            prefetch_node(*page, look.tree->stats().leaf_slots.load(std::memory_order_relaxed),
-                          look.parent.page != nullptr ? shares_[i] : kShareUnknown, kGuessAhead);
-            // The fences: a place ahead is checked by them (BT-6).
-            if (use_ == Use::ahead) prefetch_line(chars(*page) + kPageBytes - kCacheLineBytes);
-        } else if (look.parent_valid()) {  // KW-1
-            missing[n++] = look.leaf;
-        }
+        const PageId leaf = looks_[i].look.leaf;
+        if (leaf != kPageNone && !ask_for_leaf(i)) [[unlikely]]
+            missing[n++] = leaf;
     }
-    // A page that is needed now is not read with a read-ahead's low priority if it is the only one.
-    if (n > (use_ == Use::now || MUTANT(lone_need_not_read) ? 1 : 0)) [[unlikely]]
-        pool_.read_ahead({missing, n});
+    read_leaves({missing, n});
+}
+
+inline bool KeyWalk::find_record(Look& look) const {
+    BTree::Position& pos = look.pos;
+    pos.id = look.leaf;
+    pos.leaves_freed = look.leaves_freed;
+    if (!pool_.try_fix_optimistic(look.leaf, pos.at) || !look.parent_valid() ||
+        !is_node_of(*pos.at.page, look.tree->id(), 0)) [[unlikely]] {
+        look.leaf = kPageNone;
+        return false;
+    }
+    const Page& page = *pos.at.page;
+    pos.slot = find(page, look.key, pos.found);
+    note_slots(look.tree->stats().leaf_slots, count(page));
+    if (look.for_change) {
+        pool_.prefetch_for_change(pos.at);
+        prefetch_line(low(page).data());
+    }
+    return true;
+}
+
+// `before`: a look at the same leaf, which the same look at the level-1 node has named.
+inline void KeyWalk::find_next_record(Look& look, const Look& before) {
+    DCHECK(look.leaf == before.leaf && look.parent.snapshot == before.parent.snapshot);
+    BTree::Position& pos = look.pos;
+    pos = before.pos;
+    pos.leaves_freed = look.leaves_freed;
+    const Page& page = *pos.at.page;
+    pos.slot += pos.found;
+    pos.found = pos.slot < count(page) && (key_equals(page, pos.slot, look.key) ||
+                                           (MUTANT(adjacent_slot_unchecked) && pos.found));
+    if (!pos.found) pos.slot = find(page, look.key, pos.found);
+}
+
+inline void KeyWalk::ask_for_record(const Look& look) const {
+    DCHECK(look.bytes <= kRecordLines * kCacheLineBytes);
+    if (!look.pos.found) return;
+    // Its length is in the record: not to be read now.
+    const Page& page = *look.pos.at.page;
+    const char* const at = chars(page) + slots(page)[look.pos.slot].at;
+    for (size_t line = 0; line <= look.bytes; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
 void KeyWalk::find_records() {
+    if (adjacent_) return find_adjacent_records();
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
-        if (look.leaf == kPageNone) [[unlikely]]
+        if (look.leaf == kPageNone || !find_record(look)) [[unlikely]]
             continue;
-        BTree::Position& pos = look.pos;
-        pos.id = look.leaf;
-        pos.leaves_freed = look.leaves_freed;
-        if (!pool_.try_fix_optimistic(look.leaf, pos.at) || !look.parent_valid() ||
-            !is_node_of(*pos.at.page, look.tree->id(), 0)) [[unlikely]] {
-            look.leaf = kPageNone;
+        ask_for_record(look);
+    }
+}
+
+[[gnu::noinline]] void KeyWalk::find_adjacent_records() {
+    const Look* before = nullptr;  // the last one, if its leaf is as it was
+    for (size_t i = 0; i < size_; ++i) {
+        Look& look = looks_[i].look;
+        const bool same = before != nullptr && before->leaf == look.leaf &&
+                          before->parent.page == look.parent.page &&
+                          before->parent.snapshot == look.parent.snapshot;
+        if (same) find_next_record(look, *before);
+        else if (look.leaf == kPageNone || !find_record(look)) [[unlikely]] {
+            before = nullptr;
             continue;
         }
-        const Page& page = *pos.at.page;
-        DCHECK(look.bytes <= kRecordLines * kCacheLineBytes);
-        pos.slot = find(page, look.key, pos.found);
-        note_slots(look.tree->stats().leaf_slots, count(page));
-        if (look.for_change) {
-            pool_.prefetch_for_change(pos.at);
-            prefetch_line(low(page).data());
-        }
-        if (!pos.found) continue;
-        // Its length is in the record: not to be read now.
-        const char* const at = chars(page) + slots(page)[pos.slot].at;
-        for (size_t line = 0; line <= look.bytes; line += kCacheLineBytes) prefetch_line(at + line);
+        before = &look;
+        ask_for_record(look);
     }
 }
 

@@ -61,6 +61,8 @@ public:
     void clear() { size_ = 0; }
 
     // Finds the level-1 nodes and in them the leaves; asks for the leaves' lines and pages.
+    // Adjacent keys share the way: the first and the last one differ in their last byte only, so
+    // most of them are side by side in one leaf.
     void find_leaves();
     // Searches the leaves; asks for the records' lines. A look whose leaf changed loses it.
     void find_records();
@@ -85,11 +87,20 @@ private:
     [[gnu::always_inline]] bool fix_parent(Look& look, PageId id, const Look* before) const;
     void ask_for_inner(const Look& look, PageId id, unsigned share) const;
     void ask_for_leaves();
+    [[gnu::always_inline]] bool ask_for_leaf(size_t i) const;
+    void read_leaves(std::span<const PageId> missing);
+    bool are_adjacent() const;
+    void find_adjacent_leaves();
+    [[gnu::always_inline]] bool find_record(Look& look) const;
+    [[gnu::always_inline]] static void find_next_record(Look& look, const Look& before);
+    void ask_for_record(const Look& look) const;
+    void find_adjacent_records();
 
     BufferPool& pool_;
     txn::LockManager& locks_;
     const Use use_;
     size_t size_ = 0;
+    bool adjacent_ = false;  // see find_leaves()
     txn::LockName names_[kKeys];
     Room looks_[kKeys];
     unsigned shares_[kKeys];  // where in the leaf the search will end, see node::share_behind()

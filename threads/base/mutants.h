@@ -352,6 +352,10 @@
     X(update_many_undoes_one, sm_rollback_test, "the undo of a group restores its first row only") \
     X(update_many_undone_early, sm_rollback_test, \
       "the first compensation of a group says that the whole group is undone") \
+    X(adjacent_past_leaf, sm_btree_many_test, \
+      "an adjacent key is looked for in the leaf of the key before, wherever that ends") \
+    X(adjacent_slot_unchecked, sm_btree_many_test, \
+      "an adjacent key is taken to be in the slot behind that of the key before") \
     X(update_many_place_unchecked, sm_btree_modify_test, \
       "a group's change believes its hint without looking at the key") \
     X(patch_behind_value, sm_btree_patch_test, \

@@ -337,6 +337,43 @@ TEST_P(HighTree, GroupsFindEveryKey) {
     expect_root(3);
     expect_found(sorted);
 }
+// Groups whose first and last key differ in the last byte only: children of one parent, over
+// several leaves, with gaps; also out of order, twice, and with another key among them.
+TEST_P(HighTree, AdjacentKeysAreFound) {
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
+    std::vector<std::string> parents;
+    const auto child = [](const std::string& parent, uint64_t n) {
+        return parent + static_cast<char>(n);
+    };
+    store.on_thread([&] {
+        for (int i = 0; i < 60; ++i) {
+            auto& txn = store.begin();
+            parents.push_back(common + number_key(rng.next()).substr(rng.below(5)));
+            for (uint64_t n = rng.below(8); n < 256; n += 1 + rng.below(i % 3 ? 3 : 40))
+                add(txn, child(parents.back(), n));
+            store.commit(txn);
+        }
+    });
+    store.on_thread([&] {
+        auto& txn = store.begin(txn::Isolation::read_committed);
+        for (size_t i = 0; i < 5000 && !HasFailure(); ++i) {
+            const std::string& parent = parents[rng.below(parents.size())];
+            std::vector<std::string> keys;
+            uint64_t n = rng.below(240);
+            for (size_t k = 2 + rng.below(15); k > 0; --k, n += rng.below(3))
+                keys.push_back(child(parent, n % 256));
+            for (size_t k = keys.size() - 1; i % 4 == 1 && k > 0; --k)
+                std::swap(keys[k], keys[rng.below(k + 1)]);
+            if (i % 4 == 2) keys[keys.size() / 2] = child(parents[rng.below(parents.size())], n);
+            if (i % 4 == 3) keys[keys.size() / 2] = stranger(parent, rng.below(8 * common.size()));
+            Many many(keys);
+            const auto found = tree->fetch_many(txn, many.rows, Access::read);
+            ASSERT_OK(found);
+            many.compare(map, *found);
+        }
+        store.commit(txn);
+    });
+}
 INSTANTIATE_TEST_SUITE_P(CommonBytes, HighTree, ::testing::Values(1, 4, 7));
 
 }  // namespace
