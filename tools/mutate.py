@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -80,6 +81,9 @@ def draw(mutants, sample, seed):
 
 
 def commit():
+    """The short name of the commit; empty without git."""
+    if shutil.which("git") is None:
+        return ""
     done = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"],
         capture_output=True,
