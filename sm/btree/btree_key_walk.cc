@@ -48,11 +48,13 @@ inline bool in_child(const Page& p, int slot, const KeyView& key) {
            (static_cast<unsigned>(slot + 1) >= n || head < next->head);
 }
 
-// Does the key lie between the keys of `slot` and of the next one? False may also mean that it lies
-// at the node's end, or that the common bytes do not tell.
+// Does the key lie between the keys of `slot` and of the next one? It may lie outside of the node's
+// fences. False may also mean that it lies at the node's end, or that the common bytes do not tell.
 inline bool between_slots(const Page& p, int slot, const KeyView& key) {
     const NodeHeader& h = header(p);
-    const size_t cut = std::min<size_t>(h.prefix, key.size());
+    const Slice shared = prefix(p);
+    const size_t cut = shared.size();
+    if (key.size() < cut || !same_bytes(shared.data(), key.data(), cut)) return false;
     const unsigned skip = h.common_bytes & 7u, other = 56 - 8 * skip;
     const auto low = static_cast<unsigned>(slot), high = low + 1;
     if (slot < 0 || high >= count(p)) return false;

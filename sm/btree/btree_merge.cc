@@ -57,8 +57,6 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
     if (header(leaf).ghosts == 0 || (tree.lock().strong.load(std::memory_order_acquire) != 0 &&
                                      !MUTANT(ghost_of_held_index_removed)))
         return out;
-    txn::LockOwner nobody;
-    nobody.slot = UINT32_MAX;
     char buffer[2 * kKeyBytesMax];
     // They stand together more often than not: mostly at the front.
     unsigned unseen = header(leaf).ghosts;
@@ -71,9 +69,9 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         const bool seen = has_version(env, tree.id(), key) && !MUTANT(ghost_removed_early);
         if (seen && overflow(leaf, i)) continue;
         if (!MUTANT(ghost_cleaned_under_lock) &&
-            !env.locks->grantable(
-                nobody, name,
-                MUTANT(ghost_of_gap_removed) ? LockMode::X : LockMode::X | LockMode::gap_insert))
+            !env.locks->grantable(name, MUTANT(ghost_of_gap_removed)
+                                            ? LockMode::X
+                                            : LockMode::X | LockMode::gap_insert))
             continue;
         if (overflow(leaf, i) && !contains(freed, overflow_ref(value(leaf, i)))) {
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));
@@ -330,11 +328,9 @@ Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
     {
         BTree::Target t;
         TRY(latch_leaf(key, t));
-        txn::LockOwner nobody;
-        nobody.slot = UINT32_MAX;
         if (lock_.strong.load(std::memory_order_acquire) != 0) return false;
         if (!MUTANT(chain_freed_early) &&
-            !env_.locks->grantable(nobody, txn::key_lock_name(id_, key), LockMode::X))
+            !env_.locks->grantable(txn::key_lock_name(id_, key), LockMode::X))
             return false;
         if (has_version(env_, id_, key) && !MUTANT(chain_freed_under_snapshot)) return false;
         if (t.found && overflow(*t.page, t.slot)) {

@@ -85,10 +85,8 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
 // that such a transaction would bring back. The next open looks again.
 bool Catalog::must_stay(const DropEntry& entry) const {
     if (!engine_.prepared->any() || MUTANT(in_doubt_chain_freed)) return false;
-    txn::LockOwner nobody;
-    nobody.slot = UINT32_MAX;
     return entry.kind == DropKind::load || impl_->tree.lock().strong.load() != 0 ||
-           !engine_.locks->grantable(nobody, DropList::lock_name(entry), txn::LockMode::X);
+           !engine_.locks->grantable(DropList::lock_name(entry), txn::LockMode::X);
 }
 
 Result<void> Catalog::free_dropped() {

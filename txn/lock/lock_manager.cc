@@ -142,6 +142,14 @@ bool LockManager::grantable(const LockOwner& owner, LockName name, LockMode mode
     return impl_->grantable_slow(owner, name, mode);
 }
 
+bool LockManager::grantable(LockName name, LockMode mode) {
+    struct Nobody : LockOwner {
+        Nobody() { slot = UINT32_MAX; }
+    };
+    static const Nobody nobody;
+    return grantable(nobody, name, mode);
+}
+
 bool LockManager::Impl::grantable_slow(const LockOwner& owner, LockName name, LockMode mode) {
     LockBucket& bucket = latch(name.value);
     LockMode others, waiting;

@@ -130,6 +130,8 @@ public:
                                       ObjectId object = kNoObject);
     // True if `mode` could be granted now. A hint unless the caller prevents changes otherwise.
     bool grantable(const LockOwner& owner, LockName name, LockMode mode);
+    // The same for an owner that holds nothing.
+    bool grantable(LockName name, LockMode mode);
     LockMode held(const LockOwner& owner, LockName name) const;
     // For a read without a lock (LM-9): false if another owner has X on `name`. The owner has an
     // intention on the name's object. If true, its seen commits include all that have released X.

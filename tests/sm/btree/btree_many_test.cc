@@ -341,7 +341,7 @@ TEST_P(HighTree, GroupsFindEveryKey) {
 // several leaves, with gaps; also out of order, twice, and with another key among them.
 TEST_P(HighTree, AdjacentKeysAreFound) {
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
-    std::vector<std::string> parents;
+    std::vector<std::string> parents, strangers;
     const auto child = [](const std::string& parent, uint64_t n) {
         return parent + static_cast<char>(n);
     };
@@ -351,13 +351,16 @@ TEST_P(HighTree, AdjacentKeysAreFound) {
             parents.push_back(common + number_key(rng.next()).substr(rng.below(5)));
             for (uint64_t n = rng.below(8); n < 256; n += 1 + rng.below(i % 3 ? 3 : 40))
                 add(txn, child(parents.back(), n));
+            strangers.push_back(stranger(child(parents.back(), 9), rng.below(8 * common.size())));
+            add(txn, strangers.back());
             store.commit(txn);
         }
     });
     store.on_thread([&] {
         auto& txn = store.begin(txn::Isolation::read_committed);
         for (size_t i = 0; i < 5000 && !HasFailure(); ++i) {
-            const std::string& parent = parents[rng.below(parents.size())];
+            const size_t which = rng.below(parents.size());
+            const std::string& parent = parents[which];
             std::vector<std::string> keys;
             uint64_t n = rng.below(240);
             for (size_t k = 2 + rng.below(15); k > 0; --k, n += rng.below(3))
@@ -365,7 +368,7 @@ TEST_P(HighTree, AdjacentKeysAreFound) {
             for (size_t k = keys.size() - 1; i % 4 == 1 && k > 0; --k)
                 std::swap(keys[k], keys[rng.below(k + 1)]);
             if (i % 4 == 2) keys[keys.size() / 2] = child(parents[rng.below(parents.size())], n);
-            if (i % 4 == 3) keys[keys.size() / 2] = stranger(parent, rng.below(8 * common.size()));
+            if (i % 4 == 3) keys[keys.size() / 2] = strangers[which];
             Many many(keys);
             const auto found = tree->fetch_many(txn, many.rows, Access::read);
             ASSERT_OK(found);

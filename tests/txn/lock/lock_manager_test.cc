@@ -17,6 +17,7 @@ TEST(LockManager, EveryPairOfModes) {
             Scene s;
             ASSERT_TRUE(granted(s.lock(0, kA, first)));
             EXPECT_EQ(s.locks.grantable(s.owner[1], kA, second), compatible(second, first));
+            EXPECT_EQ(s.locks.grantable(kA, second), compatible(second, first));
             auto outcome = s.lock(1, kA, second);
             EXPECT_EQ(granted(outcome), compatible(second, first))
                 << lock_mode_name(second) << " after " << lock_mode_name(first);
