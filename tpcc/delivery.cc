@@ -3,7 +3,7 @@
 //
 // Operations  per district: scan NO, one step (X); delete NO. Then modify O of all districts; per
 //             order modify OL (with --calls single: scan OL (X), update each); modify C of all
-//             districts. Each of the rounds learns the keys of the next one and announces them.
+//             districts. The first round learns the keys of the lines and announces them.
 #include <lockstep/need.h>
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
@@ -44,24 +44,14 @@ struct [[gnu::packed]] CustomerTotals {
 static_assert(sizeof(CustomerTotals) == offsetof(CustomerRecord, discount));
 static_assert(offsetof(CustomerTotals, delivery_cnt) == offsetof(CustomerRecord, delivery_cnt));
 
-[[gnu::noinline]] void announce_orders(const Database& db, Txn& txn, uint32_t w, Orders orders) {
-    RowKey keys[kDistricts];
-    Need needs[2 * kDistricts];
-    size_t n = 0;
-    for (size_t i = 0; i < orders.size(); ++i) {
-        keys[i] = order_key(w, orders[i].d, orders[i].o_id);
-        needs[n++] = {db.orders, keys[i], Access::write, sizeof(OrderRecord)};
-        needs[n++] = {db.order_line, keys[i], Access::write, 0};
-    }
-    txn.will_need({needs, n});
-}
-
-[[gnu::noinline]] void announce_customers(const Database& db, Txn& txn, uint32_t w, Orders orders) {
+// The lines of one order are changed after those of another; orders and customers are all changed
+// at once, and wait for memory together anyway.
+[[gnu::noinline]] void announce_lines(const Database& db, Txn& txn, uint32_t w, Orders orders) {
     RowKey keys[kDistricts];
     Need needs[kDistricts];
     for (size_t i = 0; i < orders.size(); ++i) {
-        keys[i] = customer_key(w, orders[i].d, orders[i].c_id);
-        needs[i] = {db.customer, keys[i], Access::write, offsetof(CustomerRecord, discount)};
+        keys[i] = order_key(w, orders[i].d, orders[i].o_id);
+        needs[i] = {db.order_line, keys[i], Access::write, 0};
     }
     txn.will_need({needs, orders.size()});
 }
@@ -133,10 +123,9 @@ Result<void> delivery(Database& db, Txn& txn, const DeliveryInput& in, Time now,
     }
     const Orders orders(found, n);
     const auto deliver = db.calls == Calls::single ? scan_lines : deliver_lines;
-    if (txn.walks_needs()) announce_orders(db, txn, in.w, orders);
+    if (txn.walks_needs()) announce_lines(db, txn, in.w, orders);
     TRY(deliver_orders(db, txn, in, orders));
     for (Delivered& of : orders) TRY(deliver(db, txn, in.w, of, now));
-    if (txn.walks_needs()) announce_customers(db, txn, in.w, orders);
     return charge_customers(db, txn, in.w, orders);
 }
 

@@ -16,8 +16,6 @@ void add_customer(const Database& db, const CustomerChoice& choice, Access acces
 
 template <class To>
 void add(const Database& db, const NewOrderInput& in, To& needs) {
-    needs.add(db.warehouse, warehouse_key(in.w), Access::read, sizeof(WarehouseRecord));
-    needs.add(db.district, district_key(in.w, in.d), Access::write, sizeof(DistrictRecord));
     needs.add(db.customer, customer_key(in.w, in.d, in.c), Access::read,
               offsetof(CustomerRecord, middle));
     const RowKey end = order_key(in.w, in.d, kLastOrder);
@@ -35,8 +33,6 @@ void add(const Database& db, const NewOrderInput& in, To& needs) {
 
 template <class To>
 void add(const Database& db, const PaymentInput& in, To& needs) {
-    needs.add(db.warehouse, warehouse_key(in.w), Access::write, sizeof(WarehouseRecord));
-    needs.add(db.district, district_key(in.w, in.d), Access::write, sizeof(DistrictRecord));
     add_customer(db, in.customer, Access::write, sizeof(CustomerRecord), needs);
 }
 

@@ -2,11 +2,13 @@
 //
 // Concepts   An input tells most keys of its transaction. Those of a new order contain its number,
 //            which is known only later: the need is the end of the district's keys, where the new
-//            rows go. Delivery and Stock-Level learn their keys on the way and announce them then.
+//            rows go. Delivery and Order-Status learn keys on the way and announce them then.
+//            Warehouses and districts are left out: they are few, so the caches have them.
 #pragma once
 
 #include <lockstep/need.h>
 #include "tpcc/executor.h"
+#include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
 
@@ -19,16 +21,16 @@ public:
 
     void add(const Index& index, const RowKey& key, Access access, size_t bytes) {
         if (count_ == kMax) return;
-        keys_[count_] = key;
-        needs_[count_] = {index, keys_[count_], access, static_cast<uint32_t>(bytes)};
+        const RowKey& kept = *new (&keys_.items[count_]) RowKey(key);
+        new (&needs_.items[count_]) Need{index, kept, access, static_cast<uint32_t>(bytes)};
         ++count_;
     }
-    std::span<const Need> all() const { return {needs_, count_}; }
+    std::span<const Need> all() const { return {needs_.items, count_}; }
 
 private:
     size_t count_ = 0;
-    RowKey keys_[kMax];
-    Need needs_[kMax];
+    Unmade<RowKey, kMax> keys_;
+    Unmade<Need, kMax> needs_;
 };
 
 // `to`: a Needs or an Announcement.

@@ -190,7 +190,7 @@ public:
     // Whether the transaction has announced records.
     static bool has_places(const txn::Transaction& txn);
     // The announced place of `key`, or null.
-    const LeafHint* place_of(txn::Transaction& txn, const node::KeyView& key) const;
+    const LeafHint* place_of(txn::Transaction& txn, txn::LockName key) const;
     // The leaf and slot of `key` as that place tells, if it counts (BT-6). Not validated.
     bool take_place(const LeafHint& place, const node::KeyView& key, Position& out) const;
     // Both.

@@ -93,7 +93,8 @@ private:
 [[gnu::cold, gnu::noinline]] bool Group::find_places() {
     DCHECK(walk_.size() == rows_.size() && local_of(txn_).places != nullptr);
     for (size_t i = 0; i < rows_.size(); ++i)
-        if (places_[i] = tree_.place_of(txn_, walk_[i].key); places_[i] == nullptr) return false;
+        if (places_[i] = tree_.place_of(txn_, walk_.names()[i]); places_[i] == nullptr)
+            return false;
     return true;
 }
 

@@ -130,11 +130,11 @@ Result<void> BTree::descend_last(Position& out) {
 
 bool BTree::has_places(const txn::Transaction& txn) { return local_of(txn).places != nullptr; }
 
-const LeafHint* BTree::place_of(txn::Transaction& txn, const KeyView& key) const {
+const LeafHint* BTree::place_of(txn::Transaction& txn, txn::LockName key) const {
     DCHECK(local_of(txn).places != nullptr);
     Places& places = *local_of(txn).places;
     if (!places.has(id_)) return nullptr;
-    const LeafHint* const place = places.find(key.lock_name(id_));
+    const LeafHint* const place = places.find(key);
     return place != nullptr && place->object == id_ ? place : nullptr;
 }
 
@@ -152,7 +152,7 @@ bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out)
 }
 
 bool BTree::try_place(txn::Transaction& txn, const KeyView& key, Position& out) const {
-    const LeafHint* const place = place_of(txn, key);
+    const LeafHint* const place = place_of(txn, key.lock_name(id_));
     if (place == nullptr || !take_place(*place, key, out)) return false;
     ++local_of(txn).places->used;
     return true;
