@@ -110,6 +110,8 @@ Result<bool> HeapFile::scan_snapshot(const Snapshot& snapshot, PageId id, Each& 
 
 Result<void> HeapFile::see_record(RecordId id, FunctionRef<void(const RecordState& state)> see) {
     const ExclusivePage page = TRY(env_.pool->fix_exclusive(id.page));
+    if (page->kind() != PageKind::heap || page->header.object != id_.value)
+        return fail(ErrorCode::no_such_object, "heap", id_.value);
     see(slot_state(*page, id.slot.value));
     return {};
 }

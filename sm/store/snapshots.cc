@@ -216,13 +216,19 @@ Result<void> Snapshots::make_version(Writer& writer, const RecordName& name, boo
         undo(state);
         table_.note_earlier(*writer.outcome, name, state.state());
     };
+    Result<void> seen;
     if (in_heap) {
-        HeapFile* const heap = engine_.catalog->heap_by_id(name.object);
-        return heap != nullptr ? heap->see_record(slot_of(name.key), see) : Result<void>();
+        if (HeapFile* const heap = engine_.catalog->heap_by_id(name.object); heap != nullptr)
+            seen = heap->see_record(slot_of(name.key), see);
+    } else if (BTree* const tree = name.object == kCatalogObject
+                                       ? &engine_.catalog->own_tree()
+                                       : engine_.catalog->index_by_id(name.object);
+               tree != nullptr) {
+        seen = tree->see_record(name.key, see);
     }
-    BTree* const tree = name.object == kCatalogObject ? &engine_.catalog->own_tree()
-                                                      : engine_.catalog->index_by_id(name.object);
-    return tree != nullptr ? tree->see_record(name.key, see) : Result<void>();
+    // The writer has made the object, and rolls back: no snapshot sees it.
+    if (!seen && seen.error().code == ErrorCode::no_such_object) return {};
+    return seen;
 }
 
 Result<void> Snapshots::start_cleaner() {
