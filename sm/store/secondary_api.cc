@@ -48,7 +48,9 @@ Result<void> check(const SecondaryOptions& options, Engine& engine) {
     if (options.key == nullptr)
         return fail(ErrorCode::bad_argument, "SecondaryOptions::key; it is empty");
     if (options.build_bytes < kBuildBytesMin || options.build_bytes > kBuildBytesMax)
-        return fail(ErrorCode::bad_argument, "SecondaryOptions::build_bytes", options.build_bytes);
+        return fail(ErrorCode::bad_argument,
+                    "SecondaryOptions::build_bytes; allowed are 1 MB to 1 TB, not",
+                    options.build_bytes);
     return {};
 }
 

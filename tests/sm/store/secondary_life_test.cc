@@ -65,6 +65,12 @@ TEST_F(SecondaryLifeTest, OpenOrCreateMakesItOnceAndAttaches) {
             EXPECT_EQ(code_of(store.open_or_create_index(txn, "i", options)),
                       ErrorCode::wrong_kind);
             EXPECT_EQ(code_of(store.create_index(txn, "s", options)), ErrorCode::already_exists);
+            for (const uint64_t bytes : {(1ull << 20) - 1, (1ull << 40) + 1}) {
+                const auto refused = store.create_index(
+                    txn, "t", {.of = i, .key = first_field, .build_bytes = bytes});
+                EXPECT_EQ(code_of(refused), ErrorCode::bad_argument);
+                EXPECT_NE(refused.error().text().find("1 MB to 1 TB"), std::string::npos);
+            }
             return {};
         }));
         EXPECT_EQ(pairs_of(store).size(), static_cast<size_t>(times) + 1);
