@@ -60,7 +60,7 @@ struct BackupOptions {
     // (read_backup()). Must live until the call returns; null: all pages.
     const BackupInfo* since = nullptr;
     // Called after each megabyte of pages or log, on a user thread of the store; null: not called.
-    // Must not block its kernel thread.
+    // Must not block its kernel thread, nor wait for writers, which may wait for log to be copied.
     Function<void(const BackupProgress&)> progress = {};
 };
 
