@@ -164,20 +164,25 @@ TEST_F(Shrink, CrashAtAnyTime) {
     }
 }
 
+// Takes pages until one lies at or behind `end`, in ascending order.
+void take_up_to(sm::PoolRig& rig, uint32_t end, std::vector<PageId>& taken) {
+    while (taken.empty() || taken.back().value < end) {
+        auto r = rig.engine.space->prepare(8);
+        ASSERT_TRUE(r) << r.error().text();
+        sm::ChangePart part = r->part();
+        ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
+                                     sm::LogKind::space_grow, ObjectId{0}, {&part, 1}));
+        taken.insert(taken.end(), r->pages, r->pages + r->count);
+    }
+}
+
 // One page is in use, at any place of the map.
 TEST(ShrinkMaps, TheLastPageInUseStays) {
     sm::PoolRig rig({.pool_bytes = 8 << 20});
     rig.run([&] {
         sm::SpaceMap& space = *rig.engine.space;
         std::vector<PageId> taken;
-        while (taken.empty() || taken.back().value < 10'000) {
-            auto r = space.prepare(8);
-            ASSERT_TRUE(r) << r.error().text();
-            sm::ChangePart part = r->part();
-            ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
-                                         sm::LogKind::space_grow, ObjectId{0}, {&part, 1}));
-            taken.insert(taken.end(), r->pages, r->pages + r->count);
-        }
+        take_up_to(rig, 10'000, taken);
         while (!taken.empty()) {
             const PageId last = taken.back();
             EXPECT_EQ(*space.lower_end(), last.value + 1);
@@ -195,16 +200,9 @@ TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
     sm::PoolRig rig({.pool_bytes = 8 << 20});
     rig.run([&] {
         sm::SpaceMap& space = *rig.engine.space;
-        const auto take_up_to = [&](uint32_t end) {
+        const auto take_and_free = [&](uint32_t end) {
             std::vector<PageId> taken;
-            while (taken.empty() || taken.back().value < end) {
-                auto r = space.prepare(8);
-                ASSERT_TRUE(r) << r.error().text();
-                sm::ChangePart part = r->part();
-                ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
-                                             sm::LogKind::space_grow, ObjectId{0}, {&part, 1}));
-                taken.insert(taken.end(), r->pages, r->pages + r->count);
-            }
+            take_up_to(rig, end, taken);
             const std::set<PageId> distinct(taken.begin(), taken.end());
             EXPECT_EQ(distinct.size(), taken.size());
             for (const PageId p : taken) EXPECT_TRUE(*space.is_used(p));
@@ -212,7 +210,7 @@ TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
             ASSERT_TRUE(space.free_now(taken));
         };
         for (int turn = 0; turn < 2; ++turn) {
-            take_up_to(sm::kPagesPerMap + 500);
+            take_and_free(sm::kPagesPerMap + 500);
             const uint64_t before = space.pages_total();
             EXPECT_GT(before, sm::kPagesPerMap + 500u);
             EXPECT_EQ(*space.lower_end(), 3u);
@@ -232,7 +230,7 @@ TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
         ASSERT_TRUE(space.prepare(1));
         EXPECT_GT(space.pages_total(), 3u);
         EXPECT_FALSE(*space.cut_file(3));
-        take_up_to(sm::kPagesPerMap + 500);
+        take_and_free(sm::kPagesPerMap + 500);
     });
 }
 
