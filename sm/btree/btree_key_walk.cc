@@ -141,6 +141,18 @@ inline bool KeyWalk::fix_parent(Look& look, PageId id, const Look* before) const
     return before != nullptr || is_node_of(*child.page, look.tree->id(), 1);
 }
 
+// The leaf of a key whose level-1 node is found. Returns its slot there.
+inline int KeyWalk::name_leaf(size_t i) {
+    Look& look = looks_[i].look;
+    DCHECK(look.parent.page != nullptr && look.parent.word != nullptr);
+    const Page& page = *look.parent.page;
+    const int slot = child_slot(page, look.key);
+    look.leaf = child_at(page, slot);
+    shares_[i] = share_behind(page, slot, look.key);
+    note_slots(look.tree->stats().inner_slots, count(page));
+    return slot;
+}
+
 bool KeyWalk::are_adjacent() const {
     if (size_ < 2) return false;
     const Look &first = looks_[0].look, &last = looks_[size_ - 1].look;
@@ -171,12 +183,7 @@ void KeyWalk::find_leaves() {
             before = &look;
             node = id;
         }
-        DCHECK(look.parent.page != nullptr && look.parent.word != nullptr);
-        const Page& page = *look.parent.page;
-        const int slot = child_slot(page, look.key);
-        look.leaf = child_at(page, slot);
-        shares_[i] = share_behind(page, slot, look.key);
-        note_slots(look.tree->stats().inner_slots, count(page));
+        name_leaf(i);
         prefetch_line(pool_.word_address(look.leaf));
     }
     ask_for_leaves();
@@ -202,11 +209,7 @@ void KeyWalk::find_leaves() {
         if (!find_level_one(look, node, near) ||
             (node != kPageNone && !fix_parent(look, node, nullptr))) [[unlikely]]
             continue;
-        const Page& page = *look.parent.page;
-        slot = child_slot(page, look.key);
-        look.leaf = child_at(page, slot);
-        shares_[i] = share_behind(page, slot, look.key);
-        note_slots(look.tree->stats().inner_slots, count(page));
+        slot = name_leaf(i);
         if (!ask_for_leaf(i)) [[unlikely]]
             missing[n++] = look.leaf;
         before = &look;

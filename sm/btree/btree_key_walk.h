@@ -85,6 +85,7 @@ private:
 
     [[gnu::always_inline]] bool find_level_one(Look& look, PageId& next, Near& near);
     [[gnu::always_inline]] bool fix_parent(Look& look, PageId id, const Look* before) const;
+    [[gnu::always_inline]] int name_leaf(size_t i);
     void ask_for_inner(const Look& look, PageId id, unsigned share) const;
     void ask_for_leaves();
     [[gnu::always_inline]] bool ask_for_leaf(size_t i) const;
