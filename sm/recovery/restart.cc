@@ -25,9 +25,7 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
         TRY(analysis.see(record));
         TRY(redo.feed(record));
     }
-    if (reader.position() < report.log_end)
-        return fail(ErrorCode::corrupt_log, "log", reader.position().value);
-    return {};
+    return reader.require_end(report.log_end);
 }
 
 // One after the other, newest first: the order depends on the log alone (RC-4).

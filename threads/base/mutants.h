@@ -174,6 +174,10 @@
     X(mark_ahead, txn_log_crash_test, \
       "the durable-end record names an end that is not durable yet") \
     X(mark_ignored, txn_log_fault_test, "damage in the durable log is truncated like a torn tail") \
+    X(short_segment_unseen, txn_log_fault_test, \
+      "a log segment that ends before the durable end is opened") \
+    X(log_gap_unseen, txn_log_fault_test, \
+      "a restart is content with a log that ends before its end") \
     X(mark_unsynced, txn_log_stamp_test, "the durable-end record is not synced") \
     X(mark_stays_behind, txn_log_stamp_test, \
       "the durable-end record of an idle log does not name its end") \

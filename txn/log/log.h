@@ -102,13 +102,16 @@ public:
     // New log in an empty directory; first record at LSN 4096. Starts no thread.
     static Result<std::unique_ptr<Log>> create(threads::Runtime& runtime,
                                                const LogOptions& options);
-    // Existing log: finds the last valid record at or after `from` (a record boundary); appends go
-    // behind it. Errors: corrupt_log (a = LSN) if the sequence ends before the recorded or stamped
-    // durable end; io_error. Blocking reads on the calling kernel thread.
+    // Existing log: finds its end; appends go behind it. `from` is a record boundary. The caller
+    // reads the records from there to the end and asks LogReader::require_end(): open() reads only
+    // what lies behind the recorded durable end. Errors: corrupt_log (a = LSN) if the log ends
+    // before a stamped durable end, or a segment is missing; io_error. Blocking reads on the
+    // calling kernel thread.
     static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options,
                                              Lsn from);
-    // The same for readers: changes no file, and the flusher must not be started. All space counts
-    // as promised, so filling() is true and reserve_undo() refuses. Errors: those of open().
+    // The same for readers: changes no file, and the flusher must not be started. Reads everything
+    // from `from` on. All space counts as promised, so filling() is true and reserve_undo()
+    // refuses. Errors: those of open().
     static Result<std::unique_ptr<Log>> open_to_read(threads::Runtime& runtime,
                                                      const LogOptions& options, Lsn from);
     ~Log();
@@ -231,6 +234,8 @@ public:
     // io_error, out_of_memory.
     Result<bool> next(LogRecordView& record);
     Lsn position() const;
+    // Error: corrupt_log (a = position, b = `end`) if the records read do not end exactly there.
+    Result<void> require_end(Lsn end) const;
 
 private:
     struct Impl;

@@ -179,7 +179,8 @@ struct Log::Impl {
     Result<uint64_t> adopt_length(uint64_t number, bool sync);
     Result<void> adopt_segments(uint64_t from, uint64_t end);
     bool disk_has_new() const;
-    Result<uint64_t> find_end(Lsn from, const DurableEnd& known) const;
+    Result<uint64_t> read_records(uint64_t from) const;
+    Result<uint64_t> find_end(uint64_t from, uint64_t sound, const DurableEnd& known) const;
     Result<void> secure_tail(uint64_t from, uint64_t end);
     Result<void> load_last_block(uint64_t end);
 

@@ -1,6 +1,11 @@
 // log_open.cc - creates a log; opens an existing one: finds its end, refuses damage, clears a torn
 // tail.
 //
+// Where the end is looked for. What the mark calls durable ends with a record (LM-B). So open()
+// looks for the end from there on, and a restart reads the log once. The restart notices damage
+// below the mark (LogReader::require_end()). open_to_read() is not followed by a restart, so it
+// looks at everything.
+//
 // Why a torn tail is cleared. Behind the end there may be records of the torn tail that are valid
 // by themselves. A new record could end exactly where one of them begins, and a second crash would
 // read on into old records. By LI-3 they lie within kFlushMax bytes of the end, or of the begin of
@@ -174,7 +179,8 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     DCHECK(first < last);
     first_segment = first;
     prepared_end = (last - 1) * files.segment_bytes() + length;
-    DCHECK(prepared_end >= end);
+    if (prepared_end < end && !MUTANT(short_segment_unseen))
+        return lockstep::fail(ErrorCode::corrupt_log, "log segment", prepared_end.load(), end);
     start = std::max(kLogFirst, first * files.segment_bytes());
     for (const uint64_t n : numbers)
         if (n < first || n >= last) TRY(files.disk().unlink(files.segment_path(n)));
@@ -226,20 +232,26 @@ Result<void> Log::Impl::load_last_block(uint64_t end) {
     return {};
 }
 
-// The end of the last valid record. LOG-4: it is not below a durable end that is recorded.
-Result<uint64_t> Log::Impl::find_end(Lsn from, const DurableEnd& known) const {
+// Reads on from there; the place where no record begins.
+Result<uint64_t> Log::Impl::read_records(uint64_t from) const {
     LogReader reader(files.disk(), options);
-    reader.seek(from);
+    reader.seek(Lsn{from});
     LogRecordView record;
     while (TRY(reader.next(record))) {}
-    const uint64_t end = reader.position().value;
+    return reader.position().value;
+}
+
+// The end of the last valid record, looked for from `sound` on. Both are record boundaries, and
+// `from` is not above. LOG-4: the end is not below a durable end that is recorded.
+Result<uint64_t> Log::Impl::find_end(uint64_t from, uint64_t sound, const DurableEnd& known) const {
+    DCHECK(from <= sound);
+    const uint64_t end = TRY(read_records(sound));
+    uint64_t least = MUTANT(mark_ignored) ? 0 : known.durable_end;
+    if (const uint64_t stamped = TRY(stamped_behind(end)); stamped > end) least = stamped;
     // Also, `from` must hold a record, unless the recorded end is exactly there.
-    if ((end < known.durable_end && !MUTANT(mark_ignored)) ||
-        (end == from.value && end != known.durable_end))
-        return lockstep::fail(ErrorCode::corrupt_log, "log", end, known.durable_end);
-    if (const uint64_t stamped = TRY(stamped_behind(end)); stamped > end)
-        return lockstep::fail(ErrorCode::corrupt_log, "log", end, stamped);
-    return end;
+    if (end >= least && (end != from || end == known.durable_end)) return end;
+    // The damage may begin below `sound`.
+    return lockstep::fail(ErrorCode::corrupt_log, "log", TRY(read_records(from)), least);
 }
 
 Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const LogOptions& options,
@@ -250,7 +262,7 @@ Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const 
         runtime, small,
         TRY(LogRing::make(ring_bytes_for(small, runtime.workers()), small.mappings)));
     from = std::max(from, Lsn{kLogFirst});
-    const uint64_t end = TRY(impl->find_end(from, TRY(known_end(impl->files))));
+    const uint64_t end = TRY(impl->find_end(from.value, from.value, TRY(known_end(impl->files))));
     impl->first_segment = impl->files.number_of(from.value);
     impl->start = from.value;
     impl->prepared_end = block_ceil(end);
@@ -268,7 +280,9 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     Disk& disk = impl->files.disk();
     const DurableEnd mark = TRY(known_end(impl->files));
     from = std::max(from, Lsn{kLogFirst});
-    const uint64_t end = TRY(impl->find_end(from, mark));
+    const uint64_t sound =
+        MUTANT(mark_ignored) ? from.value : std::max(from.value, mark.durable_end);
+    const uint64_t end = TRY(impl->find_end(from.value, sound, mark));
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark.durable_end, end)), end));
     TRY(impl->load_last_block(end));

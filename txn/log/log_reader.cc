@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "threads/base/mutants.h"
 #include "txn/log/log.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_files.h"
@@ -102,6 +103,11 @@ LogReader::~LogReader() = default;
 
 void LogReader::seek(Lsn lsn) { impl_->position = lsn.value; }
 Lsn LogReader::position() const { return Lsn{impl_->position}; }
+
+Result<void> LogReader::require_end(Lsn end) const {
+    if (position() == end || MUTANT(log_gap_unseen)) return {};
+    return fail(ErrorCode::corrupt_log, "log", position().value, end.value);
+}
 
 Result<bool> LogReader::next(LogRecordView& record) {
     Impl& r = *impl_;

@@ -304,5 +304,22 @@ TEST(LogFault, AMissingSegmentIsNamed) {
     EXPECT_GT(opened.error().a, 65536u - 5000u);
 }
 
+// The mark names an end that the file does not reach: nothing is opened there.
+TEST(LogFault, AShortSegmentIsNamed) {
+    std::vector<Lsn> lsns;
+    auto disk = damaged(0, lsns);
+    const uint64_t segment = lsns.back().value / sim_options().segment_bytes;
+    char path[32];
+    std::snprintf(path, sizeof path, "/store/log.%08u", static_cast<unsigned>(segment));
+    const threads::FileId file = *disk->open(path, 0);
+    ASSERT_TRUE(disk->truncate(file, 4096));
+    disk->close(file);
+    SimBench bench(*disk, 3);
+    const auto opened = Log::open(*bench.runtime, bench.options, Lsn{4096});
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
+    EXPECT_EQ(opened.error().a, segment * sim_options().segment_bytes + 4096);
+}
+
 }  // namespace
 }  // namespace lockstep::txn::test

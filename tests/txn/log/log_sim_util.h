@@ -40,6 +40,7 @@ struct SimBench {
     }
     Result<void> open(Lsn from) {
         log = TRY(Log::open(*runtime, options, from));
+        TRY(read_to_end(disk, options, from, log->tail()));
         return log->start_flusher();
     }
     // One step: a thread, else the disk, else the clock. Returns false if nothing can happen any

@@ -93,6 +93,14 @@ inline uint64_t check_record(const LogRecordView& record) {
     return number;
 }
 
+// What a restart does behind Log::open().
+inline Result<void> read_to_end(threads::Disk& disk, const LogOptions& options, Lsn from, Lsn end) {
+    LogReader reader(disk, options);
+    reader.seek(from);
+    for (LogRecordView record; reader.position() < end && TRY(reader.next(record));) {}
+    return reader.require_end(end);
+}
+
 struct Bench {
     explicit Bench(const LogOptions& o, uint32_t workers = 1,
                    std::unique_ptr<threads::Disk> own = threads::make_disk())
@@ -116,6 +124,7 @@ struct Bench {
         if (log) log->stop_flusher();
         log.reset();
         log = TRY(Log::open(*runtime, options, from));
+        TRY(read_to_end(*disk, options, from, log->tail()));
         return log->start_flusher();
     }
     void stop() {
