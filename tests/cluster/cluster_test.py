@@ -3,8 +3,8 @@
 
 Usage: cluster_test.py BUILD [--kills N] [--seed S]. BUILD is a build directory with the library.
 The script makes a virtual environment with Ray in BUILD/python, builds the extension there, runs
-the tests of this folder, then kill_test.py. Exit status 77: PyPI cannot be reached, or Ray does not
-start here.
+the tests of this folder, then kill_test.py and tpcc_kill_test.py. Exit status 77: PyPI cannot be
+reached, or Ray does not start here.
 """
 
 import os
@@ -45,6 +45,7 @@ def main() -> None:
     for command in (
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *sorted(HERE.glob("test_*.py"))],
         [python, HERE / "kill_test.py", *sys.argv[2:]],
+        [python, HERE / "tpcc_kill_test.py", *sys.argv[2:]],
     ):
         done = subprocess.run([str(word) for word in command], env=variables, cwd=path.parent)
         if done.returncode != 0:

@@ -9,10 +9,9 @@ one must not, and each of unknown outcome is whole or absent; no money is gone; 
 doubt ten seconds after every process is back.
 """
 
-import argparse
 import asyncio
+import functools
 import os
-import random
 import signal
 import sys
 import tempfile
@@ -20,15 +19,12 @@ import time
 
 import bank
 import ray
+from killer import NODES, kill_beside, parse, two_nodes, wait_until_back
 from lockstep.cluster import ClusterError, OutcomeUnknown, ShardedStore
-from ray.cluster_utils import Cluster
 
 ACCOUNTS, START = 64, 1000
 CLIENTS = 12
-BETWEEN = (0.5, 1.5)  # seconds from one kill to the next
-DOUBT_MAX = 10.0
 FORGET_MAX = 20.0
-OPEN = ("in_doubt", "open_branches", "active", "undelivered")
 
 
 class Ledger:
@@ -56,59 +52,6 @@ async def move_money(store, ledger, rng, stop):
             await asyncio.sleep(0.1)
         except (ValueError, ClusterError):
             ledger.refused.add(receipt)
-
-
-class Killer:
-    """The second node comes with it. `store` is set when it is open."""
-
-    def __init__(self, cluster, rng):
-        self._cluster = cluster
-        self.store = None
-        self._rng = rng
-        self._node = self._add_node()
-        self.counts = {"shard": 0, "coordinator": 0, "node": 0}
-
-    def _add_node(self):
-        return self._cluster.add_node(num_cpus=1, resources={"second": 100})
-
-    async def kill(self):
-        kind = self._rng.choices(["shard", "coordinator", "node"], [6, 3, 1])[0]
-        self.counts[kind] += 1
-        if kind == "node":
-            self._cluster.remove_node(self._node, allow_graceful=False)
-            await asyncio.sleep(self._rng.uniform(0, 1))
-            self._node = self._add_node()
-            return
-        actors = self.store.shards if kind == "shard" else [self.store.coordinator]
-        try:
-            status = await asyncio.wait_for(self._rng.choice(actors).status.remote(), 20)
-        except (ray.exceptions.RayError, TimeoutError):
-            return  # it is not back yet
-        try:
-            os.kill(status["pid"], signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-
-async def wait_until_back(store):
-    """Until every process answers; then until nothing is in doubt. The second time in seconds."""
-    while True:
-        try:
-            await asyncio.wait_for(store.coordinator.status.remote(), 60)
-            await asyncio.gather(*(shard.status.remote() for shard in store.shards))
-            break
-        except ray.exceptions.RayError:
-            await asyncio.sleep(0.1)
-    back = time.monotonic()
-    while True:
-        found = await asyncio.gather(
-            store.coordinator.status.remote(), *(shard.status.remote() for shard in store.shards)
-        )
-        if not any(one.get(what) for one in found for what in OPEN):
-            return time.monotonic() - back
-        if time.monotonic() - back > DOUBT_MAX:
-            sys.exit(f"still in doubt {DOUBT_MAX} s after every process was back: {found}")
-        await asyncio.sleep(0.05)
 
 
 async def restart_coordinator(store):
@@ -157,53 +100,30 @@ def audit(store, ledger, shards):
     return committed
 
 
-async def load(store, ledger, killer, kills, rng):
-    stop = asyncio.Event()
-    clients = [asyncio.create_task(move_money(store, ledger, rng, stop)) for _ in range(CLIENTS)]
-    for _ in range(kills):
-        await asyncio.sleep(rng.uniform(*BETWEEN))
-        await killer.kill()
-    await asyncio.sleep(1)
-    stop.set()
-    await asyncio.gather(*clients)
-    return await wait_until_back(store)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--shards", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    rng = random.Random(given.seed)
-    quiet = {"num_cpus": 1, "resources": {"first": 100}, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=quiet)
-    ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
-    try:
-        print(run(cluster, given, rng))
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    given = parse(__doc__.split("\n")[0])
+    with two_nodes(given.seed) as (killer, rng):
+        print(run(killer, given, rng))
 
 
-def run(cluster, given, rng):
+def run(killer, given, rng):
     """Load, kills, audit; what happened."""
     ledger = Ledger()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lockstep-cluster-") as directory:
-        killer = Killer(cluster, rng)
         store = ShardedStore(
             directory,
             procedures=bank.procedures,
             shards=given.shards,
             route=int,
-            resources=({"first": 1}, {"second": 1}),
+            resources=NODES,
         )
         killer.store = store
         with store:
             for account in range(ACCOUNTS):
                 store.call(account, "deposit", account, START)
-            seconds = asyncio.run(load(store, ledger, killer, given.kills, rng))
+            clients = [functools.partial(move_money, store, ledger, rng) for _ in range(CLIENTS)]
+            seconds = asyncio.run(kill_beside(killer, store, clients, given.kills, rng))
             forgotten = asyncio.run(restart_coordinator(store))
             committed = audit(store, ledger, given.shards)
             for shard in store.shards:
