@@ -1,4 +1,4 @@
-"""killer - SIGKILL of shards, of the coordinator and of a node, and what must be true afterwards."""
+"""killer - SIGKILL of shards, of the coordinator and of a node, and what must be true then."""
 
 import argparse
 import asyncio
