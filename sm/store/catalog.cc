@@ -73,6 +73,8 @@ Result<void> Catalog::load() {
     {
         SpinGuard guard(impl_->lock);
         impl_->names.clear();
+        // A rollback since the load before may have taken the name.
+        for (auto& [id, object] : impl_->objects) object.named = false;
     }
     // Ghosts count for undo (their objects must be found by number), names only come from live
     // entries.

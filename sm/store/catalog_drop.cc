@@ -69,8 +69,12 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
     if (entry.kind == DropKind::chain) {
         TRY(free_overflow(engine_, entry.object, entry.page, entry.number));
     } else if (entry.kind == DropKind::load) {
-        BTree* tree = index_by_id(entry.object);
-        TRY(sweep(engine_, entry.object, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
+        // A dropped index is destroyed by now: before the crash, or because it comes first in the
+        // list. Its pages are free, and on the disk a free page may be torn.
+        const Impl::Object* const object = impl_->object(entry.object.value);
+        const bool live = object != nullptr && (object->named || MUTANT(destroyed_tree_read));
+        TRY(sweep(engine_, entry.object,
+                  live ? TRY(object->tree->verify()).pages : std::vector<PageId>{}));
     } else {
         destroy({.name = {},
                  .id = entry.object,

@@ -34,8 +34,10 @@ PROFILES = {
 # noted of one, which had been rolled back, freed pages of the other (OV-2).
 # 45314: a snapshot began while the creator of an index rolled back, and was refused for an index
 # that it would not have seen.
+# 61786: an index was dropped while the list still had a load of it. A power cut tore a page that
+# had been freed, and the open read it.
 # 19901, 21686 wronged the engine: a block of the log was lost that held no durable record's bytes.
-FAILED_ONCE = [125, 597, 1362, 3285, 5473, 7171, 19901, 21686, 24739, 45314, 301320]
+FAILED_ONCE = [125, 597, 1362, 3285, 5473, 7171, 19901, 21686, 24739, 45314, 61786, 301320]
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
 # Crash points in a young log, and power cuts that take length of its file, at least.

@@ -412,6 +412,8 @@
       "transactions that find a name free lock it in S before they create it") \
     X(scan_bounds_late, sm_scan_bounds_test, \
       "a scan copies its bounds after other threads may have run") \
+    X(destroyed_tree_read, sm_object_life_test, \
+      "the unfinished load of a dropped index reads the index's freed pages at open") \
     X(dropped_pages_leak, sm_store_test, "the pages of a dropped object are not freed") \
     X(victim_not_retried, sm_store_test, "run() does not retry a deadlock victim") \
     X(failed_goes_on, sm_store_test, \
