@@ -22,11 +22,11 @@ std::string hex(uint64_t number) {
 }  // namespace
 
 Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
-                                        const Superblock& store, uint64_t history) {
+                                        const BackupManifest& backup, uint64_t history) {
     if (!disk.exists(directory + "/" + kArchiveName))
         return bad_archive("log archive",
                            directory + " is no archive: its file archive is missing");
-    if (!TRY(read_archive_file(disk, directory, kArchiveName)).header.of(store))
+    if (!TRY(read_archive_file(disk, directory, kArchiveName)).header.of(backup.superblock))
         return bad_archive("log archive", directory +
                                               " has the log of another store than the backup: name "
                                               "the archive of the backup's store");
@@ -35,17 +35,25 @@ Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& 
         if (const auto piece = PieceName::parse(name)) pieces.push_back(*piece);
     std::ranges::stable_sort(pieces, {}, &PieceName::begin);
     ArchiveIndex index(directory, std::move(pieces));
-    TRY(index.find_path(disk, store, history));
+    TRY(index.find_path(disk, backup, history));
     return index;
 }
 
-Result<void> ArchiveIndex::find_path(threads::Disk& disk, const Superblock& store,
+Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& backup,
                                      uint64_t history) {
+    const Superblock& store = backup.superblock;
     DCHECK(path_.empty() && std::ranges::is_sorted(pieces_, {}, &PieceName::begin));
     uint64_t below = UINT64_MAX;
     for (;;) {
         path_.push_back({history, below});
-        if (history == store.history) return {};
+        if (history == store.history) {
+            if (below >= backup.end || MUTANT(path_from_any_point)) return {};
+            return bad_archive("log archive",
+                               "history " + hex(path_.front().history) +
+                                   " left the backup's history at LSN " + std::to_string(below) +
+                                   ", before the backup's point, LSN " +
+                                   std::to_string(backup.end) + ": use an earlier backup");
+        }
         const auto piece = std::ranges::find(pieces_, history, &PieceName::history);
         if (piece == pieces_.end())
             return bad_archive("log archive",

@@ -11,15 +11,17 @@
 #include <vector>
 
 #include "sm/backup/archive_file.h"
+#include "sm/backup/backup_manifest.h"
 
 namespace lockstep::sm {
 
 class ArchiveIndex {
 public:
-    // The log of `history` and of those it came from, down to that of `store`. Errors: bad_archive
-    // (no archive, of another store, or no such history), those of the disk.
+    // The log of `history` and of those it came from, down to that of `backup`. Errors: bad_archive
+    // (no archive, of another store, no such history, or one that left the backup's before its
+    // point), those of the disk.
     static Result<ArchiveIndex> load(threads::Disk& disk, const std::string& directory,
-                                     const Superblock& store, uint64_t history);
+                                     const BackupManifest& backup, uint64_t history);
     struct Place {
         PieceName piece;
         uint64_t end;  // bytes from here on belong to another history
@@ -40,7 +42,7 @@ private:
     };
     ArchiveIndex(std::string directory, std::vector<PieceName> pieces)
         : directory_(std::move(directory)), pieces_(std::move(pieces)) {}
-    Result<void> find_path(threads::Disk& disk, const Superblock& store, uint64_t history);
+    Result<void> find_path(threads::Disk& disk, const BackupManifest& backup, uint64_t history);
 
     std::string directory_;
     std::vector<PieceName> pieces_;  // of all histories, by begin

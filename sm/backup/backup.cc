@@ -9,6 +9,7 @@
 #include "sm/buffer/buffer_pool.h"
 #include "sm/space/space_map.h"
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/base/mutants.h"
 #include "threads/base/wall_clock.h"
@@ -135,6 +136,15 @@ Result<void> Backup::check_since() const {
         since.lsn == kLsnNone)
         return fail(ErrorCode::bad_backup, "the earlier backup is newer than the store",
                     since.lsn.value, env_.log->durable().value);
+    if (!superblock_.follows(since.history, since.lsn.value) && !MUTANT(since_of_any_history)) {
+        auto error = fail(ErrorCode::bad_backup, "the earlier backup", since.lsn.value,
+                          superblock_.history_begin);
+        set_error_detail(error.error(), "the state at its LSN " + std::to_string(since.lsn.value) +
+                                            " is none of this store, which was restored to LSN " +
+                                            std::to_string(superblock_.history_begin) +
+                                            " and went on from there: make a full backup");
+        return error;
+    }
     return {};
 }
 

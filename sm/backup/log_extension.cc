@@ -51,9 +51,8 @@ Result<LogExtension> LogExtension::plan(Disk& disk, const BackupManifest& backup
     const uint64_t history =
         options.history == kHistoryOfBackup ? backup.superblock.history : options.history;
     LogExtension extension(
-        disk,
-        TRY(ArchiveIndex::load(disk, std::string(options.archive), backup.superblock, history)),
-        backup, options);
+        disk, TRY(ArchiveIndex::load(disk, std::string(options.archive), backup, history)), backup,
+        options);
     const uint64_t end = extension.chain_end_;
     const auto behind = extension.index_.next_begin(end);
     const bool reached = options.until != kLsnNone && end >= options.until.value;

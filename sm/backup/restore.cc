@@ -139,6 +139,12 @@ Result<void> Restore::read_chain() {
             return refuse("an incremental backup does not follow the one before it",
                           " begins at LSN " + std::to_string(manifest.since_end) +
                               ", the one before it ends at LSN " + std::to_string(last().end));
+        if (!chain_.empty() && !MUTANT(chain_of_any_history) &&
+            !manifest.superblock.follows(last().superblock.history, last().end))
+            return refuse("an incremental backup is of another history than the one before it",
+                          ": its store was restored to LSN " +
+                              std::to_string(manifest.superblock.history_begin) +
+                              " and went on from there");
         DCHECK(chain_.empty() || last().end <= manifest.end);
         chain_.push_back(manifest);
     }

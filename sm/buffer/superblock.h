@@ -48,6 +48,11 @@ struct Superblock {
     uint64_t history_parent;  // of the backup that it came from
     uint64_t history_begin;   // where it left that history; 0: nowhere
 
+    // Is the state at `lsn` of that history an earlier one of this store? Only the store's own
+    // history and its parent are known: false of an older one.
+    bool follows(uint64_t of, uint64_t lsn) const {
+        return of == history || (of == history_parent && lsn <= history_begin);
+    }
     // The log is kept from `log_start` on, and only a restored store has left a history.
     bool plausible() const {
         return log_start <= checkpoint_lsn && clean <= 1 &&

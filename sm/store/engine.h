@@ -30,6 +30,7 @@ class NeedsTeam;  // final. NOLINT(cppcoreguidelines-virtual-class-destructor)
 class PageRebuild;
 class PreparedTxns;
 class Snapshots;
+struct BackupManifest;
 struct WorkerNeeds;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
@@ -121,7 +122,7 @@ private:
     Result<void> make_fresh();
     void load_written_lsns();
     void say_durability() const;
-    Result<void> begin_history(uint64_t at);
+    Result<void> begin_history(const BackupManifest& backup);
     Result<void> raise_version();
     Result<void> build_archive();
     Result<bool> repair(PageId id, Page& page);

@@ -30,23 +30,25 @@ Result<bool> Engine::repair(PageId id, Page& page) {
 }
 
 // A complete backup becomes a store. The new history comes before the end of the backup (BM-2): a
-// crash between the two draws another one.
+// crash between the two draws another one, whose parent is the backup's all the same.
 Result<void> Engine::adopt(const std::string& directory) {
     DCHECK(!options.read_only && lock_file_.value >= 0);
     if (!disk->exists(directory + "/" + kManifestName)) return {};
-    TRY(begin_history(TRY(read_manifest(*disk, directory)).end));
+    TRY(begin_history(TRY(read_manifest(*disk, directory))));
     return adopt_backup(*disk, directory);
 }
 
-Result<void> Engine::begin_history(uint64_t at) {
+Result<void> Engine::begin_history(const BackupManifest& backup) {
     if (MUTANT(history_kept)) return {};
-    DCHECK(!opened_ && log == nullptr && at > superblock.checkpoint_lsn);
+    DCHECK(!opened_ && log == nullptr && backup.end > superblock.checkpoint_lsn);
     const MonotonicClock own;
     const Clock& clock = options.test_hooks ? *options.test_hooks->clock : own;
-    superblock.history_parent = superblock.history;
-    superblock.history_begin = at;
+    superblock.history_parent =
+        MUTANT(history_of_cut_off_open) ? superblock.history : backup.superblock.history;
+    superblock.history_begin = backup.end;
     superblock.history =
-        Rng(wall_now(clock) ^ superblock.uuid[0] ^ (superblock.history << 1) ^ at).next() | 1;
+        Rng(wall_now(clock) ^ superblock.uuid[0] ^ (superblock.history << 1) ^ backup.end).next() |
+        1;
     superblock.version = kFormatVersion;
     DCHECK(superblock.history != 0 && superblock.history != superblock.history_parent);
     return write_superblock(*disk, data_file, superblock);

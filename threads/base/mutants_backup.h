@@ -37,6 +37,14 @@
       "log of a broken chain is kept, although writers shall go on") \
     X(archive_gap_unseen, sm_archive_restore_test, \
       "a restore goes to a gap of the archive and ends there") \
+    X(since_of_any_history, sm_backup_incremental_test, \
+      "an incremental backup follows one that its store has never been") \
+    X(chain_of_any_history, sm_backup_incremental_test, \
+      "a restore lays the pages of one history over those of another") \
+    X(path_from_any_point, sm_archive_restore_test, \
+      "log that left the backup's history before its point is redone on the backup") \
+    X(history_of_cut_off_open, sm_backup_incremental_test, \
+      "an open that a crash cut off is the parent of the restored store's history") \
     X(histories_mixed, sm_archive_restore_test, \
       "a restore takes log of another history") \
     X(history_kept, sm_archive_restore_test, \

@@ -260,6 +260,19 @@ TEST_F(ArchiveRestore, HistoriesStayApart) {
     expect_refused({.history = 4711}, "no log of history");
 }
 
+// The backup has changes that the branch has never seen.
+TEST_F(ArchiveRestore, RefusesAHistoryThatLeftBeforeTheBackup) {
+    make(50, 200);
+    const Branch branch = branch_off({.until = commits_.all()[120].point}, commits_, 0);
+    ASSERT_OK(store_.open());
+    store_.on_thread([&] { ASSERT_OK(store_->backup("/later")); });
+    ASSERT_OK(store_.close());
+    const auto done = restore_to(disk_, "/later", {.history = branch.history});
+    EXPECT_EQ(code_of(done), ErrorCode::bad_archive);
+    EXPECT_NE(text_of(done).find("before the backup's point"), std::string::npos) << text_of(done);
+    EXPECT_GE(expect_state(kLsnNone, branch.commits, branch.history), branch.commits.newest());
+}
+
 // The parent of a history is that of the last log that its restore took.
 TEST_F(ArchiveRestore, AHistoryMayComeFromAnother) {
     make(50, 200);

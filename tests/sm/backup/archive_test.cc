@@ -39,7 +39,9 @@ protected:
         return error;
     }
     sm::ArchiveIndex index() {
-        auto found = sm::ArchiveIndex::load(disk_, kArchive, block_, block_.history);
+        sm::BackupManifest backup{};
+        backup.superblock = block_;
+        auto found = sm::ArchiveIndex::load(disk_, kArchive, backup, block_.history);
         EXPECT_TRUE(found) << found.error().text();
         return std::move(*found);
     }

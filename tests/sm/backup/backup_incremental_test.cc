@@ -161,6 +161,73 @@ TEST_F(BackupIncremental, RefusesWhatDoesNotFit) {
     for (const char* name : {"full", "one", "two"}) expect_whole(name);
 }
 
+// A store went on from `full` to `later`. A second one, restored from `full`, has passed the same
+// LSNs with other changes.
+TEST_F(BackupIncremental, RefusesABackupThatItsStoreHasNeverBeen) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 100, 'a'));
+    const auto full = store.backup(path("full"));
+    ASSERT_OK(full);
+    ASSERT_OK(put(store, 0, 50, 'b'));
+    BackupOptions how;
+    how.since = &*full;
+    const auto later = store.backup(path("later"), how);
+    ASSERT_OK(later);
+    ASSERT_OK(store.close());
+
+    ASSERT_OK(restore({"full"}, "r"));
+    Store restored = open("r");
+    for (int round = 0; round < 10; ++round) ASSERT_OK(put(restored, 50, 100, 'c'));
+    ASSERT_OK(restored.checkpoint());
+    BackupInfo claimed = *later;
+    how.since = &claimed;
+    const auto refused = restored.backup(path("x"), how);
+    EXPECT_EQ(code_of(refused), ErrorCode::bad_backup);
+    EXPECT_NE(refused.error().text().find("make a full backup"), std::string::npos);
+    // The one that it was restored from is an earlier state of it, and so is its own next one.
+    how.since = &*full;
+    const auto own = restored.backup(path("own"), how);
+    ASSERT_OK(own);
+    ASSERT_OK(put(restored, 0, 10, 'd'));
+    how.since = &*own;
+    ASSERT_OK(restored.backup(path("next"), how));
+    const Content content = index_content(restored, "i");
+    // Made in spite of it, it does not fit.
+    claimed.history = own->history;
+    how.since = &claimed;
+    ASSERT_OK(restored.backup(path("forged"), how));
+    ASSERT_OK(restored.close());
+    const auto mixed = restore({"full", "later", "forged"}, "x2");
+    EXPECT_EQ(code_of(mixed), ErrorCode::bad_backup);
+    EXPECT_NE(mixed.error().text().find("of another history"), std::string::npos);
+    ASSERT_OK(restore({"full", "own", "next"}, "r2"));
+    EXPECT_EQ(opened("r2"), content);
+}
+
+// A crash in the first open of a restored store, before it has forgotten that it was a backup.
+TEST_F(BackupIncremental, ARestoredStoreComesFromTheBackupAlsoIfItsFirstOpenWasCutOff) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 100, 'a'));
+    const auto full = store.backup(path("full"));
+    ASSERT_OK(full);
+    ASSERT_OK(store.close());
+    ASSERT_OK(restore({"full"}, "r"));
+    fs::copy_file(path("r") + "/backup", path("manifest"));
+    ASSERT_OK(open("r").close());
+    fs::copy_file(path("manifest"), path("r") + "/backup");
+    Store restored = open("r");
+    ASSERT_OK(put(restored, 0, 50, 'b'));
+    BackupOptions how;
+    how.since = &*full;
+    ASSERT_OK(restored.backup(path("own"), how));
+    const Content content = index_content(restored, "i");
+    ASSERT_OK(restored.close());
+    ASSERT_OK(restore({"full", "own"}, "r2"));
+    EXPECT_EQ(opened("r2"), content);
+}
+
 TEST_F(BackupIncremental, ADamagedPageIsNamedUnlessALaterBackupHasIt) {
     Store store = open("s");
     make(store, "i", "h");
