@@ -62,6 +62,7 @@ TEST_F(ObjectLife, AListedLoadOfADroppedIndexNeedsNoneOfItsPages) {
         Store store = open("s");
         make(store, "i", "h");
         ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+            TRY(store.create_index(txn, "other"));
             const Index index = TRY(store.index("i"));
             for (int n = 0; n < 500; ++n)
                 TRY(index.put(txn, std::to_string(n), std::string(200, 'v')));
@@ -88,6 +89,16 @@ TEST_F(ObjectLife, AListedLoadOfADroppedIndexNeedsNoneOfItsPages) {
                 if (!*engine.space->is_used(page)) freed.push_back(page);
             EXPECT_GT(freed.size(), 5u);
         });
+        // The log must not be able to repair them.
+        for (int round = 0; round < 3; ++round) {
+            ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+                const Index index = TRY(store.index("other"));
+                for (int n = 0; n < 6000; ++n)
+                    TRY(index.put(txn, "k", std::string(1000, static_cast<char>('a' + n % 26))));
+                return {};
+            }));
+            ASSERT_OK(store.checkpoint());
+        }
         ASSERT_OK(store.close());
     }
     {
