@@ -25,7 +25,8 @@
 //            BK-5 Only a complete backup has a valid manifest (BM-1).
 //            BK-6 An incremental backup has each page whose lsn is above the earlier backup's B.
 //                 A page that is not above it has not changed since before the earlier copy began,
-//                 so that copy has the same content.
+//                 so that copy has the same content, if the store has had that backup's state
+//                 (Superblock::follows()).
 // Blocking   make_backup() parks; on a user thread of the store.
 // Source     C. Mohan et al., "ARIES", 1992, section on fuzzy image copies.
 #pragma once

@@ -238,6 +238,7 @@ Result<uint64_t> Log::Impl::read_records(uint64_t from) const {
     reader.seek(Lsn{from});
     LogRecordView record;
     while (TRY(reader.next(record))) {}
+    DCHECK(reader.position().value >= from);
     return reader.position().value;
 }
 
@@ -283,6 +284,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     const uint64_t sound =
         MUTANT(mark_ignored) ? from.value : std::max(from.value, mark.durable_end);
     const uint64_t end = TRY(impl->find_end(from.value, sound, mark));
+    DCHECK(end >= sound);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark.durable_end, end)), end));
     TRY(impl->load_last_block(end));

@@ -56,8 +56,8 @@ struct BackupOptions {
     // is not copied yet cannot be recycled. So what lags more than a quarter of Options::log_bytes
     // behind is copied beyond the limit, and so is the log that is written during the last pieces.
     uint64_t bytes_per_second = 0;
-    // Copies only the pages that have changed since this earlier backup of the same store
-    // (read_backup()). Must live until the call returns; null: all pages.
+    // Copies only the pages that have changed since this backup (read_backup()), a state that the
+    // store has had: see BackupInfo::history. Must live until the call returns; null: all pages.
     const BackupInfo* since = nullptr;
     // Called after each megabyte of pages or log, on a user thread of the store; null: not called.
     // Must not block its kernel thread, nor wait for writers, which may wait for log to be copied.
