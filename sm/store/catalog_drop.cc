@@ -72,6 +72,8 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
         // A dropped index is destroyed by now: before the crash, or because it comes first in the
         // list. Its pages are free, and on the disk a free page may be torn.
         const Impl::Object* const object = impl_->object(entry.object.value);
+        if (object != nullptr && object->tree == nullptr)
+            return fail(ErrorCode::corrupt_page, "drop list's entry", entry.object.value);
         const bool live = object != nullptr && (object->named || MUTANT(destroyed_tree_read));
         TRY(sweep(engine_, entry.object,
                   live ? TRY(object->tree->verify()).pages : std::vector<PageId>{}));
