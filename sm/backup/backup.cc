@@ -137,12 +137,11 @@ Result<void> Backup::check_since() const {
         return fail(ErrorCode::bad_backup, "the earlier backup is newer than the store",
                     since.lsn.value, env_.log->durable().value);
     if (!superblock_.follows(since.history, since.lsn.value) && !MUTANT(since_of_any_history)) {
-        auto error = fail(ErrorCode::bad_backup, "the earlier backup", since.lsn.value,
-                          superblock_.history_begin);
-        set_error_detail(error.error(), "the state at its LSN " + std::to_string(since.lsn.value) +
-                                            " is none of this store, which was restored to LSN " +
-                                            std::to_string(superblock_.history_begin) +
-                                            " and went on from there: make a full backup");
+        auto error = fail(ErrorCode::bad_backup, "the earlier backup", since.lsn.value);
+        set_error_detail(error.error(), "this store has never had its state, at LSN " +
+                                            std::to_string(since.lsn.value) +
+                                            ", since one of the two was restored and went on by "
+                                            "itself: make a full backup");
         return error;
     }
     return {};

@@ -215,9 +215,6 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
         if (manifest.superblock.uuid[0] != store.uuid[0] ||
             manifest.superblock.uuid[1] != store.uuid[1] || manifest.end != point)
             return fail(ErrorCode::bad_backup, "another backup lies there now", point);
-        if (!chain.manifests.empty() &&
-            !chain.manifests.back().superblock.follows(manifest.superblock.history, point))
-            return fail(ErrorCode::bad_backup, "the earlier backup is of another history", point);
         chain.directories.push_back(found->second);
         chain.manifests.push_back(manifest);
         if (!manifest.incremental()) return chain;

@@ -142,9 +142,7 @@ Result<void> Restore::read_chain() {
         if (!chain_.empty() && !MUTANT(chain_of_any_history) &&
             !manifest.superblock.follows(last().superblock.history, last().end))
             return refuse("an incremental backup is of another history than the one before it",
-                          ": its store was restored to LSN " +
-                              std::to_string(manifest.superblock.history_begin) +
-                              " and went on from there");
+                          ": one of the two stores was restored and went on by itself");
         DCHECK(chain_.empty() || last().end <= manifest.end);
         chain_.push_back(manifest);
     }

@@ -10,11 +10,11 @@ import sys
 import time
 
 import ray
+from lockstep.cluster.tpcc._conditions import OPEN
 from ray.cluster_utils import Cluster
 
 BETWEEN = (0.5, 1.5)  # seconds from one kill to the next
 DOUBT_MAX = 10.0
-OPEN = ("in_doubt", "open_branches", "active", "undelivered")
 NODES = ({"first": 1}, {"second": 1})  # the resources that tie shards to the two nodes
 
 

@@ -10,6 +10,7 @@ in doubt ten seconds after every process is back.
 """
 
 import asyncio
+import contextlib
 import functools
 import os
 import struct
@@ -88,17 +89,17 @@ async def run_local(store, warehouse, local, ledger):
 
 
 async def be_terminals(store, settings, warehouse, group, ledger, stop):
-    inputs = Inputs(settings, store.shard_of(warehouse), 1000 * settings.seed + group)
-    while not stop.is_set():
-        refused = ledger.refused
-        local, across = inputs.next(BATCH)
-        work = [run_across(store, one, ledger) for one in across]
-        if local.requests:
-            work.append(run_local(store, warehouse, local, ledger))
-        await asyncio.gather(*work)
-        if ledger.refused != refused:
-            await asyncio.sleep(0.1)
-    inputs.close()
+    seed = 1000 * settings.seed + group
+    with contextlib.closing(Inputs(settings, store.shard_of(warehouse), seed)) as inputs:
+        while not stop.is_set():
+            refused = ledger.refused
+            local, across = inputs.next(BATCH)
+            work = [run_across(store, one, ledger) for one in across]
+            if local.requests:
+                work.append(run_local(store, warehouse, local, ledger))
+            await asyncio.gather(*work)
+            if ledger.refused != refused:
+                await asyncio.sleep(0.1)
 
 
 def make_all_procedures(settings):

@@ -20,6 +20,14 @@ protected:
         EXPECT_TRUE(store.close());
         return content;
     }
+    // A full backup of records, with the name `full`.
+    BackupInfo make_full(Store& store) {
+        make(store, "i", "h");
+        EXPECT_TRUE(put(store, 0, 100, 'a'));
+        const auto full = store.backup(path("full"));
+        EXPECT_TRUE(full) << full.error().text();
+        return *full;
+    }
     Result<BackupInfo> restore(std::vector<std::string> names, const std::string& to) {
         for (std::string& name : names) name = path(name);
         fs::remove_all(path(to));
@@ -122,12 +130,9 @@ TEST_F(BackupIncremental, HasWhatChangedDuringTheEarlierOne) {
 
 TEST_F(BackupIncremental, RefusesWhatDoesNotFit) {
     Store store = open("s");
-    make(store, "i", "h");
-    ASSERT_OK(put(store, 0, 100, 'a'));
-    const auto full = store.backup(path("full"));
-    ASSERT_OK(full);
+    const BackupInfo full = make_full(store);
     BackupOptions how;
-    how.since = &*full;
+    how.since = &full;
     ASSERT_OK(put(store, 0, 10, 'b'));  // else they would be the same state
     const auto one = store.backup(path("one"), how);
     ASSERT_OK(one);
@@ -137,7 +142,7 @@ TEST_F(BackupIncremental, RefusesWhatDoesNotFit) {
     Store other = open("t");
     make(other, "i", "h");
     EXPECT_EQ(code_of(other.backup(path("x"), how)), ErrorCode::bad_backup);
-    BackupInfo future = *full;
+    BackupInfo future = full;
     future.lsn = future.lsn + (1ull << 40);
     how.since = &future;
     EXPECT_EQ(code_of(store.backup(path("x"), how)), ErrorCode::bad_backup);
@@ -167,13 +172,10 @@ TEST_F(BackupIncremental, RefusesWhatDoesNotFit) {
 // LSNs with other changes.
 TEST_F(BackupIncremental, RefusesABackupThatItsStoreHasNeverBeen) {
     Store store = open("s");
-    make(store, "i", "h");
-    ASSERT_OK(put(store, 0, 100, 'a'));
-    const auto full = store.backup(path("full"));
-    ASSERT_OK(full);
+    const BackupInfo full = make_full(store);
     ASSERT_OK(put(store, 0, 50, 'b'));
     BackupOptions how;
-    how.since = &*full;
+    how.since = &full;
     const auto later = store.backup(path("later"), how);
     ASSERT_OK(later);
     ASSERT_OK(store.close());
@@ -189,7 +191,7 @@ TEST_F(BackupIncremental, RefusesABackupThatItsStoreHasNeverBeen) {
     EXPECT_EQ(code_of(refused), ErrorCode::bad_backup);
     EXPECT_NE(refused.error().text().find("make a full backup"), std::string::npos);
     // The one that it was restored from is an earlier state of it, and so is its own next one.
-    how.since = &*full;
+    how.since = &full;
     const auto own = restored.backup(path("own"), how);
     ASSERT_OK(own);
     ASSERT_OK(put(restored, 0, 10, 'd'));
@@ -212,10 +214,7 @@ TEST_F(BackupIncremental, RefusesABackupThatItsStoreHasNeverBeen) {
 // A crash in the first open of a restored store, before it has forgotten that it was a backup.
 TEST_F(BackupIncremental, ARestoredStoreComesFromTheBackupAlsoIfItsFirstOpenWasCutOff) {
     Store store = open("s");
-    make(store, "i", "h");
-    ASSERT_OK(put(store, 0, 100, 'a'));
-    const auto full = store.backup(path("full"));
-    ASSERT_OK(full);
+    const BackupInfo full = make_full(store);
     ASSERT_OK(store.close());
     ASSERT_OK(restore({"full"}, "r"));
     {
@@ -226,14 +225,14 @@ TEST_F(BackupIncremental, ARestoredStoreComesFromTheBackupAlsoIfItsFirstOpenWasC
         auto block = sm::read_superblock(*disk, file->id());
         ASSERT_OK(block);
         block->history_parent = block->history;
-        block->history_begin = full->lsn.value;
+        block->history_begin = full.lsn.value;
         block->history = 4711;
         ASSERT_OK(sm::write_superblock(*disk, file->id(), *block));
     }
     Store restored = open("r");
     ASSERT_OK(put(restored, 0, 50, 'b'));
     BackupOptions how;
-    how.since = &*full;
+    how.since = &full;
     ASSERT_OK(restored.backup(path("own"), how));
     const Content content = index_content(restored, "i");
     ASSERT_OK(restored.close());
