@@ -23,7 +23,8 @@ namespace {
 
 constexpr uint32_t kPiecePages = BackupTarget::kRoomBytes / kPageBytes;
 static_assert(kPiecePages <= BufferPool::kCopyMax);
-constexpr uint32_t kSuperblocks = 2;  // pages 0 and 1
+constexpr uint32_t kLooksMax = 1 << 14;  // pages between two pauses
+constexpr uint32_t kSuperblocks = 2;     // pages 0 and 1
 constexpr Nanos kLogPause = 20 * kMillisecond;
 constexpr uint64_t kLogPiece = BackupTarget::kRoomBytes;
 constexpr uint64_t kLogShare = 4;  // the copy of the log lags at most so much of the log behind
@@ -50,9 +51,11 @@ private:
     Result<void> begin();
     Result<void> check_since() const;
     Result<void> copy_pages();
-    Result<void> copy_piece(uint32_t first, uint32_t count);
+    bool may_have_changed(PageId id) const;
+    void choose_piece();
+    Result<void> copy_piece();
     Result<void> skip_bad_page(PageId id, const Error& why, Page& copy);
-    Result<void> write_piece(uint32_t first, uint32_t count);
+    Result<void> write_piece();
     Result<void> copy_log();
     Result<void> pause();
     Result<void> keep_up();
@@ -82,7 +85,8 @@ private:
     Page* room_ = nullptr;
     Superblock superblock_{};
     std::optional<LogCopy> log_;
-    std::vector<uint64_t> lsns_;  // of the volume's pages
+    std::vector<PageId> piece_;   // pages of the next write
+    std::vector<uint64_t> lsns_;  // of the volume's pages; 0: not looked at
     uint64_t newest_ = 0;         // highest lsn of a copied page
     uint64_t looked_at_ = kSuperblocks, copied_ = kSuperblocks, zeroed_ = 0, bytes_ = 0;
     uint64_t paced_log_ = 0;  // bytes of log that were copied at the pace
@@ -148,37 +152,57 @@ Result<void> Backup::check_since() const {
 }
 
 Result<void> Backup::copy_pages() {
-    for (uint64_t first = kSuperblocks; first < lsns_.size();) {
-        const auto count =
-            static_cast<uint32_t>(std::min<uint64_t>(kPiecePages, lsns_.size() - first));
-        TRY(copy_piece(static_cast<uint32_t>(first), count));
-        first += count;
-        looked_at_ = first;
+    while (looked_at_ < lsns_.size()) {
+        choose_piece();
+        if (!piece_.empty()) TRY(copy_piece());
         TRY(pause());
     }
     return {};
 }
 
-Result<void> Backup::copy_piece(uint32_t first, uint32_t count) {
+// False: the earlier backup has the page as it is (BK-7).
+bool Backup::may_have_changed(PageId id) const {
+    if (!incremental()) return true;
+    const Lsn since = options_.since->redo_from;
+    if (since < env_.run_begin && !MUTANT(unchanged_in_any_run)) return true;
+    return env_.pool->may_be_newer(id, since);
+}
+
+void Backup::choose_piece() {
+    piece_.clear();
+    const uint64_t end = std::min<uint64_t>(lsns_.size(), looked_at_ + kLooksMax);
+    while (looked_at_ < end && piece_.size() < kPiecePages) {
+        const PageId id{static_cast<uint32_t>(looked_at_++)};
+        if (may_have_changed(id)) piece_.push_back(id);
+    }
+    DCHECK(looked_at_ <= lsns_.size());
+}
+
+Result<void> Backup::copy_piece() {
+    const auto count = static_cast<uint32_t>(piece_.size());
     assert_state();
-    DCHECK(count > 0 && count <= kPiecePages && first + uint64_t{count} <= lsns_.size());
+    DCHECK(count > 0 && count <= kPiecePages && piece_.back().value < lsns_.size());
     TRY(take_room());
     for (uint32_t done = 0; done < count;) {
-        uint32_t some = count - done;
-        const auto copied = env_.pool->copy_pages(PageId{first + done}, some, page(done), beside_);
+        const PageId first = piece_[done];
+        uint32_t some = 1;
+        while (done + some < count && piece_[done + some].value == first.value + some) ++some;
+        const uint32_t end = done + some;
+        const auto copied = env_.pool->copy_pages(first, some, page(done), beside_);
         done += some;
         if (copied) continue;
-        if (!is_bad_page(copied.error().code) || done == count)
+        if (!is_bad_page(copied.error().code) || done == end)
             return std::unexpected(copied.error());
-        TRY(skip_bad_page(PageId{first + done}, copied.error(), *page(done)));
+        TRY(skip_bad_page(piece_[done], copied.error(), *page(done)));
         ++done;
     }
     for (uint32_t i = 0; i < count; ++i) {
-        DCHECK(page(i)->header.page_id == first + i || page(i)->header.checksum == 0);
-        lsns_[first + i] = page(i)->header.lsn;
+        const uint32_t id = piece_[i].value;
+        DCHECK(page(i)->header.page_id == id || page(i)->header.checksum == 0);
+        lsns_[id] = page(i)->header.lsn;
         newest_ = std::max(newest_, page(i)->header.lsn);
     }
-    return write_piece(first, count);
+    return write_piece();
 }
 
 // A free page that cannot be read takes nothing with it: zeros are a free page. If it was in use at
@@ -193,10 +217,12 @@ Result<void> Backup::skip_bad_page(PageId id, const Error& why, Page& copy) {
     return {};
 }
 
-Result<void> Backup::write_piece(uint32_t first, uint32_t count) {
+Result<void> Backup::write_piece() {
+    const auto count = static_cast<uint32_t>(piece_.size());
     if (!incremental()) {
         copied_ += count;
-        return write("data", first * kPageBytes, slice_of(page(0)->bytes(), count * kPageBytes));
+        return write("data", uint64_t{piece_[0].value} * kPageBytes,
+                     slice_of(page(0)->bytes(), count * kPageBytes));
     }
     // BK-6.
     const uint64_t above =
@@ -275,17 +301,17 @@ Result<void> Backup::write_superblocks() {
 
 // LW-3: a page above B comes from the log, and all others are copied with that lsn.
 Result<void> Backup::write_lsns() {
-    constexpr uint32_t kPages = WrittenLsns::kPagesPerBlock;
-    constexpr uint64_t kSlot = WrittenLsns::kSlotBytes;
-    static_assert(BackupTarget::kRoomBytes >= 2 * kSlot);
+    constexpr uint64_t kBlocks = BackupTarget::kRoomBytes / (2 * WrittenLsns::kSlotBytes);
     const uint64_t store = superblock_.uuid[0] ^ superblock_.uuid[1];
-    lsns_.resize((lsns_.size() + kPages - 1) / kPages * kPages, 0);
-    DCHECK(store != 0 && lsns_.size() % kPages == 0);
-    for (uint64_t block = 0; block * kPages < lsns_.size(); ++block) {
+    const std::span<const uint64_t> lsns = lsns_;
+    DCHECK(store != 0 && !lsns.empty());
+    for (uint64_t block = 0; block * WrittenLsns::kPagesPerBlock < lsns.size(); block += kBlocks) {
+        const auto rest = lsns.subspan(block * WrittenLsns::kPagesPerBlock);
+        const auto some = rest.first(std::min(rest.size(), kBlocks * WrittenLsns::kPagesPerBlock));
         std::byte* const slots = TRY(target_.room());
-        std::memset(slots, 0, 2 * kSlot);
-        WrittenLsns::make_slot(store, static_cast<uint32_t>(block), &lsns_[block * kPages], slots);
-        TRY(write("data.lsn", block * 2 * kSlot, slice_of(slots, 2 * kSlot)));
+        const size_t bytes =
+            WrittenLsns::make_slots(store, static_cast<uint32_t>(block), some, slots);
+        TRY(write("data.lsn", block * 2 * WrittenLsns::kSlotBytes, slice_of(slots, bytes)));
     }
     return {};
 }

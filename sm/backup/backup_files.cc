@@ -5,6 +5,7 @@
 
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/restore.h"
+#include "sm/backup/update_backup.h"
 
 namespace lockstep {
 
@@ -17,6 +18,11 @@ Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::str
                                   const RestoreOptions& options) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
     return sm::restore_on(*disk, backups, std::string(to), options, threads::CopySteps::overlap);
+}
+
+Result<BackupInfo> update_backup(std::string_view full, std::string_view next) {
+    const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    return sm::update_on(*disk, std::string(full), std::string(next), threads::CopySteps::overlap);
 }
 
 }  // namespace lockstep

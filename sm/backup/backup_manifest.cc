@@ -9,6 +9,7 @@
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
+#include "threads/io/disk_file.h"
 
 namespace lockstep::sm {
 
@@ -21,6 +22,16 @@ uint64_t checksum_of(const ManifestBlock& block) {
 }
 
 std::string path_of(const std::string& directory) { return directory + "/" + kManifestName; }
+std::string before_of(const std::string& directory) { return directory + "/" + kBeforeName; }
+
+Result<BackupManifest> read_block(threads::Disk& disk, const std::string& path) {
+    const threads::DiskFile file =
+        TRY(threads::DiskFile::open(disk, path, threads::Disk::kReadOnly));
+    const auto block = std::make_unique<ManifestBlock>();
+    std::memset(block->bytes, 0, sizeof block->bytes);
+    const size_t got = TRY(disk.read_now(file.id(), 0, block->bytes, sizeof block->bytes));
+    return decode_manifest(*block, got);
+}
 
 }  // namespace
 
@@ -78,22 +89,32 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& dir
     if (!disk.exists(path_of(directory)))
         return fail_with(ErrorCode::bad_backup,
                          "no backup in this directory: file backup is missing", directory);
-    const threads::FileId file = TRY(disk.open(path_of(directory), threads::Disk::kReadOnly));
-    const auto block = std::make_unique<ManifestBlock>();
-    std::memset(block->bytes, 0, sizeof block->bytes);
-    const Result<size_t> got = disk.read_now(file, 0, block->bytes, sizeof block->bytes);
-    disk.close(file);
-    if (!got) return std::unexpected(got.error());
-    Result<BackupManifest> manifest = decode_manifest(*block, *got);
+    if (TRY(read_before(disk, directory)))  // BM-3
+        return fail_with(ErrorCode::bad_backup,
+                         "an update of the backup was cut off: repeat it with the same incremental "
+                         "backup",
+                         directory);
+    Result<BackupManifest> manifest = read_block(disk, path_of(directory));
     if (manifest) return manifest;
     Error error = manifest.error();
     const bool version = error.code == ErrorCode::bad_version;
-    DCHECK(version || error.code == ErrorCode::bad_backup);
+    if (!version && error.code != ErrorCode::bad_backup) return manifest;
     set_error_detail(
         error, path_of(directory) + (version ? " has version " + std::to_string(error.a) +
                                                    ", this program reads " + std::to_string(error.b)
                                              : ""));
     return std::unexpected(error);
+}
+
+// A block that is not valid was never durable, so nothing has been changed.
+Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
+                                                  const std::string& directory) {
+    if (!disk.exists(before_of(directory)) || MUTANT(cut_off_update_unseen))
+        return std::optional<BackupManifest>();
+    const auto before = read_block(disk, before_of(directory));
+    if (!before && before.error().code == ErrorCode::bad_backup)
+        return std::optional<BackupManifest>();
+    return std::optional(TRY(before));
 }
 
 Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
@@ -107,6 +128,7 @@ Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
 
 Result<void> adopt_backup(threads::Disk& disk, const std::string& directory) {
     if (!disk.exists(path_of(directory)) || MUTANT(adopted_backup_kept)) return {};
+    if (disk.exists(before_of(directory))) TRY(disk.unlink(before_of(directory)));
     TRY(disk.unlink(path_of(directory)));  // BM-2
     return disk.sync_directory(directory);
 }

@@ -23,8 +23,12 @@
 //                 incomplete, whatever the other files hold. [checked: read_manifest()]
 //            BM-2 An open for writing removes the file, and syncs that, before it changes another.
 //                 [adopt_backup()]
+//            BM-3 While update_backup() changes the files of a backup, the file `backup.before` has
+//                 the block that it had. As long as that is valid, the backup is none. [checked:
+//                 read_manifest()]
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <lockstep/backup.h>
@@ -34,6 +38,7 @@
 namespace lockstep::sm {
 
 inline constexpr const char* kManifestName = "backup";
+inline constexpr const char* kBeforeName = "backup.before";
 // Pages of an incremental backup, one after the other; each says its number in its header.
 inline constexpr const char* kPagesName = "pages";
 inline constexpr uint64_t kManifestBytes = 4096;
@@ -82,6 +87,8 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
 // Of the backup in `directory`. Blocking. Errors: bad_backup (also if there is none), bad_path,
 // bad_version, io_error.
 Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory);
+// The same of a backup that an update has cut off: what it was before. Nothing: none has.
+Result<std::optional<BackupManifest>> read_before(threads::Disk& disk, const std::string& directory);
 
 // For an open: nothing if the directory is no backup. A complete full backup becomes a store if
 // `writable`. Blocking. Errors: bad_backup (incomplete or incremental), and those of the disk.

@@ -2,87 +2,46 @@
 #include "sm/backup/restore.h"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
-#include "sm/backup/backup_pages.h"
+#include "sm/backup/combined_files.h"
 #include "sm/backup/log_extension.h"
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
-#include "threads/io/aligned_buffer.h"
 #include "threads/io/disk_file.h"
 
 namespace lockstep::sm {
 
 namespace {
 
-using threads::CopyBuffer, threads::CopyStream, threads::Disk, threads::DiskFile;
-
-constexpr uint32_t kSuperblocks = 2;
+using threads::CopyStream, threads::Disk, threads::DiskFile;
 
 bool belongs_to_backup(const std::string& name) {
     return name.starts_with("log.") || name == "data" || name == "data.lsn" || name == kPagesName ||
            name == kManifestName;
 }
 
-// Reads the first `end` bytes of a file for a stream.
-class FileReader {
-public:
-    static Result<FileReader> open(Disk& disk, const std::string& path, uint64_t end) {
-        return FileReader(disk, path,
-                          TRY(DiskFile::open(disk, path, Disk::kReadOnly | Disk::kDirect)), end);
-    }
-    Result<bool> operator()(CopyBuffer& buffer) {
-        DCHECK(file_.id().value >= 0 && next_ <= end_);
-        if (next_ == end_) return false;
-        buffer.at = next_;
-        buffer.size = std::min(CopyBuffer::kBytes, end_ - next_);
-        if (TRY(disk_.read_now(file_.id(), next_, buffer.bytes, buffer.size)) < buffer.size)
-            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short", path_);
-        next_ += buffer.size;
-        DCHECK(buffer.size > 0 && next_ <= end_);
-        return true;
-    }
-
-private:
-    FileReader(Disk& disk, std::string path, DiskFile file, uint64_t end)
-        : disk_(disk), path_(std::move(path)), file_(std::move(file)), end_(end) {}
-
-    Disk& disk_;
-    std::string path_;
-    DiskFile file_;
-    uint64_t next_ = 0, end_;
-};
-
-// check() looks at all files later.
-Result<bool> look_away(CopyBuffer&) { return true; }
-
 class Restore {
 public:
     Restore(Disk& disk, std::span<const std::string> backups, const std::string& to,
             const RestoreOptions& options, CopyStream stream)
-        : disk_(disk), backups_(backups), to_(to), options_(options), stream_(std::move(stream)) {}
+        : disk_(disk),
+          backups_(backups),
+          to_(to),
+          options_(options),
+          stream_(std::move(stream)),
+          files_(disk, to, stream_) {}
     Result<BackupInfo> run();
 
 private:
     Result<void> read_chain();
     Result<void> clear_target();
-    Result<void> copy_data(threads::FileId data);
-    Result<void> lay_over(size_t number, threads::FileId data);
-    Result<void> write_pages(threads::FileId data, std::span<const Page> pages);
-    Result<void> write_superblocks();
+    Result<void> combine();
     Result<void> check();
-    Result<void> copy_others();
-    Result<void> copy_file(const std::string& name);
-    Result<uint64_t> size_of(const std::string& path);
-    // The first `end` bytes.
-    Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
-    Result<void> complete();
     BackupManifest result() const;
     const BackupManifest& last() const { return chain_.back(); }
 
@@ -91,6 +50,7 @@ private:
     const std::string& to_;
     const RestoreOptions& options_;
     CopyStream stream_;
+    CombinedFiles files_;
     std::optional<LogExtension> extension_;  // with an archive
     std::vector<BackupManifest> chain_;
 };
@@ -101,19 +61,12 @@ Result<BackupInfo> Restore::run() {
     else if (options_.until != kLsnNone || options_.until_time != 0)
         return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
     TRY(clear_target());
-    {
-        const DiskFile data = TRY(
-            DiskFile::open(disk_, to_ + "/data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-        TRY(disk_.allocate(data.id(), last().pages * kPageBytes));
-        TRY(copy_data(data.id()));
-        for (size_t i = 1; i < chain_.size(); ++i) TRY(lay_over(i, data.id()));
-        TRY(disk_.sync_now(data.id()));
-    }
-    TRY(copy_others());
+    TRY(combine());
     if (extension_) TRY(extension_->run(to_, stream_));
-    TRY(write_superblocks());
+    TRY(files_.write_superblocks(result().superblock));
     TRY(check());
-    TRY(complete());
+    TRY(disk_.sync_directory(to_));
+    TRY(files_.write_manifest(kManifestName, result()));
     return TRY(read_manifest(disk_, to_)).info();
 }
 
@@ -166,82 +119,25 @@ Result<void> Restore::clear_target() {
     return disk_.sync_directory(to_);
 }
 
-Result<uint64_t> Restore::size_of(const std::string& path) {
-    return disk_.size(TRY(DiskFile::open(disk_, path, Disk::kReadOnly)).id());
-}
-
-Result<void> Restore::copy_bytes(const std::string& from, threads::FileId to, uint64_t end) {
-    FileReader read = TRY(FileReader::open(disk_, from, end));
-    return stream_.run(read, look_away, [&](CopyBuffer& buffer) {
-        return disk_.write_now(to, buffer.at, buffer.bytes, buffer.size);
-    });
-}
-
-// The last backup may have fewer pages than the first, or bring more. What a file that was cut off
-// lacks stays zeros in the target, and check() finds that.
-Result<void> Restore::copy_data(threads::FileId data) {
-    const std::string from = backups_[0] + "/data";
-    const uint64_t there = TRY(size_of(from)) / kPageBytes;
-    DCHECK(chain_[0].pages > 0 && last().pages > 0);
-    return copy_bytes(from, data, std::min({chain_[0].pages, last().pages, there}) * kPageBytes);
-}
-
-Result<void> Restore::lay_over(size_t number, threads::FileId data) {
-    if (chain_[number].pages_copied == kSuperblocks) return {};  // nothing had changed: no file
-    DCHECK(number > 0 && number < chain_.size());
-    FileReader read =
-        TRY(FileReader::open(disk_, backups_[number] + "/" + kPagesName,
-                             (chain_[number].pages_copied - kSuperblocks) * kPageBytes));
-    return stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
-        if (MUTANT(restore_skips_overlay)) return {};
-        return write_pages(data, pages_in(buffer));
-    });
-}
-
-// Pages in a row at once. A number that is wrong would spoil another page, and check() finds that.
-Result<void> Restore::write_pages(threads::FileId data, std::span<const Page> pages) {
-    while (!pages.empty()) {
-        const uint64_t first = pages[0].id().value;
-        size_t n = 1;
-        while (n < pages.size() && pages[n].id().value == first + n) ++n;
-        DCHECK(n <= pages.size());
-        const uint64_t wanted = std::min<uint64_t>(n, last().pages - std::min(first, last().pages));
-        if (wanted > 0)
-            TRY(disk_.write_now(data, first * kPageBytes, pages.data(), wanted * kPageBytes));
-        pages = pages.subspan(n);
+// The last backup may have fewer pages than the first, or bring more.
+Result<void> Restore::combine() {
+    const uint64_t pages = last().pages;
+    const DiskFile data =
+        TRY(DiskFile::open(disk_, to_ + "/data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+    TRY(disk_.allocate(data.id(), pages * kPageBytes));
+    TRY(files_.copy_data(backups_[0], std::min(chain_[0].pages, pages), data.id()));
+    bool whole = false;
+    for (size_t i = 0; i < chain_.size(); ++i) {
+        if (i > 0) TRY(files_.lay_over(backups_[i], chain_[i], pages, data.id()));
+        if (MUTANT(combined_lsns_of_last) && i + 1 < chain_.size()) continue;
+        whole = TRY(files_.add_lsns(backups_[i], chain_[i]));
     }
-    return {};
-}
-
-Result<void> Restore::write_superblocks() {
-    const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", Disk::kDirect));
-    Superblock block = result().superblock;
-    const auto page = TRY(threads::make_aligned_buffer(kPageBytes, threads::PageSize::huge));
-    for (uint32_t i = 0; i < kSuperblocks; ++i) {
-        const uint32_t number = make_superblock_page(block, *reinterpret_cast<Page*>(page.get()));
-        DCHECK(number < kSuperblocks);
-        TRY(disk_.write_now(data.id(), number * kPageBytes, page.get(), kPageBytes));
-    }
-    return disk_.sync_now(data.id());
-}
-
-Result<void> Restore::copy_others() {
-    const std::string& from = backups_.back();
-    for (const std::string& name : TRY(disk_.list(from)))
-        if (name.starts_with("log.") || name == "data.lsn") TRY(copy_file(name));
-    return {};
-}
-
-// The length stays: a log segment may begin with a hole.
-Result<void> Restore::copy_file(const std::string& name) {
-    DCHECK(belongs_to_backup(name) && !backups_.empty());
-    const std::string from = backups_.back() + "/" + name;
-    const DiskFile made = TRY(
-        DiskFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-    const uint64_t end = TRY(size_of(from));
-    TRY(disk_.allocate(made.id(), end));
-    TRY(copy_bytes(from, made.id(), end));
-    return disk_.sync_now(made.id());
+    DCHECK(!chain_.empty() && pages > 0);
+    if (!whole)
+        return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged", backups_.back());
+    TRY(disk_.sync_now(data.id()));
+    TRY(files_.write_lsns("data.lsn", last()));
+    return files_.copy_log(backups_.back());
 }
 
 // RS-2. Reads what the target has now, so it also finds what a device has lost.
@@ -254,22 +150,11 @@ Result<void> Restore::check() {
     return std::unexpected(error);
 }
 
-// What the target becomes: a full backup.
+// What the target becomes.
 BackupManifest Restore::result() const {
-    BackupManifest manifest = last();
-    manifest.since_redo = manifest.since_end = 0;
-    manifest.pages_copied = manifest.pages;
+    BackupManifest manifest = full_backup_of(last());
     if (extension_) extension_->note_in(manifest);
     return manifest;
-}
-
-Result<void> Restore::complete() {
-    TRY(disk_.sync_directory(to_));
-    const auto block = std::make_unique<ManifestBlock>();
-    encode_manifest(result(), *block);
-    const DiskFile file = TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kDirect));
-    TRY(disk_.write_now(file.id(), 0, block->bytes, sizeof block->bytes));
-    return disk_.sync_now(file.id());
 }
 
 }  // namespace

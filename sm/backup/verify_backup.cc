@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "sm/backup/backup_pages.h"
 #include "sm/backup/record_check.h"
-#include "sm/buffer/written_lsns.h"
 #include "threads/io/disk_file.h"
 #include "txn/log/durable_end_file.h"
 #include "txn/log/log_files.h"
@@ -25,14 +25,17 @@ constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pa
 class Verifier {
 public:
     Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
-             CopyStream& stream)
-        : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream) {}
+             CopyStream& stream, const std::vector<PageId>* only)
+        : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream), only_(only) {}
     Result<std::vector<std::string>> run();
 
 private:
     using Look = Result<void> (Verifier::*)(const CopyBuffer& buffer);
-    Result<void> look_through(const std::string& name, uint64_t from, uint64_t to, Look look);
-    Result<void> load_lsns();
+    struct Range {  // bytes of a file
+        uint64_t begin, end;
+    };
+    Result<void> look_through(const std::string& name, std::span<const Range> ranges, Look look);
+    std::vector<Range> data_ranges() const;
     Result<void> look_at_data(const CopyBuffer& buffer);
     Result<void> look_at_pages(const CopyBuffer& buffer);
     Result<void> look_at_log(const CopyBuffer& buffer);
@@ -46,6 +49,7 @@ private:
     const std::string& directory_;
     const BackupManifest& manifest_;
     CopyStream& stream_;
+    const std::vector<PageId>* const only_;
     std::unique_ptr<WrittenLsns> lsns_;
     uint64_t segment_begin_ = 0;  // LSN of the first byte of the file being read
     std::unique_ptr<RecordCheck> records_;
@@ -55,38 +59,36 @@ private:
 Result<std::vector<std::string>> Verifier::run() {
     static_assert(CopyBuffer::kBytes % kPageBytes == 0 && CopyBuffer::kBytes % txn::kLogBlock == 0);
     manifest_.assert_state();
-    TRY(load_lsns());
+    lsns_ = TRY(WrittenLsns::create(manifest_.pages));
+    if (const std::string wrong = TRY(load_lsns(disk_, directory_, manifest_, *lsns_));
+        !wrong.empty())
+        fault(wrong);
+    const Range copied{0, (manifest_.pages_copied - kSuperblocks) * kPageBytes};
     if (manifest_.incremental())
-        TRY(look_through(kPagesName, 0, (manifest_.pages_copied - 2) * kPageBytes,
-                         &Verifier::look_at_pages));
-    else TRY(look_through("data", 0, manifest_.pages * kPageBytes, &Verifier::look_at_data));
+        TRY(look_through(kPagesName, {&copied, 1}, &Verifier::look_at_pages));
+    else TRY(look_through("data", data_ranges(), &Verifier::look_at_data));
     TRY(check_log());
     return std::move(faults_);
 }
 
-Result<void> Verifier::load_lsns() {
-    const std::string path = directory_ + "/data.lsn";
-    lsns_ = TRY(WrittenLsns::create(manifest_.pages));
-    if (!disk_.exists(path)) {
-        fault("data.lsn: the file is missing");
-        return {};
+// Of the pages to be looked at: neighbours together.
+std::vector<Verifier::Range> Verifier::data_ranges() const {
+    if (only_ == nullptr) return {{0, manifest_.pages * kPageBytes}};
+    std::vector<Range> ranges = {{0, kSuperblocks * kPageBytes}};
+    for (const PageId id : *only_) {
+        const uint64_t begin = uint64_t{id.value} * kPageBytes;
+        DCHECK(begin >= ranges.back().end && id.value < manifest_.pages);
+        if (begin != ranges.back().end) ranges.push_back({begin, begin});
+        ranges.back().end = begin + kPageBytes;
     }
-    const DiskFile file = TRY(DiskFile::open(disk_, path, threads::Disk::kReadOnly));
-    const auto loaded =
-        lsns_->load(disk_, file.id(), manifest_.superblock.uuid[0] ^ manifest_.superblock.uuid[1]);
-    const uint64_t blocks =
-        (manifest_.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
-    if (loaded.blocks != blocks || loaded.unknown != 0)
-        fault("data.lsn: " + std::to_string(blocks - loaded.blocks + loaded.unknown) + " of " +
-              std::to_string(blocks) + " blocks are missing or damaged");
-    return {};
+    return ranges;
 }
 
-// Gives the bytes [from, to) of a file to `look`.
-Result<void> Verifier::look_through(const std::string& name, uint64_t from, uint64_t to,
+// Gives these bytes of a file to `look`.
+Result<void> Verifier::look_through(const std::string& name, std::span<const Range> ranges,
                                     Look look) {
-    DCHECK(from <= to);
-    if (from == to) return {};
+    DCHECK(!ranges.empty());
+    if (ranges.back().end == 0) return {};
     const std::string path = directory_ + "/" + name;
     if (!disk_.exists(path)) {
         fault(name + ": the file is missing");
@@ -94,15 +96,19 @@ Result<void> Verifier::look_through(const std::string& name, uint64_t from, uint
     }
     const DiskFile file =
         TRY(DiskFile::open(disk_, path, threads::Disk::kReadOnly | threads::Disk::kDirect));
-    uint64_t next = from, end = to;
+    size_t at = 0;
+    uint64_t next = ranges[0].begin;
+    std::optional<uint64_t> cut_off;
     const auto read = [&](CopyBuffer& buffer) -> Result<bool> {
-        if (next >= end) return false;
-        const size_t wanted = std::min(CopyBuffer::kBytes, end - next);
+        if (at < ranges.size() && next == ranges[at].end && ++at < ranges.size())
+            next = ranges[at].begin;
+        if (at == ranges.size() || cut_off) return false;
+        const size_t wanted = std::min(CopyBuffer::kBytes, ranges[at].end - next);
         buffer.at = next;
         buffer.size = TRY(disk_.read_now(file.id(), next, buffer.bytes, wanted));
-        DCHECK(buffer.size <= wanted && wanted <= CopyBuffer::kBytes);
+        DCHECK(buffer.size <= wanted && wanted > 0);
         next += buffer.size;
-        if (buffer.size < wanted) end = next;
+        if (buffer.size < wanted) cut_off = next;
         return buffer.size > 0;
     };
     const auto look_at = [&](const CopyBuffer& buffer) -> Result<bool> {
@@ -110,9 +116,9 @@ Result<void> Verifier::look_through(const std::string& name, uint64_t from, uint
         return true;
     };
     TRY(stream_.run(read, look_at, [](CopyBuffer&) { return Result<void>(); }));
-    if (end < to)
-        fault(name + ": the file ends at " + std::to_string(end) + " instead of " +
-              std::to_string(to));
+    if (cut_off)
+        fault(name + ": the file ends at " + std::to_string(*cut_off) + " instead of " +
+              std::to_string(ranges.back().end));
     return {};
 }
 
@@ -160,8 +166,9 @@ Result<void> Verifier::check_log() {
         const uint64_t from = std::max(segment_begin_, txn::block_floor(block.log_start)),
                        to = std::min(segment_begin_ + block.log_segment_bytes,
                                      txn::block_ceil(manifest_.end));
-        TRY(look_through(files.segment_path(n).substr(directory_.size() + 1), from - segment_begin_,
-                         to - segment_begin_, &Verifier::look_at_log));
+        const Range range{from - segment_begin_, to - segment_begin_};
+        TRY(look_through(files.segment_path(n).substr(directory_.size() + 1), {&range, 1},
+                         &Verifier::look_at_log));
     }
     if (records_->position().value != manifest_.end)
         fault("log: no valid record at " + std::to_string(records_->position().value) +
@@ -176,8 +183,24 @@ Result<void> Verifier::check_log() {
 }  // namespace
 
 Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
-                                             const BackupManifest& manifest, CopyStream& stream) {
-    return Verifier(disk, directory, manifest, stream).run();
+                                             const BackupManifest& manifest, CopyStream& stream,
+                                             const std::vector<PageId>* only) {
+    DCHECK(only == nullptr || !manifest.incremental());
+    return Verifier(disk, directory, manifest, stream, only).run();
+}
+
+Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
+                              const BackupManifest& manifest, WrittenLsns& lsns) {
+    const std::string path = directory + "/data.lsn";
+    if (!disk.exists(path)) return "data.lsn: the file is missing";
+    const DiskFile file = TRY(DiskFile::open(disk, path, threads::Disk::kReadOnly));
+    const auto loaded =
+        lsns.load(disk, file.id(), manifest.superblock.uuid[0] ^ manifest.superblock.uuid[1]);
+    const uint64_t blocks =
+        (manifest.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
+    if (loaded.blocks == blocks && loaded.unknown == 0) return std::string();
+    return "data.lsn: " + std::to_string(blocks - loaded.blocks + loaded.unknown) + " of " +
+           std::to_string(blocks) + " blocks are missing or damaged";
 }
 
 }  // namespace sm

@@ -248,6 +248,10 @@ public:
     // it. `count` is at most kCopyMax.
     static constexpr uint32_t kCopyMax = 128;
     Result<void> copy_pages(PageId first, uint32_t& count, Page* out, threads::OffloadPool& copier);
+    // For backups: false if no change of the page has an LSN above `lsn`. True: it may have one.
+    // `lsn` must lie in this run of the store: what an earlier run wrote is not always known
+    // (LW-4). Looks at no file, waits for nothing. Changes during the call need not be seen.
+    bool may_be_newer(PageId id, Lsn lsn) const;
     // The page was freed: drops its content without writing it. A page that is being written stays
     // until it is evicted.
     void drop(ExclusivePage page);

@@ -148,17 +148,25 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
     return result;
 }
 
-void WrittenLsns::make_slot(uint64_t store, uint32_t block, const uint64_t* lsns, std::byte* slot) {
-    DCHECK(reinterpret_cast<uintptr_t>(slot) % alignof(Slot) == 0 && lsns != nullptr);
-    Slot& made = *new (slot) Slot{.checksum = 0,
-                                  .magic = kMagic,
-                                  .store = store,
-                                  .save = 1,
-                                  .version = kVersion,
-                                  .block = block,
-                                  .lsn = {}};
-    std::copy_n(lsns, kPagesPerBlock, made.lsn);
-    made.checksum = made.right_checksum(block);
+size_t WrittenLsns::make_slots(uint64_t store, uint32_t first, std::span<const uint64_t> lsns,
+                               std::byte* to) {
+    DCHECK(reinterpret_cast<uintptr_t>(to) % alignof(Slot) == 0 && !lsns.empty());
+    size_t bytes = 0;
+    for (uint32_t block = first; !lsns.empty(); ++block, bytes += 2 * kSlotBytes) {
+        std::memset(to + bytes, 0, 2 * kSlotBytes);
+        Slot& made = *new (to + bytes) Slot{.checksum = 0,
+                                            .magic = kMagic,
+                                            .store = store,
+                                            .save = 1,
+                                            .version = kVersion,
+                                            .block = block,
+                                            .lsn = {}};
+        const auto own = lsns.first(std::min<size_t>(lsns.size(), kPagesPerBlock));
+        std::ranges::copy(own, made.lsn);
+        made.checksum = made.right_checksum(block);
+        lsns = lsns.subspan(own.size());
+    }
+    return bytes;
 }
 
 // LW-4: a slot counts when it is certain to be durable; else the same slot is written again next

@@ -35,6 +35,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "threads/base/check.h"
@@ -85,9 +86,10 @@ public:
     // no_space. The old slots then still count, and the next save writes those blocks again.
     Result<void> save(threads::FileId file, uint64_t store, bool sync);
 
-    // Fills the slot of a block of a new side file, which another slot of zeros follows.
-    // `lsns`: of the block's pages, kPagesPerBlock of them.
-    static void make_slot(uint64_t store, uint32_t block, const uint64_t* lsns, std::byte* slot);
+    // Makes a part of a new side file: the blocks from `first` on, of pages with these lsns, each
+    // as a slot that counts and one of zeros. `to` has room for them. Returns their bytes.
+    static size_t make_slots(uint64_t store, uint32_t first, std::span<const uint64_t> lsns,
+                             std::byte* to);
 
     static constexpr uint32_t kPagesPerBlock = 507;
     static constexpr uint64_t kSlotBytes = 4096;

@@ -268,6 +268,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                         : options.read_only
                             ? TRY(txn::Log::open_to_read(*runtime, log_options, checkpoint))
                             : TRY(txn::Log::open(*runtime, log_options, checkpoint)));
+    run_begin = log->tail();
     TRY(build_archive());
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });

@@ -161,12 +161,14 @@ std::string side_file_tables() {
                                      {in_mark(end.segment_bytes) + 8, 8, "checksum"}});
 
     constexpr uint32_t kPages = WrittenLsns::kPagesPerBlock;
-    alignas(4096) std::byte slot[WrittenLsns::kSlotBytes];
-    uint64_t lsns[kPages] = {0x9999aaaabbbb};
-    WrittenLsns::make_slot(0xccccddddeeee, 0x12345678, lsns, slot);
-    const auto in_slot = [&](auto value) { return place_of(slot, sizeof slot, value); };
+    alignas(4096) std::byte slot[2 * WrittenLsns::kSlotBytes];
+    const uint64_t lsns[kPages] = {0x9999aaaabbbb};
+    WrittenLsns::make_slots(0xccccddddeeee, 0x12345678, lsns, slot);
+    const auto in_slot = [&](auto value) {
+        return place_of(slot, WrittenLsns::kSlotBytes, value);
+    };
     const size_t store = in_slot(uint64_t{0xccccddddeeee}), block = in_slot(uint32_t{0x12345678});
-    return marks + table("Slot of data.lsn", sizeof slot, 0,
+    return marks + table("Slot of data.lsn", WrittenLsns::kSlotBytes, 0,
                          {{0, 8, "checksum"},
                           {8, 8, "magic"},
                           {store, 8, "store"},

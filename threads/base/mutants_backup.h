@@ -55,6 +55,14 @@
       "a restore leaves log behind its point") \
     X(rebuild_left_out, sm_archive_rebuild_test, \
       "pages are not rebuilt from backups") \
+    X(cut_off_update_unseen, sm_backup_crash_test, \
+      "a full backup that an update has cut off passes for complete") \
+    X(combined_lsns_of_last, sm_backup_update_test, \
+      "put together, backups forget what the earlier ones knew of their pages") \
+    X(unchanged_in_any_run, sm_backup_incremental_test, \
+      "an incremental backup leaves out pages that an earlier run has changed") \
+    X(latched_page_unchanged, sm_backup_incremental_test, \
+      "an incremental backup leaves out a page that is being changed") \
     X(since_too_late, sm_backup_incremental_test, \
       "an incremental backup lacks pages that changed during the earlier one")
 // clang-format on

@@ -6,7 +6,8 @@
 //            it recovers the state at BackupInfo::lsn. From then on the directory is a store and
 //            no backup any more, so keep a copy or use restore_backup().
 //            An incremental backup holds only the pages that have changed since an earlier one. It
-//            cannot be opened; restore_backup() puts it together with the earlier ones.
+//            cannot be opened; restore_backup() puts it together with the earlier ones, and
+//            update_backup() brings a full one up to date with it.
 // Blocking   Said at each call.
 #pragma once
 
@@ -57,7 +58,9 @@ struct BackupOptions {
     // behind is copied beyond the limit, and so is the log that is written during the last pieces.
     uint64_t bytes_per_second = 0;
     // Copies only the pages that have changed since this backup (read_backup()), a state that the
-    // store has had: see BackupInfo::history. Must live until the call returns; null: all pages.
+    // store has had: see BackupInfo::history. If that backup's `redo_from` lies in this run of the
+    // store (a checkpoint before it), pages that have not changed are not read either. Must live
+    // until the call returns; null: all pages.
     const BackupInfo* since = nullptr;
     // Called after each megabyte of pages or log, on a user thread of the store; null: not called.
     // Must not block its kernel thread, nor wait for writers, which may wait for log to be copied.
@@ -110,5 +113,16 @@ struct RestoreOptions {
 // BackupInfo::lsn is the point that was reached, on a record's boundary.
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
                                   const RestoreOptions& options = {});
+
+// Brings the full backup in directory `full` up to date, in place: with the incremental backup in
+// directory `next`, made since it. It becomes a full backup of the state of `next`, which is not
+// needed any more. The time that takes grows with what has changed; of the rest of the store it
+// reads only data.lsn, a thousandth. So incremental backups can keep a full one current for ever.
+// `next` is checked before anything is changed, and what is written is read again and checked. An
+// update that was cut off leaves a backup that open and restore refuse until it is repeated with
+// the same `next`; one that has succeeded may be repeated too, and changes nothing. Blocks the
+// calling kernel thread. Errors: bad_backup (one is incomplete or damaged, `full` is not a full
+// backup, or `next` does not follow it), bad_path, bad_version, io_error, no_space, out_of_memory.
+Result<BackupInfo> update_backup(std::string_view full, std::string_view next);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // labels: sim
-// backup_crash_test.cc - power cuts at the I/O events of a backup and of a restore, during random
-// transactions on the simulated disk.
+// backup_crash_test.cc - power cuts at the I/O events of a backup, of a restore and of an update,
+// during random transactions on the simulated disk.
 //
 // Concepts   At an event the disk gives an image of what a power cut would leave. In that image the
 //            source must recover to a prefix of the commits with all that were acknowledged. The
@@ -9,6 +9,7 @@
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds.
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/restore.h"
+#include "sm/backup/update_backup.h"
 #include "tests/seed_of_run.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
@@ -28,6 +29,7 @@ using threads::SimDisk;
 using threads::SimEvent;
 
 constexpr const char* kBackup = "/backup";
+constexpr const char* kNext = "/next";  // incremental
 constexpr const char* kRestored = "/restored";
 
 struct Commit {
@@ -76,7 +78,7 @@ public:
         for (uint64_t n = 0; n < 2; ++n)
             handles.push_back(store->start([&, n]() -> Result<void> {
                 Rng own = Rng(seed_).fork(10 + n);
-                for (int i = 0; i < 30 || !info_; ++i) {
+                for (int i = 0; i < 30 || !next_; ++i) {
                     transaction(*store, own);
                     if (own.chance(0.05)) {
                         EXPECT_TRUE(store->checkpoint());
@@ -90,23 +92,35 @@ public:
             auto info = store->backup(kBackup);
             EXPECT_TRUE(info) << info.error().text();
             if (info) info_ = *info;
+            for (int i = 0; i < 5; ++i) transaction(*store, rng_);
+            if (rng_.chance(0.5)) {
+                EXPECT_TRUE(store->checkpoint());
+            }
+            BackupOptions how;
+            how.since = &*info_;
+            auto next = store->backup(kNext, how);
+            EXPECT_TRUE(next) << next.error().text();
+            if (next) next_ = *next;
             --running_;
             return {};
         }));
         ASSERT_TRUE(store.step_until([&] { return running_ == 0; })) << "hangs";
         disk_.observe(nullptr);
         ASSERT_OK(store.close());
-        ASSERT_TRUE(info_);
+        ASSERT_TRUE(info_ && next_);
         for (Image& image : images_) {
             SCOPED_TRACE("event " + std::to_string(image.event));
             check_image(image);
         }
         check_backup_of(disk_, true);
         check_restores();
+        check_updates();
         EXPECT_EQ(store.errors(), "");
     }
     size_t incomplete() const { return incomplete_; }
     size_t complete() const { return complete_; }
+    size_t updates_cut_off() const { return updates_cut_off_; }
+    size_t updates_whole() const { return updates_whole_; }
 
 private:
     void transaction(Store& store, Rng& rng) {
@@ -246,19 +260,49 @@ private:
         }
     }
 
+    // Power cuts during an update of the backup; then it is repeated.
+    void check_updates() {
+        std::vector<std::unique_ptr<SimDisk>> cut;
+        disk_.observe([&](const SimEvent& event) {
+            if (!event.path.starts_with(std::string(kBackup) + "/") || !rng_.chance(0.5)) return;
+            const SimCrash mode = threads::kSimCrashes[rng_.below(std::size(threads::kSimCrashes))];
+            cut.push_back(disk_.image(rng_.next(), mode));
+        });
+        ASSERT_OK(sm::update_on(disk_, kBackup, kNext));
+        disk_.observe(nullptr);
+        cut.push_back(disk_.image(1, SimCrash::drop_unsynced));
+        for (auto& disk : cut) {
+            const auto before = sm::read_manifest(*disk, kBackup);
+            ++(before ? updates_whole_ : updates_cut_off_);
+            if (!before) {
+                EXPECT_EQ(before.error().code, ErrorCode::bad_backup);
+                EXPECT_FALSE(open_at(*disk, kBackup));
+            } else {
+                const std::string from[] = {kBackup};
+                ASSERT_OK(sm::restore_on(*disk, from, "/whole"));
+                expect_state_of_backup(*disk, "/whole", before->info());
+            }
+            const auto updated = sm::update_on(*disk, kBackup, kNext);
+            ASSERT_OK(updated);
+            EXPECT_EQ(updated->lsn, next_->lsn);
+            expect_state_of_backup(*disk, kBackup, *next_);
+        }
+    }
+
     const uint64_t seed_;
     Rng rng_;
     SimDisk disk_;
     std::vector<Commit> commits_;  // in the order of commit()
     Lsn acknowledged_{};           // of the newest commit that has returned
     int running_ = 0;
-    std::optional<BackupInfo> info_;
+    std::optional<BackupInfo> info_, next_;
     std::vector<Image> images_;
     size_t incomplete_ = 0, complete_ = 0;
+    size_t updates_cut_off_ = 0, updates_whole_ = 0;
 };
 
 TEST(BackupCrash, LeavesTheSourceAndIsCompleteOrRefused) {
-    size_t incomplete = 0, complete = 0;
+    size_t incomplete = 0, complete = 0, updates_cut_off = 0, updates_whole = 0;
     const uint64_t first = seed_of_run(), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 25);
     for (uint64_t seed = first; seed < first + seeds; ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
@@ -266,10 +310,14 @@ TEST(BackupCrash, LeavesTheSourceAndIsCompleteOrRefused) {
         run.run();
         incomplete += run.incomplete();
         complete += run.complete();
+        updates_cut_off += run.updates_cut_off();
+        updates_whole += run.updates_whole();
         if (::testing::Test::HasFailure()) return;
     }
     EXPECT_GT(incomplete, 10u);
     EXPECT_GT(complete, 2u);
+    EXPECT_GT(updates_cut_off, 100u);
+    EXPECT_GT(updates_whole, 25u);
 }
 
 }  // namespace

@@ -64,6 +64,34 @@ TEST(BufferPoolCopy, APageThatChangesIsCopiedInOneState) {
          }});
 }
 
+TEST(BufferPoolCopy, KnowsWhichPagesMayBeNewer) {
+    PagesRig rig(kPages, {.cleaner = false});
+    rig.run([&] {
+        BufferPool& pool = rig.pool();
+        const PageId id = rig.pages.front(), other = rig.pages.back();
+        rig.forget_pages();
+        const Lsn before = rig.engine.log->tail();
+        EXPECT_FALSE(pool.may_be_newer(id, before));  // absent, and written before
+        {
+            const auto read = pool.fix_shared(id);
+            ASSERT_TRUE(read);
+        }
+        EXPECT_FALSE(pool.may_be_newer(id, before));
+        {
+            auto page = pool.fix_exclusive(id);
+            ASSERT_TRUE(page);
+            EXPECT_TRUE(pool.may_be_newer(id, before));  // its holder may have changed it
+            ASSERT_TRUE(CounterPage::set(rig.engine, *page, 1));
+        }
+        EXPECT_TRUE(pool.may_be_newer(id, before));
+        EXPECT_FALSE(pool.may_be_newer(id, rig.engine.log->tail()));
+        rig.forget_pages();
+        EXPECT_TRUE(pool.may_be_newer(id, before));  // absent, and written since
+        EXPECT_FALSE(pool.may_be_newer(id, rig.engine.log->tail()));
+        EXPECT_FALSE(pool.may_be_newer(other, before));
+    });
+}
+
 // Pages in memory and pages of the file take turns.
 TEST(BufferPoolCopy, APageOutOfMemoryComesFromTheFile) {
     PagesRig rig(kPages, {.cleaner = false});

@@ -1,0 +1,184 @@
+// combined_files.cc - see combined_files.h.
+#include "sm/backup/combined_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "sm/backup/backup_pages.h"
+#include "sm/backup/verify_backup.h"
+#include "sm/buffer/written_lsns.h"
+#include "threads/base/check.h"
+#include "threads/base/error_detail.h"
+#include "threads/base/mutants.h"
+#include "threads/io/aligned_buffer.h"
+#include "threads/io/disk_file.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+using threads::CopyBuffer, threads::Disk, threads::DiskFile;
+
+constexpr uint32_t kSuperblocks = 2;
+
+// Reads the first `end` bytes of a file for a stream.
+class FileReader {
+public:
+    static Result<FileReader> open(Disk& disk, const std::string& path, uint64_t end) {
+        return FileReader(disk, path,
+                          TRY(DiskFile::open(disk, path, Disk::kReadOnly | Disk::kDirect)), end);
+    }
+    Result<bool> operator()(CopyBuffer& buffer) {
+        DCHECK(file_.id().value >= 0 && next_ <= end_);
+        if (next_ == end_) return false;
+        buffer.at = next_;
+        buffer.size = std::min(CopyBuffer::kBytes, end_ - next_);
+        if (TRY(disk_.read_now(file_.id(), next_, buffer.bytes, buffer.size)) < buffer.size)
+            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short", path_);
+        next_ += buffer.size;
+        DCHECK(buffer.size > 0 && next_ <= end_);
+        return true;
+    }
+
+private:
+    FileReader(Disk& disk, std::string path, DiskFile file, uint64_t end)
+        : disk_(disk), path_(std::move(path)), file_(std::move(file)), end_(end) {}
+
+    Disk& disk_;
+    std::string path_;
+    DiskFile file_;
+    uint64_t next_ = 0, end_;
+};
+
+// The result is checked later.
+Result<bool> look_away(CopyBuffer&) { return true; }
+
+Result<uint64_t> size_of(Disk& disk, const std::string& path) {
+    return disk.size(TRY(DiskFile::open(disk, path, Disk::kReadOnly)).id());
+}
+
+}  // namespace
+
+Result<void> CombinedFiles::copy_bytes(const std::string& from, threads::FileId to, uint64_t end) {
+    FileReader read = TRY(FileReader::open(disk_, from, end));
+    return stream_.run(read, look_away, [&](CopyBuffer& buffer) {
+        return disk_.write_now(to, buffer.at, buffer.bytes, buffer.size);
+    });
+}
+
+Result<void> CombinedFiles::copy_data(const std::string& from, uint64_t pages,
+                                      threads::FileId data) {
+    const uint64_t there = TRY(size_of(disk_, from + "/data")) / kPageBytes;
+    DCHECK(pages >= kSuperblocks && data.value >= 0);
+    return copy_bytes(from + "/data", data, std::min(pages, there) * kPageBytes);
+}
+
+Result<void> CombinedFiles::lay_over(const std::string& from, const BackupManifest& manifest,
+                                     uint64_t pages, threads::FileId data) {
+    DCHECK(manifest.incremental() && manifest.pages_copied >= kSuperblocks);
+    if (manifest.pages_copied == kSuperblocks) return {};  // nothing had changed: no file
+    FileReader read = TRY(FileReader::open(disk_, from + "/" + kPagesName,
+                                           (manifest.pages_copied - kSuperblocks) * kPageBytes));
+    return stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
+        if (MUTANT(restore_skips_overlay)) return {};
+        return write_pages(data, pages_in(buffer), pages);
+    });
+}
+
+// Pages in a row at once. A number that is wrong would spoil another page; the check of the result
+// finds that.
+Result<void> CombinedFiles::write_pages(threads::FileId data, std::span<const Page> run,
+                                        uint64_t pages) {
+    while (!run.empty()) {
+        const uint64_t first = run[0].id().value;
+        size_t n = 1;
+        while (n < run.size() && run[n].id().value == first + n) ++n;
+        DCHECK(n <= run.size());
+        const uint64_t wanted = std::min<uint64_t>(n, pages - std::min(first, pages));
+        if (wanted > 0)
+            TRY(disk_.write_now(data, first * kPageBytes, run.data(), wanted * kPageBytes));
+        for (const Page& page : run.first(wanted)) laid_over_.push_back(page.id());
+        run = run.subspan(n);
+    }
+    return {};
+}
+
+Result<bool> CombinedFiles::add_lsns(const std::string& directory, const BackupManifest& manifest) {
+    const auto known = TRY(WrittenLsns::create(manifest.pages));
+    const bool whole = TRY(load_lsns(disk_, directory, manifest, *known)).empty();
+    lsns_.resize(manifest.pages);
+    raised_.clear();
+    for (uint32_t p = 0; p < manifest.pages; ++p) {
+        const uint64_t lsn = known->of(PageId{p});
+        if (lsn > lsns_[p]) raised_.push_back(PageId{p});
+        if (lsn != 0) lsns_[p] = lsn;
+    }
+    DCHECK(lsns_.size() == manifest.pages);
+    return whole;
+}
+
+Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& result) {
+    constexpr size_t kBlocks = CopyBuffer::kBytes / (2 * WrittenLsns::kSlotBytes);
+    const DiskFile file =
+        TRY(DiskFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kDirect));
+    const auto room = TRY(threads::make_aligned_buffer(CopyBuffer::kBytes));
+    const uint64_t store = result.superblock.uuid[0] ^ result.superblock.uuid[1];
+    DCHECK(lsns_.size() == result.pages && store != 0);
+    const std::span<const uint64_t> lsns = lsns_;
+    for (uint32_t block = 0; block * WrittenLsns::kPagesPerBlock < lsns.size(); block += kBlocks) {
+        const auto rest = lsns.subspan(block * WrittenLsns::kPagesPerBlock);
+        const auto some = rest.first(std::min(rest.size(), kBlocks * WrittenLsns::kPagesPerBlock));
+        const size_t bytes = WrittenLsns::make_slots(store, block, some, room.get());
+        TRY(disk_.write_now(file.id(), uint64_t{block} * 2 * WrittenLsns::kSlotBytes, room.get(),
+                            bytes));
+    }
+    return disk_.sync_now(file.id());
+}
+
+// The length stays: a log segment may begin with a hole.
+Result<void> CombinedFiles::copy_log(const std::string& from) {
+    for (const std::string& name : TRY(disk_.list(from))) {
+        if (!name.starts_with("log.")) continue;
+        const DiskFile made =
+            TRY(DiskFile::open(disk_, to_ + "/" + name,
+                               Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+        const uint64_t end = TRY(size_of(disk_, from + "/" + name));
+        TRY(disk_.allocate(made.id(), end));
+        TRY(copy_bytes(from + "/" + name, made.id(), end));
+        TRY(disk_.sync_now(made.id()));
+    }
+    return {};
+}
+
+Result<void> CombinedFiles::write_superblocks(Superblock block) {
+    const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", Disk::kDirect));
+    const auto page = TRY(threads::make_aligned_buffer(kPageBytes, threads::PageSize::huge));
+    for (uint32_t i = 0; i < kSuperblocks; ++i) {
+        const uint32_t number = make_superblock_page(block, *reinterpret_cast<Page*>(page.get()));
+        DCHECK(number < kSuperblocks);
+        TRY(disk_.write_now(data.id(), number * kPageBytes, page.get(), kPageBytes));
+    }
+    return disk_.sync_now(data.id());
+}
+
+Result<void> CombinedFiles::write_manifest(const char* name, const BackupManifest& manifest) {
+    const auto block = std::make_unique<ManifestBlock>();
+    encode_manifest(manifest, *block);
+    const DiskFile file = TRY(DiskFile::open(disk_, to_ + "/" + name, Disk::kDirect));
+    TRY(disk_.write_now(file.id(), 0, block->bytes, sizeof block->bytes));
+    return disk_.sync_now(file.id());
+}
+
+BackupManifest full_backup_of(BackupManifest manifest) {
+    constexpr uint64_t kPages = WrittenLsns::kPagesPerBlock;
+    manifest.since_redo = manifest.since_end = 0;
+    manifest.pages_copied = manifest.pages;
+    manifest.bytes = manifest.pages * kPageBytes +
+                     (manifest.pages + kPages - 1) / kPages * 2 * WrittenLsns::kSlotBytes +
+                     manifest.log_bytes + kManifestBytes;
+    manifest.assert_state();
+    return manifest;
+}
+
+}  // namespace lockstep::sm

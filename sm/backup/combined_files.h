@@ -1,0 +1,60 @@
+// combined_files.h - the files of a backup that is put together from other backups.
+//
+// Concepts   The data file has the pages of a full backup, and over them those of each incremental
+//            one. The log is that of the last one. What a page must have (data.lsn) is what the
+//            newest backup says of it that knows it: an incremental backup does not know the pages
+//            that it has not read.
+// Blocking   All calls block the calling kernel thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sm/backup/backup_manifest.h"
+#include "threads/io/copy_stream.h"
+#include "threads/io/io.h"
+
+namespace lockstep::sm {
+
+class CombinedFiles {
+public:
+    // The files lie in directory `to`. The bytes pass through `stream`. All outlive the object.
+    CombinedFiles(threads::Disk& disk, const std::string& to, threads::CopyStream& stream)
+        : disk_(disk), to_(to), stream_(stream) {}
+    // The first `pages` pages of the data file in directory `from`. What that file lacks stays
+    // zeros.
+    Result<void> copy_data(const std::string& from, uint64_t pages, threads::FileId data);
+    // The pages of the incremental backup in directory `from`, those below `pages`.
+    Result<void> lay_over(const std::string& from, const BackupManifest& manifest, uint64_t pages,
+                          threads::FileId data);
+    // Adds what the backup in `directory` knows, earlier backups first. False: its data.lsn is
+    // missing or damaged, and nothing is known of some pages.
+    Result<bool> add_lsns(const std::string& directory, const BackupManifest& manifest);
+    // Pages of which add_lsns() has learned more than the backup before said. Ascending.
+    const std::vector<PageId>& raised() const { return raised_; }
+    // The pages that lay_over() has written.
+    const std::vector<PageId>& laid_over() const { return laid_over_; }
+    // What was added, in a file of that name. `result`: the backup that comes into being.
+    Result<void> write_lsns(const char* name, const BackupManifest& result);
+    // The log of the backup in directory `from`. No file of its names may be there.
+    Result<void> copy_log(const std::string& from);
+    Result<void> write_superblocks(Superblock block);
+    // The block of a manifest, into the file of that name, which is there.
+    Result<void> write_manifest(const char* name, const BackupManifest& manifest);
+
+private:
+    Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
+    Result<void> write_pages(threads::FileId data, std::span<const Page> run, uint64_t pages);
+
+    threads::Disk& disk_;
+    const std::string& to_;
+    threads::CopyStream& stream_;
+    std::vector<uint64_t> lsns_;  // by page; 0: not known
+    std::vector<PageId> raised_, laid_over_;
+};
+
+// What the manifest of an incremental backup becomes when earlier ones have brought the other pages.
+BackupManifest full_backup_of(BackupManifest manifest);
+
+}  // namespace lockstep::sm

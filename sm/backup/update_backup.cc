@@ -1,0 +1,173 @@
+// update_backup.cc - see update_backup.h.
+#include "sm/backup/update_backup.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "sm/backup/backup_manifest.h"
+#include "sm/backup/combined_files.h"
+#include "sm/backup/verify_backup.h"
+#include "threads/base/check.h"
+#include "threads/base/error_detail.h"
+#include "threads/base/mutants.h"
+#include "threads/io/disk_file.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+using threads::CopyStream, threads::Disk, threads::DiskFile;
+
+constexpr const char* kNewLsnsName = "data.lsn.new";
+
+class Update {
+public:
+    Update(Disk& disk, const std::string& full, const std::string& next, CopyStream stream)
+        : disk_(disk),
+          full_(full),
+          next_(next),
+          stream_(std::move(stream)),
+          files_(disk, full, stream_) {}
+    Result<BackupInfo> run();
+
+private:
+    Result<void> read_manifests();
+    Result<void> check_follows() const;
+    Result<void> refuse_faults(const std::string& directory, const BackupManifest& manifest,
+                               const std::vector<PageId>* only);
+    Result<void> mark();
+    Result<void> change_pages();
+    Result<void> change_log();
+    Result<void> check();
+    Result<void> unmark();
+    bool is_done() const {
+        return !cut_off_ && after_.incremental() && !before_.incremental() &&
+               before_.end == after_.end &&
+               before_.superblock.history == after_.superblock.history;
+    }
+    std::string file(const std::string& name) const { return full_ + "/" + name; }
+
+    Disk& disk_;
+    const std::string& full_;
+    const std::string& next_;
+    CopyStream stream_;
+    CombinedFiles files_;
+    bool cut_off_ = false;      // an earlier update was
+    BackupManifest before_{};   // of the full backup
+    BackupManifest after_{};    // of the incremental one
+};
+
+Result<BackupInfo> Update::run() {
+    TRY(read_manifests());
+    if (is_done()) return before_.info();
+    TRY(check_follows());
+    TRY(refuse_faults(next_, after_, nullptr));
+    TRY(mark());
+    TRY(change_pages());
+    TRY(change_log());
+    TRY(check());
+    TRY(files_.write_manifest(kManifestName, full_backup_of(after_)));
+    TRY(unmark());
+    return TRY(read_manifest(disk_, full_)).info();
+}
+
+Result<void> Update::read_manifests() {
+    const auto before = TRY(read_before(disk_, full_));
+    cut_off_ = before.has_value();
+    before_ = cut_off_ ? *before : TRY(read_manifest(disk_, full_));
+    after_ = TRY(read_manifest(disk_, next_));
+    DCHECK(before_.pages > 0 && after_.pages > 0);
+    return {};
+}
+
+Result<void> Update::check_follows() const {
+    const auto refuse = [](const char* what, const std::string& where) {
+        return fail_with(ErrorCode::bad_backup, what, where);
+    };
+    if (before_.incremental()) return refuse("only a full backup can be updated", full_);
+    if (!after_.incremental()) return refuse("a backup is updated with an incremental one", next_);
+    if (before_.superblock.uuid[0] != after_.superblock.uuid[0] ||
+        before_.superblock.uuid[1] != after_.superblock.uuid[1])
+        return refuse("the incremental backup is of another store", next_);
+    if (after_.since_end != before_.end)
+        return refuse("the incremental backup does not follow the full one",
+                      next_ + " begins at LSN " + std::to_string(after_.since_end) +
+                          ", the full one ends at LSN " + std::to_string(before_.end));
+    if (!after_.superblock.follows(before_.superblock.history, before_.end) &&
+        !MUTANT(chain_of_any_history))
+        return refuse("the incremental backup is of another history than the full one",
+                      next_ + ": one of the two stores was restored and went on by itself");
+    DCHECK(before_.end <= after_.end);
+    return {};
+}
+
+Result<void> Update::refuse_faults(const std::string& directory, const BackupManifest& manifest,
+                                   const std::vector<PageId>* only) {
+    const std::vector<std::string> faults =
+        TRY(find_faults(disk_, directory, manifest, stream_, only));
+    if (faults.empty()) return {};
+    return fail_with(ErrorCode::bad_backup, "a backup is damaged",
+                     directory + ": " + faults.front());
+}
+
+// UB-1.
+Result<void> Update::mark() {
+    if (cut_off_) return {};
+    {
+        const DiskFile made =
+            TRY(DiskFile::open(disk_, file(kBeforeName), Disk::kCreate | Disk::kDirect));
+    }
+    TRY(disk_.sync_directory(full_));
+    return files_.write_manifest(kBeforeName, before_);
+}
+
+Result<void> Update::change_pages() {
+    const DiskFile data = TRY(DiskFile::open(disk_, file("data"), Disk::kDirect));
+    const uint64_t bytes = after_.pages * kPageBytes;
+    if (TRY(disk_.size(data.id())) > bytes) TRY(disk_.truncate(data.id(), bytes));
+    TRY(disk_.allocate(data.id(), bytes));
+    TRY(files_.lay_over(next_, after_, after_.pages, data.id()));
+    TRY(disk_.sync_now(data.id()));
+    // A new file: what the full backup knows is read from the old one, also by a repetition.
+    if (!MUTANT(combined_lsns_of_last)) (void)TRY(files_.add_lsns(full_, before_));
+    (void)TRY(files_.add_lsns(next_, after_));
+    TRY(files_.write_lsns(kNewLsnsName, after_));
+    TRY(disk_.rename(file(kNewLsnsName), file("data.lsn")));
+    return disk_.sync_directory(full_);
+}
+
+Result<void> Update::change_log() {
+    for (const std::string& name : TRY(disk_.list(full_)))
+        if (name.starts_with("log.")) TRY(disk_.unlink(file(name)));
+    TRY(files_.copy_log(next_));
+    TRY(files_.write_superblocks(after_.superblock));
+    return disk_.sync_directory(full_);
+}
+
+// UB-2. A repetition does not know what the update that was cut off would have looked at.
+Result<void> Update::check() {
+    if (MUTANT(restore_unchecked)) return {};
+    if (cut_off_) return refuse_faults(full_, full_backup_of(after_), nullptr);
+    std::vector<PageId> touched = files_.laid_over();
+    touched.insert(touched.end(), files_.raised().begin(), files_.raised().end());
+    std::erase_if(touched, [](PageId id) { return id.value < 2; });  // always looked at
+    std::ranges::sort(touched, {}, &PageId::value);
+    const auto same = std::ranges::unique(touched);
+    touched.erase(same.begin(), same.end());
+    DCHECK(touched.size() <= after_.pages);
+    return refuse_faults(full_, full_backup_of(after_), &touched);
+}
+
+Result<void> Update::unmark() {
+    TRY(disk_.unlink(file(kBeforeName)));
+    return disk_.sync_directory(full_);
+}
+
+}  // namespace
+
+Result<BackupInfo> update_on(Disk& disk, const std::string& full, const std::string& next,
+                             threads::CopySteps steps) {
+    return Update(disk, full, next, TRY(CopyStream::create(steps))).run();
+}
+
+}  // namespace lockstep::sm
