@@ -88,7 +88,8 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
 // bad_version, io_error.
 Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory);
 // The same of a backup that an update has cut off: what it was before. Nothing: none has.
-Result<std::optional<BackupManifest>> read_before(threads::Disk& disk, const std::string& directory);
+Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
+                                                  const std::string& directory);
 
 // For an open: nothing if the directory is no backup. A complete full backup becomes a store if
 // `writable`. Blocking. Errors: bad_backup (incomplete or incremental), and those of the disk.

@@ -140,9 +140,8 @@ Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& r
 Result<void> CombinedFiles::copy_log(const std::string& from) {
     for (const std::string& name : TRY(disk_.list(from))) {
         if (!name.starts_with("log.")) continue;
-        const DiskFile made =
-            TRY(DiskFile::open(disk_, to_ + "/" + name,
-                               Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+        const DiskFile made = TRY(DiskFile::open(disk_, to_ + "/" + name,
+                                                 Disk::kCreate | Disk::kExclusive | Disk::kDirect));
         const uint64_t end = TRY(size_of(disk_, from + "/" + name));
         TRY(disk_.allocate(made.id(), end));
         TRY(copy_bytes(from + "/" + name, made.id(), end));

@@ -213,8 +213,8 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
             return fail(ErrorCode::bad_backup, "an earlier backup is not known", point);
         const BackupManifest manifest = TRY(read_manifest(disk, found->second));
         // A full backup may have been brought to a later point (update_backup()).
-        const bool updated = chain.directories.empty() && !manifest.incremental() &&
-                             manifest.end > point;
+        const bool updated =
+            chain.directories.empty() && !manifest.incremental() && manifest.end > point;
         if (manifest.superblock.uuid[0] != store.uuid[0] ||
             manifest.superblock.uuid[1] != store.uuid[1] || (manifest.end != point && !updated))
             return fail(ErrorCode::bad_backup, "another backup lies there now", point);

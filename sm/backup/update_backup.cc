@@ -41,9 +41,12 @@ private:
     Result<void> check();
     Result<void> unmark();
     bool is_done() const {
-        return !cut_off_ && after_.incremental() && !before_.incremental() &&
-               before_.end == after_.end &&
-               before_.superblock.history == after_.superblock.history;
+        return !cut_off_ && after_.incremental() && !before_.incremental() && same_store() &&
+               before_.end == after_.end && before_.superblock.history == after_.superblock.history;
+    }
+    bool same_store() const {
+        return before_.superblock.uuid[0] == after_.superblock.uuid[0] &&
+               before_.superblock.uuid[1] == after_.superblock.uuid[1];
     }
     std::string file(const std::string& name) const { return full_ + "/" + name; }
 
@@ -52,9 +55,9 @@ private:
     const std::string& next_;
     CopyStream stream_;
     CombinedFiles files_;
-    bool cut_off_ = false;      // an earlier update was
-    BackupManifest before_{};   // of the full backup
-    BackupManifest after_{};    // of the incremental one
+    bool cut_off_ = false;     // an earlier update was
+    BackupManifest before_{};  // of the full backup
+    BackupManifest after_{};   // of the incremental one
 };
 
 Result<BackupInfo> Update::run() {
@@ -86,9 +89,7 @@ Result<void> Update::check_follows() const {
     };
     if (before_.incremental()) return refuse("only a full backup can be updated", full_);
     if (!after_.incremental()) return refuse("a backup is updated with an incremental one", next_);
-    if (before_.superblock.uuid[0] != after_.superblock.uuid[0] ||
-        before_.superblock.uuid[1] != after_.superblock.uuid[1])
-        return refuse("the incremental backup is of another store", next_);
+    if (!same_store()) return refuse("the incremental backup is of another store", next_);
     if (after_.since_end != before_.end)
         return refuse("the incremental backup does not follow the full one",
                       next_ + " begins at LSN " + std::to_string(after_.since_end) +

@@ -124,8 +124,7 @@ bool BufferPool::may_be_newer(PageId id, Lsn lsn) const {
     DCHECK(id.value < pages_max_);
     const threads::LatchWord& word = words_[id.value];
     const uint64_t seen = word.load(std::memory_order_acquire);
-    if (seen == 0 || latch::state(seen) == latch::kAbsent)
-        return written_->of(id) > lsn.value;
+    if (seen == 0 || latch::state(seen) == latch::kAbsent) return written_->of(id) > lsn.value;
     if (!latch::readable(seen)) return !MUTANT(latched_page_unchanged);
     const uint64_t newest = frame(frame_of(seen))->header.lsn;
     return newest > lsn.value || !latch::validate(word, seen);

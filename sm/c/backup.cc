@@ -170,3 +170,13 @@ int lockstep_restore_backup(const char* const* backups, size_t count, const char
     };
     return c::report(call(), error);
 }
+
+int lockstep_update_backup(const char* full, const char* next, lockstep_backup_info* info,
+                           lockstep_error* error) {
+    const auto call = [&]() -> Result<void> {
+        LOCKSTEP_NOT_NULL(full);
+        LOCKSTEP_NOT_NULL(next);
+        return c::tell(info, TRY(lockstep::update_backup(full, next)));
+    };
+    return c::report(call(), error);
+}

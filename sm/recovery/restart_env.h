@@ -15,7 +15,7 @@ class Checkpointer;
 struct RestartEnv : Env {
     Options options;                // as given and checked
     threads::FileId lsns_file{-1};  // see written_lsns.h
-    Lsn run_begin{};  // the log's end when this run of the store began
+    Lsn run_begin{};                // the log's end when this run of the store began
     // As given to the log; readers of the log's files need them.
     txn::LogOptions log_options;
     Superblock superblock{};  // as last read or written; the checkpointer's

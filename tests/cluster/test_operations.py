@@ -1,5 +1,6 @@
 """Backups of all shards at one point, and moves of a shard, on two Ray nodes under load."""
 
+import itertools
 import os
 import random
 import shutil
@@ -12,10 +13,10 @@ import lockstep
 import pytest
 import ray
 from lockstep import restore_backup
-from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, restore
+from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, _sharded, restore
 from lockstep.cluster.__main__ import actors, main
 from lockstep.cluster._backup import Paused, take
-from lockstep.cluster._move import check_not_moved
+from lockstep.cluster._move import Sending, check_not_moved
 from ray.cluster_utils import Cluster
 
 ACCOUNTS, EACH = 40, 1000
@@ -207,8 +208,19 @@ def test_a_process_that_restarts_in_the_pause_spoils_the_backup(store, tmp_path)
     assert not ray.get(store.shards[1].resume.remote(token))
 
 
-def test_a_shard_moves_under_load(store, tmp_path, nodes):
+def test_a_shard_moves_under_load(store, tmp_path, nodes, monkeypatch):
+    sent = []
+
+    class NotedSending(Sending):
+        def _send(self, part):
+            sent.append(super()._send(part))
+            return sent[-1]
+
+    monkeypatch.setattr(_sharded, "Sending", NotedSending)
     first = store.status()["shards"][1]
+    # Many pages, most of which do not change during the move.
+    for n in range(100):
+        store.call(1, "fill", n * 100, 100, 1000)  # 100 records of 1,000 bytes
     with Load(store) as load:
         before = load.deposits
         pause = store.move(1, tmp_path / "elsewhere" / "shard-1", resources={"second": 0.1})
@@ -216,6 +228,10 @@ def test_a_shard_moves_under_load(store, tmp_path, nodes):
         assert load.deposits > before
     assert not load.errors, load.errors
     assert 0 < pause < 30 and load.longest < 40
+    full, *rounds = sent
+    assert len(rounds) >= 2 and full.pages_copied == full.pages > 1000
+    assert all(changes.since == before.lsn for before, changes in itertools.pairwise([full, *rounds]))
+    assert rounds[-1].pages_copied < full.pages / 4, "the pause copies the store"
     moved = store.status()["shards"][1]
     assert moved["directory"] == str(tmp_path / "elsewhere/shard-1")
     assert moved["node"] != first["node"]

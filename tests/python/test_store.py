@@ -195,6 +195,11 @@ def test_backups(store, index, tmp_path):
     assert made.lsn == step.lsn
     with lockstep.open(tmp_path / "new", **SMALL) as restored, restored.transaction() as txn:
         assert txn.get(restored.index("records"), "later") == b"x"
+    made = lockstep.update_backup(tmp_path / "full", tmp_path / "step")
+    assert made.lsn == step.lsn and made.pages_copied == made.pages
+    assert lockstep.verify_backup(tmp_path / "full") == []
+    with pytest.raises(lockstep.BadBackup, match="only a full backup|follow|incremental one"):
+        lockstep.update_backup(tmp_path / "full", tmp_path / "full")
     page = tmp_path / "step"
     file = max(page.iterdir(), key=lambda path: path.stat().st_size)
     content = bytearray(file.read_bytes())

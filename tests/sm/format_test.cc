@@ -164,9 +164,7 @@ std::string side_file_tables() {
     alignas(4096) std::byte slot[2 * WrittenLsns::kSlotBytes];
     const uint64_t lsns[kPages] = {0x9999aaaabbbb};
     WrittenLsns::make_slots(0xccccddddeeee, 0x12345678, lsns, slot);
-    const auto in_slot = [&](auto value) {
-        return place_of(slot, WrittenLsns::kSlotBytes, value);
-    };
+    const auto in_slot = [&](auto value) { return place_of(slot, WrittenLsns::kSlotBytes, value); };
     const size_t store = in_slot(uint64_t{0xccccddddeeee}), block = in_slot(uint32_t{0x12345678});
     return marks + table("Slot of data.lsn", WrittenLsns::kSlotBytes, 0,
                          {{0, 8, "checksum"},

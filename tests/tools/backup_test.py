@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""backup_test.py - `lockstep backup`, `verify-backup` and `restore` of a store that no process has
-open, without and with a log archive; control_test.py makes a backup of one that is open.
+"""backup_test.py - `lockstep backup`, `verify-backup`, `restore` and `update-backup` of a store that
+no process has open, without and with a log archive; control_test.py makes a backup of one that is open.
 
 Usage: backup_test.py LOCKSTEP
 """
@@ -105,6 +105,13 @@ def main():
         run(LOCKSTEP, "restore", "--backup", full, "--backup", more, "--to", place("b"))
         same(contents_of(place("b")), at_more, "full and incremental")
         run(LOCKSTEP, "verify", place("b"), says=" 0 faults")
+
+        shutil.copytree(full, place("current"))
+        run(LOCKSTEP, "update-backup", place("current"), more, says="the state at LSN")
+        run(LOCKSTEP, "verify-backup", place("current"), says=" 0 faults")
+        run(LOCKSTEP, "restore", "--backup", place("current"), "--to", place("e"))
+        same(contents_of(place("e")), at_more, "a full backup brought up to date")
+        run(LOCKSTEP, "update-backup", more, full, status=1, says="only a full backup")
 
         # What must be refused.
         run(LOCKSTEP, "backup", store, full, status=1, says="the directory is not empty")

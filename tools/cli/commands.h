@@ -29,7 +29,7 @@ void add_dump(CLI::App& app, int& status);
 void add_load(CLI::App& app, int& status);
 void add_salvage(CLI::App& app, int& status);
 void add_compact(CLI::App& app, int& status);
-// Adds backup, verify-backup and restore.
+// Adds backup, verify-backup, restore and update-backup.
 void add_backup(CLI::App& app, int& status);
 
 }  // namespace lockstep::cli

@@ -2,6 +2,7 @@
 // archive_rebuild_test.cc - pages that the live log cannot rebuild any more come back from the
 // newest backup and the archive, while the store runs.
 #include "sm/backup/archiver.h"
+#include "sm/backup/update_backup.h"
 #include "sm/buffer/buffer_pool.h"
 #include "sm/space/space_map.h"
 #include "tests/sm/backup/archive_test_util.h"
@@ -109,6 +110,16 @@ TEST_F(ArchiveRebuild, EveryPageComesBack) {
 
 TEST_F(ArchiveRebuild, AlsoFromIncrementalBackups) {
     make(true);
+    every_page(5);
+}
+
+// The archive knows the full backup by the point that it had.
+TEST_F(ArchiveRebuild, FromABackupThatWasBroughtUpToDate) {
+    make(true);
+    ASSERT_OK(sm::update_on(disk_, "/full", "/next"));
+    const auto names = disk_.list("/next");
+    ASSERT_OK(names);
+    for (const std::string& name : *names) ASSERT_OK(disk_.unlink("/next/" + name));
     every_page(5);
 }
 

@@ -61,6 +61,8 @@ TEST_F(CBackup, Backups) {
     EXPECT_EQ(faults, 0u);
     const char* const both[] = {full.c_str(), more.c_str()};
     ASSERT_C(lockstep_restore_backup(both, 2, to.c_str(), nullptr, nullptr, &error));
+    ASSERT_C(lockstep_update_backup(full.c_str(), more.c_str(), &info, &error));
+    EXPECT_TRUE(info.lsn == later.lsn && info.since == 0);
     struct Sunk {
         size_t bytes = 0, pieces = 0;
         size_t most = 1 << 30;

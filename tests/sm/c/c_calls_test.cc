@@ -266,6 +266,8 @@ std::vector<Call> other_calls() {
          [](auto& h) {
              return lockstep_restore_backup(&h.text, 1, h.text, nullptr, nullptr, nullptr);
          }},
+        {"lockstep_update_backup", none,
+         [](auto& h) { return lockstep_update_backup(h.text, h.text, nullptr, nullptr); }},
         {"lockstep_call_reply", none,
          [](auto& h) {
              return lockstep_call_reply(call_or_null(h), {nullptr, 1});

@@ -82,6 +82,8 @@ std::vector<PublicCall> store_calls() {
         CALL("verify_backup(directory)", may, told(verify_backup(w.root + "/none"))),
         CALL("restore_backup(backups, to, options)", may,
              told(restore_backup({}, w.root + "/none"))),
+        CALL("update_backup(full, next)", may,
+             told(update_backup(w.root + "/none", w.root + "/none"))),
         CALL("Store::give_back_space()", may, told(w.store.give_back_space())),
         CALL("Store::verify(threads)", may, told(w.store.verify()))
             .either_in(failed, "ok or `store_failed`"),

@@ -89,6 +89,15 @@ TEST_F(RefusedPath, OfAChainOfBackups) {
     expect_refused(ErrorCode::bad_backup, restored({"first"}), {path("first"), "a full one"});
     expect_refused(ErrorCode::bad_backup, restored({"full", "second"}), {path("second")});
     expect_refused(ErrorCode::bad_backup, restored({"foreign", "first"}), {path("first")});
+    const auto updated = [&](const char* backup, const char* next) {
+        return update_backup(path(backup), path(next));
+    };
+    expect_refused(ErrorCode::bad_backup, updated("missing", "first"), {path("missing")});
+    expect_refused(ErrorCode::bad_backup, updated("full", "missing"), {path("missing")});
+    expect_refused(ErrorCode::bad_backup, updated("first", "first"), {path("first"), "full"});
+    expect_refused(ErrorCode::bad_backup, updated("full", "second"),
+                   {path("second"), "incremental"});
+    expect_refused(ErrorCode::bad_backup, updated("foreign", "first"), {path("first")});
     std::fstream(path("full/backup"), std::ios::in | std::ios::out) << "damage";
     expect_refused(ErrorCode::bad_backup, restored({"full"}),
                    {path("full/backup"), "was not finished"});

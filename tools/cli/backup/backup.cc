@@ -1,4 +1,4 @@
-// backup.cc - `lockstep backup`, `verify-backup` and `restore`.
+// backup.cc - `lockstep backup`, `verify-backup`, `restore` and `update-backup`.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -175,6 +175,32 @@ int run_restore(const RestoreSettings& o) {
     return 0;
 }
 
+struct UpdateSettings {
+    std::string full, next;
+    bool json = false;
+};
+
+int run_update(const UpdateSettings& o) {
+    const auto info = update_backup(o.full, o.next);
+    if (!info) return complain(o.full, info.error().text());
+    print(o.full, json_of(*info), o.json);
+    return 0;
+}
+
+void add_update_command(CLI::App& app, int& status) {
+    auto* command = app.add_subcommand(
+        "update-backup",
+        "Bring a full backup up to date with an incremental one that was made since it, in the "
+        "time that the changes need. The incremental one is not needed any more then. An update "
+        "that was cut off must be repeated before the backup can be used.\n"
+        "Exit status: 0 done; 1 failed.");
+    auto o = std::make_shared<UpdateSettings>();
+    command->add_option("full", o->full, "Directory of the full backup")->required();
+    command->add_option("next", o->next, "Directory of the incremental backup")->required();
+    command->add_flag("--json", o->json, "Print JSON");
+    command->callback([o, &status] { status = run_update(*o); });
+}
+
 void add_backup_command(CLI::App& app, int& status) {
     auto* command = app.add_subcommand(
         "backup",
@@ -255,6 +281,8 @@ void add_backup(CLI::App& app, int& status) {
         ->needs(archive);
     restore->add_flag("--json", o->json, "Print JSON");
     restore->callback([o, &status] { status = run_restore(*o); });
+
+    add_update_command(app, status);
 }
 
 }  // namespace lockstep::cli

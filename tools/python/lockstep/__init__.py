@@ -73,7 +73,15 @@ from ._objects import (
 )
 from ._options import Access, Options, StepsOptions, TransactionOptions
 from ._scan import Cursor, Scan
-from ._store import Store, TransactionContext, open, read_backup, restore_backup, verify_backup
+from ._store import (
+    Store,
+    TransactionContext,
+    open,
+    read_backup,
+    restore_backup,
+    update_backup,
+    verify_backup,
+)
 from ._transaction import KeyFunction, Transaction
 
 _core.set_types(make_error, RecordId, U8, U16, U32, U64, I32)
@@ -164,5 +172,6 @@ __all__ = [
     "read_backup",
     "restore_backup",
     "unpack_key",
+    "update_backup",
     "verify_backup",
 ]

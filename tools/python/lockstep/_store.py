@@ -388,6 +388,17 @@ def restore_backup(
     )
 
 
+def update_backup(full: Path, next: Path) -> BackupInfo:
+    """Brings a full backup up to date in place, with an incremental one made since it.
+
+    `full` becomes a full backup of the state of `next`, which is not needed any more. The time that
+    takes grows with what has changed. One that was cut off leaves a backup that cannot be used
+    until the call is repeated. Raises BadBackup if the two do not fit or one is damaged. Blocks;
+    releases the GIL.
+    """
+    return BackupInfo(*_core.update_backup(os.fspath(full), os.fspath(next)))
+
+
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 

@@ -142,12 +142,22 @@ nb::tuple restore_backup(const std::vector<std::string>& backups, const std::str
     return as_tuple(info);
 }
 
+nb::tuple update_backup(const std::string& full, const std::string& next) {
+    lockstep_backup_info info{};
+    info.size = sizeof info;
+    call([&](lockstep_error* error) {
+        return lockstep_update_backup(full.c_str(), next.c_str(), &info, error);
+    });
+    return as_tuple(info);
+}
+
 }  // namespace
 
 void add_backup(nb::module_& module) {
     module.def("backup", backup, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
                nb::arg().none(), nb::arg().none());
     module.def("read_backup", read_backup);
+    module.def("update_backup", update_backup);
     module.def("verify_backup", verify_backup);
     module.def("restore_backup", restore_backup, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
                nb::arg(), nb::arg().none());

@@ -77,6 +77,10 @@ void lockstep_restore_options_init(lockstep_restore_options* options, size_t siz
 int lockstep_restore_backup(const char* const* backups, size_t count, const char* to,
                             const lockstep_restore_options* options, lockstep_backup_info* info,
                             lockstep_error* error);
+// Brings the full backup in directory `full` up to date with the incremental one in directory
+// `next`. `info` may be NULL. Errors: those of lockstep::update_backup(). Blocks.
+int lockstep_update_backup(const char* full, const char* next, lockstep_backup_info* info,
+                           lockstep_error* error);
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,7 @@ from ray import cloudpickle
 from .._errors import StoreLocked
 from .._objects import BackupInfo
 from .._options import Options
-from .._store import Store
+from .._store import Store, update_backup
 from .._store import open as open_store
 from ._coordinator import Coordinator
 from ._decisions import Decisions, Place
@@ -113,15 +113,25 @@ class ShardLanes:
 
 
 def back_up(store: Store, directory: str, since: BackupInfo | None) -> BackupInfo:
-    """Store.backup(), to a directory in a folder that is made. A failure leaves no part of it."""
+    """Store.backup(), to a directory in a folder that is made. A failure leaves no part of it.
+
+    The checkpoint before lets the next backup since this one read only what has changed.
+    """
     made = not os.path.exists(directory)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     try:
+        store.checkpoint()
         return store.backup(directory, since=since)
     except BaseException:
         if made:
             remove_copy(directory)
         raise
+
+
+def update_copy(full: str, changes: str) -> None:
+    """Brings a full copy up to date with its changes, and removes those."""
+    update_backup(full, changes)
+    shutil.rmtree(changes)
 
 
 def remove_copy(directory: str) -> None:
@@ -222,6 +232,10 @@ class Shard:
     async def remove_copy(self, directory: str) -> None:
         """Of a backup that has failed on another shard."""
         await asyncio.to_thread(remove_copy, directory)
+
+    async def update_copy(self, full: str, changes: str) -> None:
+        """Brings a full copy on this node up to date."""
+        await asyncio.to_thread(update_copy, full, changes)
 
     async def send(self, receiver: Any, part: str, since: BackupInfo | None) -> BackupInfo:
         """Sends a part of a backup to another node."""
@@ -329,6 +343,10 @@ class CoordinatorActor:
     async def remove_copy(self, directory: str) -> None:
         """Of a backup that has failed on a shard."""
         await asyncio.to_thread(remove_copy, directory)
+
+    async def update_copy(self, full: str, changes: str) -> None:
+        """The same of the decisions' copy."""
+        await asyncio.to_thread(update_copy, full, changes)
 
     async def places(self) -> dict[int, Place]:
         """Where the shards are that have moved."""

@@ -1,7 +1,7 @@
 """Backups of every store of a sharded store at one point, and their restore.
 
-A backup has two parts for each store: `full`, taken while transactions run, and `rest`, the changes
-since, taken in a pause. In the pause no transaction is under way and every decision has been heard,
+A backup has two parts for each store: `full`, taken and brought up to date while transactions run,
+and `rest`, the changes since, taken in a pause. In the pause no transaction is under way and every decision has been heard,
 so the parts together are one state that all transactions before, and none behind, have made.
 """
 
@@ -20,10 +20,13 @@ import ray
 
 from .._objects import BackupInfo
 from .._store import restore_backup
+from . import _rounds
 from ._errors import BadBackup, NotQuiet
 
 MANIFEST = "cluster.json"
 FULL, REST = "full", "rest"
+#: Changes that bring `full` up to date.
+CHANGES = "changes"
 #: How long a pause lasts at most. Callers of a shard wait a little longer for it.
 LASTING_SECONDS = 50.0
 
@@ -45,6 +48,12 @@ def take(coordinator: Any, shards: Sequence[Any], to: str, patience: float) -> C
     copies = Copies(root, {"coordinator": coordinator, **shards_by_name(shards)})
     try:
         full = copies.take(FULL, {})
+
+        def bring_up_to_date() -> None:
+            full.update(copies.take(CHANGES, full))
+            copies.update()
+
+        _rounds.run(bring_up_to_date)
         began = time.monotonic()
         with Paused([coordinator], shards, patience) as paused:
             copies.take(REST, full)
@@ -89,6 +98,15 @@ class Copies:
         if errors:
             raise errors[0]
         return infos
+
+    def update(self) -> None:
+        """Brings every full copy up to date with its changes, which are removed."""
+        copies = [self._root / name for name in self.actors]
+        under_way = [
+            actor.update_copy.remote(str(copy / FULL), str(copy / CHANGES))
+            for actor, copy in zip(self.actors.values(), copies, strict=True)
+        ]
+        ray.get(under_way)
 
     def remove(self) -> None:
         """Removes what is there. What a process that has died had made stays."""

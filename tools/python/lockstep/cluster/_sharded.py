@@ -25,7 +25,7 @@ from ._errors import ClusterError, OutcomeUnknown, Restarting, ShardUnavailable
 from ._lane import Lane, Lost
 from ._library import Outcomes, Packed, pack
 from ._messages import Age, Message, Run, RunMany, Submit
-from ._move import Receiver
+from ._move import Receiver, Sending
 from ._procedures import Procedures
 
 R = TypeVar("R")
@@ -261,10 +261,11 @@ class ShardedStore:
     ) -> float:
         """Moves a shard to the node that has `resources`, with its store in `directory` there.
 
-        The store is sent while transactions run. Then the shard pauses, and its callers wait: what
-        is under way ends within `patience` seconds, the changes since are sent, and the store is
-        put together there. A pause of more than 50 s is given up. The result is the pause in
-        seconds. The old store is kept under the name `<directory>.moved`. The new place is
+        The store is sent while transactions run, and then what has changed meanwhile, again and
+        again. Then the shard pauses, and its callers wait: what is under way ends within `patience`
+        seconds, the last changes are sent, and the store is opened there. The pause grows with the
+        rate of the changes, not with the store. One of more than 50 s is given up. The result is
+        the pause in seconds. The old store is kept under the name `<directory>.moved`. The new place is
         remembered with the decisions. This program must be the one that made the store. Blocks.
         Raises NotQuiet, FileExistsError, and what the backup raises; the shard then stays where it
         is. If the answer to the last step is lost, nothing is removed on either node.
@@ -278,11 +279,12 @@ class ShardedStore:
         ray.get(receiver.begin.remote())
         leaving = False
         try:
-            sent = ray.get(old.send.remote(receiver, _backup.FULL, None))
+            sending = Sending(old, receiver)
+            sending.send_ahead()
             began = time.monotonic()
             with Paused([], [old], patience) as paused:
-                ray.get(old.send.remote(receiver, _backup.REST, sent))
-                ray.get(receiver.restore.remote())
+                sending.send_changes()
+                ray.get(receiver.place.remote())
                 leaving = True  # if its answer is lost, both copies are kept
                 leaving = ray.get(old.leave.remote(paused.token))
                 if not leaving:
