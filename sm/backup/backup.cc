@@ -164,6 +164,7 @@ Result<void> Backup::copy_pages() {
 bool Backup::may_have_changed(PageId id) const {
     if (!incremental()) return true;
     const Lsn since = options_.since->redo_from;
+    DCHECK(since != kLsnNone && env_.run_begin != kLsnNone);
     if (since < env_.run_begin && !MUTANT(unchanged_in_any_run)) return true;
     return env_.pool->may_be_newer(id, since);
 }
@@ -176,6 +177,7 @@ void Backup::choose_piece() {
         if (may_have_changed(id)) piece_.push_back(id);
     }
     DCHECK(looked_at_ <= lsns_.size());
+    DCHECK(std::ranges::is_sorted(piece_, {}, &PageId::value));
 }
 
 Result<void> Backup::copy_piece() {

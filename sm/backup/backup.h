@@ -27,10 +27,10 @@
 //                 A page that is not above it has not changed since before the earlier copy began,
 //                 so that copy has the same content, if the store has had that backup's state
 //                 (Superblock::follows()).
-//            BK-7 An incremental backup leaves out a page without reading it only if the buffer pool
-//                 knows that no change of it is above the earlier backup's B. The pool knows that
-//                 if B lies in this run of the store (BufferPool::may_be_newer()). A change between
-//                 the look and E is above this backup's B, so the log brings it.
+//            BK-7 An incremental backup leaves out a page without reading it only if the buffer
+//                 pool knows that no change of it is above the earlier backup's B. The pool knows
+//                 that if B lies in this run of the store (BufferPool::may_be_newer()). A change
+//                 between the look and E is above this backup's B, so the log brings it.
 // Blocking   make_backup() parks; on a user thread of the store.
 // Source     C. Mohan et al., "ARIES", 1992, section on fuzzy image copies.
 #pragma once

@@ -115,6 +115,7 @@ Result<bool> CombinedFiles::add_lsns(const std::string& directory, const BackupM
         if (lsn != 0) lsns_[p] = lsn;
     }
     DCHECK(lsns_.size() == manifest.pages);
+    assert_state();
     return whole;
 }
 
@@ -124,12 +125,14 @@ Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& r
         TRY(DiskFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kDirect));
     const auto room = TRY(threads::make_aligned_buffer(CopyBuffer::kBytes));
     const uint64_t store = result.superblock.uuid[0] ^ result.superblock.uuid[1];
+    assert_state();
     DCHECK(lsns_.size() == result.pages && store != 0);
     const std::span<const uint64_t> lsns = lsns_;
     for (uint32_t block = 0; block * WrittenLsns::kPagesPerBlock < lsns.size(); block += kBlocks) {
         const auto rest = lsns.subspan(block * WrittenLsns::kPagesPerBlock);
         const auto some = rest.first(std::min(rest.size(), kBlocks * WrittenLsns::kPagesPerBlock));
         const size_t bytes = WrittenLsns::make_slots(store, block, some, room.get());
+        DCHECK(bytes <= CopyBuffer::kBytes && bytes % (2 * WrittenLsns::kSlotBytes) == 0);
         TRY(disk_.write_now(file.id(), uint64_t{block} * 2 * WrittenLsns::kSlotBytes, room.get(),
                             bytes));
     }
@@ -143,6 +146,7 @@ Result<void> CombinedFiles::copy_log(const std::string& from) {
         const DiskFile made = TRY(DiskFile::open(disk_, to_ + "/" + name,
                                                  Disk::kCreate | Disk::kExclusive | Disk::kDirect));
         const uint64_t end = TRY(size_of(disk_, from + "/" + name));
+        DCHECK(from != to_ && made.id().value >= 0);
         TRY(disk_.allocate(made.id(), end));
         TRY(copy_bytes(from + "/" + name, made.id(), end));
         TRY(disk_.sync_now(made.id()));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
+#include "threads/base/check.h"
 #include "threads/io/copy_stream.h"
 #include "threads/io/io.h"
 
@@ -44,6 +45,11 @@ public:
     Result<void> write_manifest(const char* name, const BackupManifest& manifest);
 
 private:
+    void assert_state() const {
+        DCHECK(!to_.empty());
+        DCHECK(raised_.size() <= lsns_.size());
+        DCHECK(raised_.empty() || raised_.back().value < lsns_.size());
+    }
     Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
     Result<void> write_pages(threads::FileId data, std::span<const Page> run, uint64_t pages);
 
@@ -54,7 +60,8 @@ private:
     std::vector<PageId> raised_, laid_over_;
 };
 
-// What the manifest of an incremental backup becomes when earlier ones have brought the other pages.
+// What the manifest of an incremental backup becomes when earlier ones have brought the other
+// pages.
 BackupManifest full_backup_of(BackupManifest manifest);
 
 }  // namespace lockstep::sm

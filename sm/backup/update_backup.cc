@@ -40,6 +40,13 @@ private:
     Result<void> change_log();
     Result<void> check();
     Result<void> unmark();
+    void assert_state() const {
+        before_.assert_state();
+        after_.assert_state();
+        DCHECK(full_ != next_);
+        DCHECK(!before_.incremental() && after_.incremental());
+        DCHECK(before_.end == after_.since_end && before_.end <= after_.end);
+    }
     bool is_done() const {
         return !cut_off_ && after_.incremental() && !before_.incremental() && same_store() &&
                before_.end == after_.end && before_.superblock.history == after_.superblock.history;
@@ -98,7 +105,7 @@ Result<void> Update::check_follows() const {
         !MUTANT(chain_of_any_history))
         return refuse("the incremental backup is of another history than the full one",
                       next_ + ": one of the two stores was restored and went on by itself");
-    DCHECK(before_.end <= after_.end);
+    assert_state();
     return {};
 }
 
@@ -123,6 +130,7 @@ Result<void> Update::mark() {
 }
 
 Result<void> Update::change_pages() {
+    assert_state();
     const DiskFile data = TRY(DiskFile::open(disk_, file("data"), Disk::kDirect));
     const uint64_t bytes = after_.pages * kPageBytes;
     if (TRY(disk_.size(data.id())) > bytes) TRY(disk_.truncate(data.id(), bytes));
@@ -156,6 +164,7 @@ Result<void> Update::check() {
     const auto same = std::ranges::unique(touched);
     touched.erase(same.begin(), same.end());
     DCHECK(touched.size() <= after_.pages);
+    DCHECK(touched.empty() || touched.back().value < after_.pages);
     return refuse_faults(full_, full_backup_of(after_), &touched);
 }
 

@@ -121,7 +121,7 @@ Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,
 // An absent page was written since its last change, and LW-1 says with which LSN; the latch word
 // that names no frame comes after that. A page that this run has not changed has no such LSN.
 bool BufferPool::may_be_newer(PageId id, Lsn lsn) const {
-    DCHECK(id.value < pages_max_);
+    DCHECK(id.value < pages_max_ && lsn != kLsnNone);
     const threads::LatchWord& word = words_[id.value];
     const uint64_t seen = word.load(std::memory_order_acquire);
     if (seen == 0 || latch::state(seen) == latch::kAbsent) return written_->of(id) > lsn.value;

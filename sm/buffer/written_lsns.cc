@@ -151,6 +151,7 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
 size_t WrittenLsns::make_slots(uint64_t store, uint32_t first, std::span<const uint64_t> lsns,
                                std::byte* to) {
     DCHECK(reinterpret_cast<uintptr_t>(to) % alignof(Slot) == 0 && !lsns.empty());
+    DCHECK(store != 0);
     size_t bytes = 0;
     for (uint32_t block = first; !lsns.empty(); ++block, bytes += 2 * kSlotBytes) {
         std::memset(to + bytes, 0, 2 * kSlotBytes);

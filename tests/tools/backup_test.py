@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""backup_test.py - `lockstep backup`, `verify-backup`, `restore` and `update-backup` of a store that
-no process has open, without and with a log archive; control_test.py makes a backup of one that is open.
+"""backup_test.py - `lockstep backup`, `verify-backup`, `restore` and `update-backup` of a store
+that no process has open, without and with a log archive; control_test.py makes a backup of one that
+is open.
 
 Usage: backup_test.py LOCKSTEP
 """

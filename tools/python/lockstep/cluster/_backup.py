@@ -1,8 +1,9 @@
 """Backups of every store of a sharded store at one point, and their restore.
 
 A backup has two parts for each store: `full`, taken and brought up to date while transactions run,
-and `rest`, the changes since, taken in a pause. In the pause no transaction is under way and every decision has been heard,
-so the parts together are one state that all transactions before, and none behind, have made.
+and `rest`, the changes since, taken in a pause. In the pause no transaction is under way and every
+decision has been heard, so the parts together are one state that all transactions before, and none
+behind, have made.
 """
 
 from __future__ import annotations

@@ -265,10 +265,10 @@ class ShardedStore:
         again. Then the shard pauses, and its callers wait: what is under way ends within `patience`
         seconds, the last changes are sent, and the store is opened there. The pause grows with the
         rate of the changes, not with the store. One of more than 50 s is given up. The result is
-        the pause in seconds. The old store is kept under the name `<directory>.moved`. The new place is
-        remembered with the decisions. This program must be the one that made the store. Blocks.
-        Raises NotQuiet, FileExistsError, and what the backup raises; the shard then stays where it
-        is. If the answer to the last step is lost, nothing is removed on either node.
+        the pause in seconds. The old store is kept under the name `<directory>.moved`. The new
+        place is remembered with the decisions. This program must be the one that made the store.
+        Blocks. Raises NotQuiet, FileExistsError, and what the backup raises; the shard then stays
+        where it is. If the answer to the last step is lost, nothing is removed on either node.
         """
         place = Place(os.path.abspath(directory), dict(resources or {}))
         old = self.shards[shard]
