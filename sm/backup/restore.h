@@ -7,8 +7,9 @@
 //                 a restore that was cut off is recognised, and may begin again. [checked:
 //                 clear_target()]
 //            RS-2 Each page and log record of the result is sound, and each page is at least as new
-//                 as the newest backup that knows it says. Else the restore fails. So a damaged page of an earlier
-//                 backup does no harm if a later one brings it. [checked: check()]
+//                 as the newest backup that knows it says. Else the restore fails. So a damaged
+//                 page of an earlier backup does no harm if a later one brings it. [checked:
+//                 check()]
 //            RS-3 With an archive the log goes on from the last backup's point without a gap, and
 //                 ends at a record's boundary not behind the point that was asked for. [checked:
 //                 LogExtension]
