@@ -61,7 +61,7 @@
       "put together, backups forget what the earlier ones knew of their pages") \
     X(unchanged_in_any_run, sm_backup_incremental_test, \
       "an incremental backup leaves out pages that an earlier run has changed") \
-    X(latched_page_unchanged, sm_backup_incremental_test, \
+    X(latched_page_unchanged, sm_buffer_pool_copy_test, \
       "an incremental backup leaves out a page that is being changed") \
     X(since_too_late, sm_backup_incremental_test, \
       "an incremental backup lacks pages that changed during the earlier one")
