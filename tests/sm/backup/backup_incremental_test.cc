@@ -61,7 +61,9 @@ TEST_F(BackupIncremental, HoldsOnlyWhatHasChanged) {
     ASSERT_OK(put(store, 0, 9000, 'e'));
     for (const char* name : {"full", "one", "two"}) expect_whole(name);
 
-    ASSERT_OK(restore({"full"}, "r"));
+    const auto alone = restore({"full"}, "r");
+    ASSERT_OK(alone);
+    EXPECT_EQ(alone->bytes, full->bytes);
     EXPECT_EQ(opened("r"), at_full);
     ASSERT_OK(restore({"full", "one"}, "r"));
     expect_whole("r");

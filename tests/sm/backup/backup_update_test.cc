@@ -81,6 +81,35 @@ TEST_F(BackupUpdate, BringsAFullBackupForwardStepByStep) {
     EXPECT_EQ(restored("r"), at_full_);
 }
 
+TEST_F(BackupUpdate, FollowsAVolumeThatShrinks) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 9000, 'a'));
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        TRY(store.create_index(txn, "large"));
+        return {};
+    }));
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        const Index large = TRY(store.index("large"));
+        for (int i = 0; i < 300; ++i) TRY(large.put(txn, key(i), std::string(50'000, 'l')));
+        return {};
+    }));
+    ASSERT_OK(store.checkpoint());
+    const auto full = store.backup(path("full"));
+    ASSERT_OK(full);
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> { return store.drop(txn, "large"); }));
+    ASSERT_OK(store.give_back_space());
+    const auto made = step(store, *full, "one", 'b');
+    ASSERT_OK(made);
+    ASSERT_LT(made->pages, full->pages / 2);
+    const Content content = index_content(store, "i");
+    ASSERT_OK(store.close());
+    ASSERT_OK(update("full", "one"));
+    EXPECT_EQ(fs::file_size(path("full") + "/data"), made->pages * kPageBytes);
+    expect_whole("full");
+    EXPECT_EQ(restored("full"), content);
+}
+
 TEST_F(BackupUpdate, RepeatedItChangesNothing) {
     Store store = open("s");
     make_two(store);
