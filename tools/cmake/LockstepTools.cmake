@@ -71,6 +71,10 @@ if(TARGET lockstep_static)
             target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt
                 nlohmann_json::nlohmann_json
                 CLI11::CLI11)
+            if(LOCKSTEP_SANITIZE)
+                # To optimise CLI11's headers with checks around all takes minutes.
+                target_compile_options(${program} PRIVATE -O0)
+            endif()
             if(dir STREQUAL cli)
                 target_link_libraries(${program} PRIVATE lockstep_build_info PkgConfig::XXHASH
                     TBB::tbb)
