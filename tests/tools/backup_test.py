@@ -79,6 +79,32 @@ def test_archive(place, rng):
         fail("a refused restore left something")
 
 
+def check_kept_current(place):
+    """`backup --update`, the first time, again, and behind commands that were cut off."""
+    store, kept, rest = place("growing"), place("kept"), place("kept.next")
+    for n in range(5):
+        rows = {b"rows": {b"%d/%d" % (n, i): b"x" * 200 for i in range(1000)}}
+        run(LOCKSTEP, "load", store, stdin=write_json(rows))
+        if n == 2:  # cut off between the copy of the changes and the update
+            run(LOCKSTEP, "backup", store, rest, "--since", kept)
+        if n == 3:  # cut off in the copy of the changes
+            os.makedirs(rest)
+            open(os.path.join(rest, "backup"), "wb").close()
+        if n == 4:  # cut off in the update
+            run(LOCKSTEP, "backup", store, rest, "--since", kept)
+            shutil.copy(os.path.join(kept, "backup"), os.path.join(kept, "backup.before"))
+            run(LOCKSTEP, "verify-backup", kept, status=1, says="was cut off")
+        told = json.loads(run(LOCKSTEP, "backup", store, kept + "/", "--update", "--json"))
+        if n == 1 and not told["pages_copied"] < told["pages"]:
+            fail(f"all was copied: {told}")
+        if os.path.exists(rest):
+            fail("the changes are left")
+        run(LOCKSTEP, "verify-backup", kept, says=" 0 faults")
+        run(LOCKSTEP, "restore", "--backup", kept, "--to", place(f"kept{n}"))
+        same(contents_of(place(f"kept{n}")), contents_of(store), f"kept current, {n}")
+    run(LOCKSTEP, "backup", store, kept, "--update", "--since", kept, status=108)
+
+
 def main():
     rng = make_rng("backup_test")
     root = tempfile.mkdtemp(prefix="backup_test_", dir=os.getcwd())
@@ -113,6 +139,8 @@ def main():
         run(LOCKSTEP, "restore", "--backup", place("current"), "--to", place("e"))
         same(contents_of(place("e")), at_more, "a full backup brought up to date")
         run(LOCKSTEP, "update-backup", more, full, status=1, says="only a full backup")
+
+        check_kept_current(place)
 
         # What must be refused.
         run(LOCKSTEP, "backup", store, full, status=1, says="the directory is not empty")

@@ -71,6 +71,9 @@ def check_backup(store):
     run("verify-backup", to, more, says=[" 0 faults"])
     run("restore", "--backup", to, "--backup", more, "--to", back, says=["the state at LSN"])
     run("verify", back, says=[" 0 faults"])
+    told = json_of("backup", store, to, "--update")
+    assert told["since"] == 0 and told["pages_copied"] < told["pages"], told
+    run("verify-backup", to, says=[" 0 faults"])
     for path in (to, more, back):
         shutil.rmtree(path)
 

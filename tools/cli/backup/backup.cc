@@ -27,7 +27,7 @@ constexpr int kUnsound = 2;
 struct BackupSettings {
     std::string path, to, since, archive;
     uint64_t rate = 0, pool = 256ull << 20;
-    bool json = false;
+    bool update = false, json = false;
 };
 
 struct RestoreSettings {
@@ -70,8 +70,8 @@ std::string absolute(const std::string& path) {
     return path.empty() ? path : std::filesystem::absolute(path).string();
 }
 
-// Through the process that has the store open. Empty: none has.
-std::optional<int> backup_live(const BackupSettings& o) {
+// Through the process that has the store open. Empty: none has. 0: `made` says what was made.
+std::optional<int> backup_live(const BackupSettings& o, Json& made) {
     auto client = LiveClient::connect(o.path);
     if (!client && client.error().code == "not_open") return std::nullopt;
     if (!client) return live_failed(client.error(), o.json);
@@ -81,12 +81,13 @@ std::optional<int> backup_live(const BackupSettings& o) {
     if (o.rate != 0) request["bytes_per_second"] = o.rate;
     const auto answer = client->ask(request, -1);
     if (!answer) return live_failed(answer.error(), o.json);
-    print(o.to, *answer, o.json);
+    made = *answer;
     return 0;
 }
 
-int run_backup(const BackupSettings& o) {
-    if (const auto status = backup_live(o)) return *status;
+// The exit status. 0: `told` says what was made.
+int copy_store(const BackupSettings& o, Json& told) {
+    if (const auto status = backup_live(o, told)) return *status;
     BackupInfo since;
     BackupOptions options{.bytes_per_second = o.rate};
     if (!o.since.empty()) {
@@ -101,8 +102,37 @@ int run_backup(const BackupSettings& o) {
     const auto closed = store->close();
     if (!made) return complain(o.to, made.error().text());
     if (!closed) return complain(o.path, closed.error().text());
-    print(o.to, json_of(*made), o.json);
+    told = json_of(*made);
     return 0;
+}
+
+// Brings the full backup up to date with what has changed, which lies beside it meanwhile.
+int bring_up_to_date(const BackupSettings& o, Json& told) {
+    BackupSettings changes = o;
+    changes.since = o.to;
+    const std::filesystem::path full(o.to);
+    changes.to = (full.has_filename() ? full : full.parent_path()).string() + ".next";
+    // What a command that was cut off has left: whole, it is used; else it is made anew.
+    const bool left = std::filesystem::exists(changes.to + "/backup");
+    if (left && read_backup(changes.to)) {
+        if (const auto updated = update_backup(o.to, changes.to); !updated)
+            return complain(o.to, updated.error().text());
+    }
+    if (left) std::filesystem::remove_all(changes.to);
+    if (const int status = copy_store(changes, told); status != 0) return status;
+    if (const auto updated = update_backup(o.to, changes.to); !updated)
+        return complain(o.to, updated.error().text());
+    std::filesystem::remove_all(changes.to);
+    told["since"] = 0;  // of the full backup that it is now
+    return 0;
+}
+
+int run_backup(const BackupSettings& o) {
+    Json told;
+    const bool there = std::filesystem::exists(o.to) && !std::filesystem::is_empty(o.to);
+    const int status = o.update && there ? bring_up_to_date(o, told) : copy_store(o, told);
+    if (status == 0) print(o.to, told, o.json);
+    return status;
 }
 
 int run_verify(const RestoreSettings& o) {
@@ -206,13 +236,18 @@ void add_backup_command(CLI::App& app, int& status) {
         "backup",
         "Copy a store to an empty directory, also while a process has it open (Options::control): "
         "then that process makes the backup, and its transactions go on. Each page is checked.\n"
-        "Exit status: 0 done; 1 failed, and nothing is left; 2 a process has the store open and "
-        "does not answer.");
+        "Exit status: 0 done; 1 failed, and nothing is left (with --update: repeat it); 2 a "
+        "process has the store open and does not answer.");
     auto o = std::make_shared<BackupSettings>();
     command->add_option("path", o->path, "Store directory")->required();
     command->add_option("to", o->to, "Directory of the backup: empty, or made")->required();
-    command->add_option("--since", o->since,
-                        "Copy only the pages that have changed since this earlier backup");
+    auto* since = command->add_option(
+        "--since", o->since, "Copy only the pages that have changed since this earlier backup");
+    command
+        ->add_flag("--update", o->update,
+                   "Bring the full backup in `to` up to date, with a copy of what has changed; "
+                   "the first time, make it")
+        ->excludes(since);
     command
         ->add_option("--rate", o->rate, "Copy at most that fast: bytes a second (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false));
