@@ -139,19 +139,24 @@ Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& r
     return disk_.sync_now(file.id());
 }
 
-// The length stays: a log segment may begin with a hole.
 Result<void> CombinedFiles::copy_log(const std::string& from) {
     for (const std::string& name : TRY(disk_.list(from))) {
         if (!name.starts_with("log.")) continue;
-        const DiskFile made = TRY(DiskFile::open(disk_, to_ + "/" + name,
-                                                 Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-        const uint64_t end = TRY(size_of(disk_, from + "/" + name));
-        DCHECK(from != to_ && made.id().value >= 0);
-        TRY(disk_.allocate(made.id(), end));
-        TRY(copy_bytes(from + "/" + name, made.id(), end));
-        TRY(disk_.sync_now(made.id()));
+        std::string source = from, target = to_;
+        TRY(copy_file(source.append("/").append(name), target.append("/").append(name)));
     }
     return {};
+}
+
+// The length stays: a log segment may begin with a hole.
+Result<void> CombinedFiles::copy_file(const std::string& from, const std::string& to) {
+    const DiskFile made =
+        TRY(DiskFile::open(disk_, to, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+    const uint64_t end = TRY(size_of(disk_, from));
+    DCHECK(from != to && made.id().value >= 0);
+    TRY(disk_.allocate(made.id(), end));
+    TRY(copy_bytes(from, made.id(), end));
+    return disk_.sync_now(made.id());
 }
 
 Result<void> CombinedFiles::write_superblocks(Superblock block) {

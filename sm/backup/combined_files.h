@@ -50,6 +50,7 @@ private:
         DCHECK(raised_.size() <= lsns_.size());
         DCHECK(raised_.empty() || raised_.back().value < lsns_.size());
     }
+    Result<void> copy_file(const std::string& from, const std::string& to);
     Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
     Result<void> write_pages(threads::FileId data, std::span<const Page> run, uint64_t pages);
 

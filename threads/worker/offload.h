@@ -21,6 +21,7 @@ template <class F>
 auto run_on(OffloadPool& pool, F&& fn) -> typename detail::OffloadedCall<F>::Final {
     detail::OffloadedCall<F> call{fn, {}};
     TRY(run_call_on(pool, &detail::OffloadedCall<F>::run, &call));
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the call has returned
     return std::move(*call.result);
 }
 

@@ -89,6 +89,10 @@ TEST(BufferPoolCopy, KnowsWhichPagesMayBeNewer) {
         EXPECT_TRUE(pool.may_be_newer(id, before));  // absent, and written since
         EXPECT_FALSE(pool.may_be_newer(id, rig.engine.log->tail()));
         EXPECT_FALSE(pool.may_be_newer(other, before));
+        // Its bytes stay in the file until that is cut.
+        ASSERT_TRUE(pool.give_up_from(other, other.value + 1));
+        EXPECT_TRUE(pool.may_be_newer(other, rig.engine.log->tail()));
+        EXPECT_FALSE(pool.may_be_newer(id, rig.engine.log->tail()));
     });
 }
 
