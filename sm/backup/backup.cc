@@ -66,6 +66,10 @@ private:
         bytes_ += bytes.size();
         return target_.write(file, offset, bytes);
     }
+    LogCopy& log() {
+        DCHECK(log_.has_value());
+        return *log_;  // NOLINT(bugprone-unchecked-optional-access): from begin() on
+    }
     Page* page(uint32_t i) const { return room_ + i; }
     // page() gives the pages of the next write.
     Result<void> take_room() {
@@ -244,7 +248,7 @@ Result<void> Backup::write_piece() {
 
 // What the pages have left of the log that is there now. finish() copies what comes meanwhile.
 Result<void> Backup::copy_log() {
-    for (uint64_t left = log_->lag(); left > 0; left -= std::min(left, kLogPiece)) TRY(pause());
+    for (uint64_t left = log().lag(); left > 0; left -= std::min(left, kLogPiece)) TRY(pause());
     return {};
 }
 
@@ -258,13 +262,13 @@ Result<void> Backup::pause() {
         const threads::InCallback inside;
         options_.progress({.pages = looked_at_,
                            .pages_total = lsns_.size(),
-                           .bytes = bytes_ + log_->bytes(),
-                           .log_bytes = log_->bytes()});
+                           .bytes = bytes_ + log().bytes(),
+                           .log_bytes = log().bytes()});
     }
-    const uint64_t before = log_->bytes();
-    TRY(log_->catch_up(target_, kLogPiece));
-    paced_log_ += log_->bytes() - before;
-    DCHECK(paced_log_ <= log_->bytes());
+    const uint64_t before = log().bytes();
+    TRY(log().catch_up(target_, kLogPiece));
+    paced_log_ += log().bytes() - before;
+    DCHECK(paced_log_ <= log().bytes());
     TRY(keep_up());
     if (options_.bytes_per_second == 0) {
         threads::yield();
@@ -285,7 +289,7 @@ Result<void> Backup::pause() {
 Result<void> Backup::keep_up() {
     const uint64_t lag_max = env_.log_options.capacity_bytes / kLogShare;
     DCHECK(lag_max > 0);
-    while (log_->lag() > lag_max && !MUTANT(backup_lags)) TRY(log_->catch_up(target_, kLogPiece));
+    while (log().lag() > lag_max && !MUTANT(backup_lags)) TRY(log().catch_up(target_, kLogPiece));
     return {};
 }
 
@@ -324,7 +328,7 @@ Result<BackupInfo> Backup::finish() {
     const Nanos ended_at = wall_now(env_.runtime->clock());
     CHECK(newest_ <= end.value);  // BK-2
     TRY(env_.log->wait_durable(end));
-    TRY(log_->finish(target_, end));
+    TRY(log().finish(target_, end));
     TRY(write_superblocks());
     DCHECK(end.value > superblock_.checkpoint_lsn && env_.log->durable() >= end);
     BackupManifest manifest{};
@@ -334,7 +338,7 @@ Result<BackupInfo> Backup::finish() {
     manifest.pages_copied = copied_;
     manifest.since_redo = incremental() ? options_.since->redo_from.value : 0;
     manifest.since_end = incremental() ? options_.since->lsn.value : 0;
-    manifest.log_bytes = log_->bytes() + 2 * txn::kLogBlock;
+    manifest.log_bytes = log().bytes() + 2 * txn::kLogBlock;
     manifest.bytes = bytes_ + manifest.log_bytes + kManifestBytes;
     manifest.pages_zeroed = zeroed_;
     manifest.nanos = threads::now() - started_;

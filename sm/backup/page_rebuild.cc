@@ -55,6 +55,18 @@ private:
     std::string path_;
 };
 
+// Where the copies and the log of a chain come from.
+struct Sources {
+    Sources(Disk& disk, Disk& live, ArchiveIndex found, const Superblock& store)
+        : index(std::move(found)),
+          reader(disk, index, store, true),
+          backup_log(disk),
+          live_log(live) {}
+    const ArchiveIndex index;
+    ArchiveReader reader;
+    ParkingFile backup_log, live_log;
+};
+
 class OnePage {
 public:
     OnePage(RestartEnv& env, Disk& disk, const std::string& archive, txn::LogHold hold, PageId id,
@@ -77,11 +89,8 @@ private:
     const PageId id_;
     Page& page_;
     bool known_ = false;
-    // Sources of log of the present chain.
     const Chain* chain_ = nullptr;
-    std::optional<ArchiveIndex> index_;
-    std::optional<ArchiveReader> reader_;
-    std::optional<ParkingFile> backup_log_, live_log_;
+    std::unique_ptr<Sources> sources_;
 };
 
 Result<bool> OnePage::from(const Chain& chain) {
@@ -90,11 +99,10 @@ Result<bool> OnePage::from(const Chain& chain) {
     chain_ = &chain;
     known_ = false;
     const BackupManifest& newest = chain.manifests.front();
-    reader_.reset();
-    index_ = TRY(ArchiveIndex::load(disk_, archive_, newest, env_.superblock.history));
-    reader_.emplace(disk_, *index_, newest.superblock, true);
-    backup_log_.emplace(disk_);
-    live_log_.emplace(*env_.disk);
+    sources_ = std::make_unique<Sources>(
+        disk_, *env_.disk,
+        TRY(ArchiveIndex::load(disk_, archive_, newest, env_.superblock.history)),
+        newest.superblock);
     TRY(take_copy(chain));
     TRY(scan(chain));
     return known_;
@@ -115,8 +123,8 @@ Result<void> OnePage::take_copy(const Chain& chain) {
 Result<bool> OnePage::copy_in(const std::string& directory, const BackupManifest& manifest) {
     if (manifest.incremental())
         return find_in_pages(directory + "/" + kPagesName, manifest.pages_copied - 2);
-    const size_t got = TRY(backup_log_->read(directory + "/data", uint64_t{id_.value} * kPageBytes,
-                                             &page_, kPageBytes));
+    const size_t got = TRY(sources_->backup_log.read(
+        directory + "/data", uint64_t{id_.value} * kPageBytes, &page_, kPageBytes));
     return got == kPageBytes;
 }
 
@@ -124,7 +132,8 @@ Result<bool> OnePage::copy_in(const std::string& directory, const BackupManifest
 Result<bool> OnePage::find_in_pages(const std::string& path, uint64_t count) {
     for (uint64_t low = 0, high = count; low < high;) {
         const uint64_t middle = low + (high - low) / 2;
-        if (TRY(backup_log_->read(path, middle * kPageBytes, &page_, kPageBytes)) < kPageBytes)
+        if (TRY(sources_->backup_log.read(path, middle * kPageBytes, &page_, kPageBytes)) <
+            kPageBytes)
             return fail(ErrorCode::bad_backup, "file pages is too short", middle);
         if (page_.header.page_id == id_.value) return true;
         if (page_.header.page_id < id_.value) low = middle + 1;
@@ -167,12 +176,12 @@ Result<uint64_t> OnePage::read(uint64_t next, std::byte* to) {
             newest.superblock.log_segment_bytes);
         const uint64_t stop = next >= live ? env_.log->durable().value : newest.end;
         const uint64_t bytes = std::min({kPieceBytes, stop - from, files.segment_end(from) - from});
-        ParkingFile& file = next >= live ? *live_log_ : *backup_log_;
+        ParkingFile& file = next >= live ? sources_->live_log : sources_->backup_log;
         const size_t got = TRY(file.read(files.segment_path(files.number_of(from)),
                                          from % files.segment_bytes(), to, txn::block_ceil(bytes)));
         return std::min<uint64_t>(got, bytes);
     }
-    return reader_->read(from, next, to, kPieceBytes);
+    return sources_->reader.read(from, next, to, kPieceBytes);
 }
 
 Result<void> OnePage::apply(const txn::LogRecordView& record) {
