@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "sm/backup/archive_index.h"
