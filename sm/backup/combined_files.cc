@@ -74,16 +74,19 @@ Result<void> CombinedFiles::copy_data(const std::string& from, uint64_t pages,
     return copy_bytes(from + "/data", data, std::min(pages, there) * kPageBytes);
 }
 
+// Not direct: of pages far from each other the system writes many at a time.
 Result<void> CombinedFiles::lay_over(const std::string& from, const BackupManifest& manifest,
-                                     uint64_t pages, threads::FileId data) {
+                                     uint64_t pages) {
     DCHECK(manifest.incremental() && manifest.pages_copied >= kSuperblocks);
     if (manifest.pages_copied == kSuperblocks) return {};  // nothing had changed: no file
     FileReader read = TRY(FileReader::open(disk_, from + "/" + kPagesName,
                                            (manifest.pages_copied - kSuperblocks) * kPageBytes));
-    return stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
+    const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", 0));
+    TRY(stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
         if (MUTANT(restore_skips_overlay)) return {};
-        return write_pages(data, pages_in(buffer), pages);
-    });
+        return write_pages(data.id(), pages_in(buffer), pages);
+    }));
+    return disk_.sync_now(data.id());
 }
 
 // Pages in a row at once. A number that is wrong would spoil another page; the check of the result

@@ -126,16 +126,16 @@ Result<void> Restore::combine() {
         TRY(DiskFile::open(disk_, to_ + "/data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
     TRY(disk_.allocate(data.id(), pages * kPageBytes));
     TRY(files_.copy_data(backups_[0], std::min(chain_[0].pages, pages), data.id()));
+    TRY(disk_.sync_now(data.id()));
     bool whole = false;
     for (size_t i = 0; i < chain_.size(); ++i) {
-        if (i > 0) TRY(files_.lay_over(backups_[i], chain_[i], pages, data.id()));
+        if (i > 0) TRY(files_.lay_over(backups_[i], chain_[i], pages));
         if (MUTANT(combined_lsns_of_last) && i + 1 < chain_.size()) continue;
         whole = TRY(files_.add_lsns(backups_[i], chain_[i]));
     }
     DCHECK(!chain_.empty() && pages > 0);
     if (!whole)
         return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged", backups_.back());
-    TRY(disk_.sync_now(data.id()));
     TRY(files_.write_lsns("data.lsn", last()));
     return files_.copy_log(backups_.back());
 }

@@ -131,12 +131,14 @@ Result<void> Update::mark() {
 
 Result<void> Update::change_pages() {
     assert_state();
-    const DiskFile data = TRY(DiskFile::open(disk_, file("data"), Disk::kDirect));
-    const uint64_t bytes = after_.pages * kPageBytes;
-    if (TRY(disk_.size(data.id())) > bytes) TRY(disk_.truncate(data.id(), bytes));
-    TRY(disk_.allocate(data.id(), bytes));
-    TRY(files_.lay_over(next_, after_, after_.pages, data.id()));
-    TRY(disk_.sync_now(data.id()));
+    {
+        const DiskFile data = TRY(DiskFile::open(disk_, file("data"), Disk::kDirect));
+        const uint64_t bytes = after_.pages * kPageBytes;
+        if (TRY(disk_.size(data.id())) > bytes) TRY(disk_.truncate(data.id(), bytes));
+        TRY(disk_.allocate(data.id(), bytes));
+        TRY(disk_.sync_now(data.id()));
+    }
+    TRY(files_.lay_over(next_, after_, after_.pages));
     // A new file: what the full backup knows is read from the old one, also by a repetition.
     if (!MUTANT(combined_lsns_of_last)) (void)TRY(files_.add_lsns(full_, before_));
     (void)TRY(files_.add_lsns(next_, after_));

@@ -1,5 +1,5 @@
-// backup.cc - a backup against `cp`, TPC-C beside backups, and a restore with the log archive
-// against a plain restart.
+// backup.cc - a backup against `cp`, one that is kept current, TPC-C beside backups, and a restore
+// with the log archive against a plain restart.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,6 +111,39 @@ Result<void> beside_the_mix(const Settings& settings, Report& report, Store& sto
     return {};
 }
 
+// A full backup that is brought up to date with what a fifth of a second of the mix has changed.
+Result<void> keep_current(const Settings& settings, Report& report, Store& store,
+                          tpcc::Database& db) {
+    const std::string full = settings.directory + "/full", next = settings.directory + "/next";
+    tpcc::RunSettings run;
+    run.warmup = 0;
+    run.duration = kSecond / 5;
+    TRY(store.checkpoint());
+    Nanos begin = MonotonicClock().now();
+    BackupInfo last = TRY(store.backup(full));
+    const double whole = seconds_since(begin);
+    std::vector<double> copies, updates, pages;
+    for (int round = 0; round < kPairs; ++round) {
+        TRY(interval(settings, store, db, run, {}));
+        TRY(store.checkpoint());
+        const BackupInfo since = last;
+        begin = MonotonicClock().now();
+        last = TRY(store.backup(next, {.since = &since}));
+        copies.push_back(seconds_since(begin));
+        pages.push_back(static_cast<double>(last.pages_copied) / static_cast<double>(last.pages));
+        begin = MonotonicClock().now();
+        TRY(update_backup(full, next));
+        updates.push_back(seconds_since(begin));
+        std::filesystem::remove_all(next);
+    }
+    std::filesystem::remove_all(full);
+    report.measurement("full backup", whole, "s");
+    report.measurement("  share of pages that 0.2 s of the mix change", median(pages), "times");
+    report.measurement("  incremental backup of them", median(copies), "s");
+    report.measurement("  update_backup() with it", median(updates), "s");
+    return {};
+}
+
 Options restart_options(const std::string& archive, uint64_t bytes) {
     return {.workers = 2,
             .pool_bytes = 2ull << 30,
@@ -193,6 +226,7 @@ Result<void> bench_backup(const Settings& settings, Report& report) {
         tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
         TRY(store.checkpoint());
         const double device = TRY(against_cp(settings, report, store));
+        TRY(keep_current(settings, report, store, db));
         TRY(beside_the_mix(settings, report, store, db, device));
         TRY(store.close());
     }
