@@ -26,8 +26,8 @@ public:
     // The first `pages` pages of the data file in directory `from`. What that file lacks stays
     // zeros.
     Result<void> copy_data(const std::string& from, uint64_t pages, threads::FileId data);
-    // The pages of the incremental backup in directory `from`, those below `pages`. The data file is
-    // there. It is synced.
+    // The pages of the incremental backup in directory `from`, those below `pages`, into the data
+    // file, which is there. It is synced.
     Result<void> lay_over(const std::string& from, const BackupManifest& manifest, uint64_t pages);
     // Adds what the backup in `directory` knows, earlier backups first. False: its data.lsn is
     // missing or damaged, and nothing is known of some pages.
