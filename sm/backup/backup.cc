@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "sm/backup/backup_pages.h"
 #include "sm/backup/log_copy.h"
 #include "sm/buffer/buffer_pool.h"
 #include "sm/space/space_map.h"
@@ -24,7 +25,6 @@ namespace {
 constexpr uint32_t kPiecePages = BackupTarget::kRoomBytes / kPageBytes;
 static_assert(kPiecePages <= BufferPool::kCopyMax);
 constexpr uint32_t kLooksMax = 1 << 14;  // pages between two pauses
-constexpr uint32_t kSuperblocks = 2;     // pages 0 and 1
 constexpr Nanos kLogPause = 20 * kMillisecond;
 constexpr uint64_t kLogPiece = BackupTarget::kRoomBytes;
 constexpr uint64_t kLogShare = 4;  // the copy of the log lags at most so much of the log behind

@@ -117,6 +117,24 @@ Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
     return std::optional(TRY(before));
 }
 
+Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& next,
+                           const std::string& directory) {
+    const auto refuse = [&](const char* what, const std::string& more = {}) {
+        return fail_with(ErrorCode::bad_backup, what, directory + more);
+    };
+    if (!next.same_store(earlier.superblock)) return refuse("the backups are of different stores");
+    if (next.since_end != earlier.end)
+        return refuse("an incremental backup does not follow the one before it",
+                      " begins at LSN " + std::to_string(next.since_end) +
+                          ", the one before it ends at LSN " + std::to_string(earlier.end));
+    if (!MUTANT(chain_of_any_history) &&
+        !next.superblock.follows(earlier.superblock.history, earlier.end))
+        return refuse("an incremental backup is of another history than the one before it",
+                      ": one of the two stores was restored and went on by itself");
+    DCHECK(earlier.end <= next.end);
+    return {};
+}
+
 Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
     if (!disk.exists(path_of(directory))) return {};
     const BackupManifest manifest = TRY(read_manifest(disk, directory));  // BM-1

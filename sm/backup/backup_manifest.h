@@ -62,6 +62,9 @@ struct BackupManifest {
     uint64_t ended_at;
 
     bool incremental() const { return since_end != 0; }
+    bool same_store(const Superblock& other) const {
+        return superblock.uuid[0] == other.uuid[0] && superblock.uuid[1] == other.uuid[1];
+    }
     BackupInfo info() const;
     void assert_state() const {
         superblock.assert_state();
@@ -90,6 +93,11 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& dir
 // The same of a backup that an update has cut off: what it was before. Nothing: none has.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
                                                   const std::string& directory);
+
+// Error bad_backup if the incremental backup `next`, in `directory`, was not made since `earlier`,
+// or is of another history.
+Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& next,
+                           const std::string& directory);
 
 // For an open: nothing if the directory is no backup. A complete full backup becomes a store if
 // `writable`. Blocking. Errors: bad_backup (incomplete or incremental), and those of the disk.

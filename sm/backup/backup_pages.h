@@ -8,6 +8,8 @@
 
 namespace lockstep::sm {
 
+inline constexpr uint32_t kSuperblocks = 2;  // pages 0 and 1
+
 // The whole pages of a buffer.
 inline std::span<const Page> pages_in(const threads::CopyBuffer& buffer) {
     return {reinterpret_cast<const Page*>(buffer.bytes), buffer.size / kPageBytes};

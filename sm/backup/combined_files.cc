@@ -20,8 +20,6 @@ namespace {
 
 using threads::CopyBuffer, threads::Disk, threads::DiskFile;
 
-constexpr uint32_t kSuperblocks = 2;
-
 // Reads the first `end` bytes of a file for a stream.
 class FileReader {
 public:

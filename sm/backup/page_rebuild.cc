@@ -123,7 +123,7 @@ Result<void> OnePage::take_copy(const Chain& chain) {
 
 Result<bool> OnePage::copy_in(const std::string& directory, const BackupManifest& manifest) {
     if (manifest.incremental())
-        return find_in_pages(directory + "/" + kPagesName, manifest.pages_copied - 2);
+        return find_in_pages(directory + "/" + kPagesName, manifest.pages_copied - kSuperblocks);
     const size_t got = TRY(sources_->backup_log.read(
         directory + "/data", uint64_t{id_.value} * kPageBytes, &page_, kPageBytes));
     return got == kPageBytes;
@@ -225,8 +225,7 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
         // A full backup may have been brought to a later point (update_backup()).
         const bool updated =
             chain.directories.empty() && !manifest.incremental() && manifest.end > point;
-        if (manifest.superblock.uuid[0] != store.uuid[0] ||
-            manifest.superblock.uuid[1] != store.uuid[1] || (manifest.end != point && !updated))
+        if (!manifest.same_store(store) || (manifest.end != point && !updated))
             return fail(ErrorCode::bad_backup, "another backup lies there now", point);
         chain.directories.push_back(found->second);
         chain.manifests.push_back(manifest);

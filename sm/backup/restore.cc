@@ -78,24 +78,14 @@ Result<void> Restore::read_chain() {
                              to_ + "; name a new or an empty directory");
         const BackupManifest manifest = TRY(read_manifest(disk_, directory));
         DCHECK(chain_.size() < backups_.size());
-        const auto refuse = [&](const char* what, const std::string& more = {}) {
-            return fail_with(ErrorCode::bad_backup, what, directory + more);
+        const auto refuse = [&](const char* what) {
+            return fail_with(ErrorCode::bad_backup, what, directory);
         };
         if (chain_.empty() && manifest.incremental())
             return refuse("the first backup must be a full one");
         if (!chain_.empty() && !manifest.incremental())
             return refuse("only the first backup may be a full one");
-        if (!chain_.empty() && (manifest.superblock.uuid[0] != last().superblock.uuid[0] ||
-                                manifest.superblock.uuid[1] != last().superblock.uuid[1]))
-            return refuse("the backups are of different stores");
-        if (!chain_.empty() && manifest.since_end != last().end)
-            return refuse("an incremental backup does not follow the one before it",
-                          " begins at LSN " + std::to_string(manifest.since_end) +
-                              ", the one before it ends at LSN " + std::to_string(last().end));
-        if (!chain_.empty() && !MUTANT(chain_of_any_history) &&
-            !manifest.superblock.follows(last().superblock.history, last().end))
-            return refuse("an incremental backup is of another history than the one before it",
-                          ": one of the two stores was restored and went on by itself");
+        if (!chain_.empty()) TRY(check_follows(last(), manifest, directory));
         DCHECK(chain_.empty() || last().end <= manifest.end);
         chain_.push_back(manifest);
     }

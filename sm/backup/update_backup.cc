@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
+#include "sm/backup/backup_pages.h"
 #include "sm/backup/combined_files.h"
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
@@ -32,7 +33,7 @@ public:
 
 private:
     Result<void> read_manifests();
-    Result<void> check_follows() const;
+    Result<void> check_both() const;
     Result<void> refuse_faults(const std::string& directory, const BackupManifest& manifest,
                                const std::vector<PageId>* only);
     Result<void> mark();
@@ -70,7 +71,7 @@ private:
 Result<BackupInfo> Update::run() {
     TRY(read_manifests());
     if (is_done()) return before_.info();
-    TRY(check_follows());
+    TRY(check_both());
     TRY(refuse_faults(next_, after_, nullptr));
     TRY(mark());
     TRY(change_pages());
@@ -90,21 +91,13 @@ Result<void> Update::read_manifests() {
     return {};
 }
 
-Result<void> Update::check_follows() const {
+Result<void> Update::check_both() const {
     const auto refuse = [](const char* what, const std::string& where) {
         return fail_with(ErrorCode::bad_backup, what, where);
     };
     if (before_.incremental()) return refuse("only a full backup can be updated", full_);
     if (!after_.incremental()) return refuse("a backup is updated with an incremental one", next_);
-    if (!same_store()) return refuse("the incremental backup is of another store", next_);
-    if (after_.since_end != before_.end)
-        return refuse("the incremental backup does not follow the full one",
-                      next_ + " begins at LSN " + std::to_string(after_.since_end) +
-                          ", the full one ends at LSN " + std::to_string(before_.end));
-    if (!after_.superblock.follows(before_.superblock.history, before_.end) &&
-        !MUTANT(chain_of_any_history))
-        return refuse("the incremental backup is of another history than the full one",
-                      next_ + ": one of the two stores was restored and went on by itself");
+    TRY(check_follows(before_, after_, next_));
     assert_state();
     return {};
 }
@@ -161,7 +154,7 @@ Result<void> Update::check() {
     if (cut_off_) return refuse_faults(full_, full_backup_of(after_), nullptr);
     std::vector<PageId> touched = files_.laid_over();
     touched.insert(touched.end(), files_.raised().begin(), files_.raised().end());
-    std::erase_if(touched, [](PageId id) { return id.value < 2; });  // always looked at
+    std::erase_if(touched, [](PageId id) { return id.value < kSuperblocks; });  // always looked at
     std::ranges::sort(touched, {}, &PageId::value);
     const auto same = std::ranges::unique(touched);
     touched.erase(same.begin(), same.end());

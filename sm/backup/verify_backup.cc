@@ -19,7 +19,6 @@ namespace {
 
 using threads::CopyBuffer, threads::CopyStream, threads::DiskFile;
 
-constexpr uint32_t kSuperblocks = 2;
 constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pages
 
 class Verifier {

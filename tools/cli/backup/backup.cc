@@ -113,23 +113,29 @@ int bring_up_to_date(const BackupSettings& o, Json& told) {
     const std::filesystem::path full(o.to);
     changes.to = (full.has_filename() ? full : full.parent_path()).string() + ".next";
     // What a command that was cut off has left: whole, it is used; else it is made anew.
-    const bool left = std::filesystem::exists(changes.to + "/backup");
+    std::error_code error;
+    const bool left = std::filesystem::exists(changes.to + "/backup", error);
     if (left && read_backup(changes.to)) {
         if (const auto updated = update_backup(o.to, changes.to); !updated)
             return complain(o.to, updated.error().text());
     }
-    if (left) std::filesystem::remove_all(changes.to);
+    if (left) std::filesystem::remove_all(changes.to, error);
+    if (error) return complain(changes.to, error.message());
     if (const int status = copy_store(changes, told); status != 0) return status;
     if (const auto updated = update_backup(o.to, changes.to); !updated)
         return complain(o.to, updated.error().text());
-    std::filesystem::remove_all(changes.to);
+    std::filesystem::remove_all(changes.to, error);
+    if (error) return complain(changes.to, error.message());
     told["since"] = 0;  // of the full backup that it is now
     return 0;
 }
 
 int run_backup(const BackupSettings& o) {
     Json told;
-    const bool there = std::filesystem::exists(o.to) && !std::filesystem::is_empty(o.to);
+    std::error_code error;
+    const bool there =
+        std::filesystem::exists(o.to, error) && !std::filesystem::is_empty(o.to, error);
+    if (error) return complain(o.to, error.message());
     const int status = o.update && there ? bring_up_to_date(o, told) : copy_store(o, told);
     if (status == 0) print(o.to, told, o.json);
     return status;
