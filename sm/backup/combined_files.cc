@@ -172,11 +172,17 @@ Result<void> CombinedFiles::write_superblocks(Superblock block) {
 }
 
 Result<void> CombinedFiles::write_manifest(const char* name, const BackupManifest& manifest) {
-    const auto block = std::make_unique<ManifestBlock>();
+    const auto block = std::make_unique<ManifestBlock>(), found = std::make_unique<ManifestBlock>();
     encode_manifest(manifest, *block);
-    const DiskFile file = TRY(DiskFile::open(disk_, to_ + "/" + name, Disk::kDirect));
+    const std::string path = to_ + "/" + name;
+    const DiskFile file = TRY(DiskFile::open(disk_, path, Disk::kDirect));
     TRY(disk_.write_now(file.id(), 0, block->bytes, sizeof block->bytes));
-    return disk_.sync_now(file.id());
+    TRY(disk_.sync_now(file.id()));
+    if (TRY(disk_.read_now(file.id(), 0, found->bytes, sizeof found->bytes)) <
+            sizeof found->bytes ||
+        std::memcmp(found->bytes, block->bytes, sizeof found->bytes) != 0)
+        return fail_with(ErrorCode::bad_backup, "the device has lost what was written", path);
+    return {};
 }
 
 BackupManifest full_backup_of(BackupManifest manifest) {

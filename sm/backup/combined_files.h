@@ -41,7 +41,8 @@ public:
     // The log of the backup in directory `from`. No file of its names may be there.
     Result<void> copy_log(const std::string& from);
     Result<void> write_superblocks(Superblock block);
-    // The block of a manifest, into the file of that name, which is there.
+    // The block of a manifest, into the file of that name, which is there. It is read again: an
+    // older one would say what the other files are not.
     Result<void> write_manifest(const char* name, const BackupManifest& manifest);
 
 private:

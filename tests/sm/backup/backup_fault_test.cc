@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sm/backup/restore.h"
+#include "sm/backup/update_backup.h"
 #include "sm/backup/verify_backup.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
@@ -18,6 +19,59 @@ using threads::SimFault;
 
 constexpr const char* kBackup = "/backup";
 constexpr int kRows = 300;
+
+// Acknowledges the n-th blocking write, and loses it.
+class LosingDisk final : public threads::Disk {
+public:
+    LosingDisk(SimDisk& disk, uint64_t n) : disk_(disk), left_(n) {}
+    bool has_lost() const { return left_ == 0; }
+    Result<void> write_now(threads::FileId file, uint64_t offset, const void* data,
+                           size_t bytes) override {
+        if (left_ > 0 && --left_ == 0) return {};
+        return disk_.write_now(file, offset, data, bytes);
+    }
+    Result<threads::FileId> open(std::string_view path, uint32_t flags) override {
+        return disk_.open(path, flags);
+    }
+    void close(threads::FileId file) override { disk_.close(file); }
+    Result<uint64_t> size(threads::FileId file) override { return disk_.size(file); }
+    Result<void> allocate(threads::FileId file, uint64_t bytes) override {
+        return disk_.allocate(file, bytes);
+    }
+    Result<void> truncate(threads::FileId file, uint64_t bytes) override {
+        return disk_.truncate(file, bytes);
+    }
+    Result<void> rename(std::string_view from, std::string_view to) override {
+        return disk_.rename(from, to);
+    }
+    Result<void> unlink(std::string_view path) override { return disk_.unlink(path); }
+    Result<void> make_directory(std::string_view path) override {
+        return disk_.make_directory(path);
+    }
+    Result<std::vector<std::string>> list(std::string_view directory) override {
+        return disk_.list(directory);
+    }
+    bool exists(std::string_view path) override { return disk_.exists(path); }
+    Result<void> sync_directory(std::string_view path) override {
+        return disk_.sync_directory(path);
+    }
+    Result<void> lock_exclusive(threads::FileId file) override {
+        return disk_.lock_exclusive(file);
+    }
+    Result<size_t> read_now(threads::FileId file, uint64_t offset, void* data,
+                            size_t bytes) override {
+        return disk_.read_now(file, offset, data, bytes);
+    }
+    Result<void> sync_now(threads::FileId file) override { return disk_.sync_now(file); }
+    Result<std::unique_ptr<threads::IoQueue>> make_queue(uint32_t worker,
+                                                         const Clock& clock) override {
+        return disk_.make_queue(worker, clock);
+    }
+
+private:
+    SimDisk& disk_;
+    uint64_t left_;
+};
 
 class BackupFault : public ::testing::Test {
 protected:
@@ -50,10 +104,13 @@ protected:
         auto stream = TRY(threads::CopyStream::create(threads::CopySteps::alternate));
         return sm::find_faults(disk_, kBackup, manifest, stream);
     }
-    void expect_whole() {
-        const auto manifest = sm::read_manifest(disk_, kBackup);
+    void expect_whole() { expect_whole(disk_, kBackup); }
+    static void expect_whole(SimDisk& disk, const std::string& directory) {
+        const auto manifest = sm::read_manifest(disk, directory);
         ASSERT_OK(manifest);
-        const auto faults = faults_of(*manifest);
+        auto stream = threads::CopyStream::create(threads::CopySteps::alternate);
+        ASSERT_OK(stream);
+        const auto faults = sm::find_faults(disk, directory, *manifest, *stream);
         ASSERT_OK(faults);
         EXPECT_TRUE(faults->empty()) << faults->front();
     }
@@ -139,6 +196,65 @@ TEST_F(BackupFault, WhatTheTargetLosesIsFound) {
     }
     EXPECT_GT(found, 5u);
     ASSERT_OK(store_.close());
+}
+
+// The same of an update: it fails, and its repetition succeeds, or the backup is whole.
+TEST_F(BackupFault, WhatAnUpdateLosesIsFound) {
+    const auto full = backup();
+    ASSERT_OK(full);
+    Result<BackupInfo> next = fail(ErrorCode::cancelled, "hangs");
+    store_.on_thread([&] {
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            const Index index = TRY(store_->index("i"));
+            for (int i = 0; i < kRows; i += 2)
+                TRY(index.put(txn, "key" + std::to_string(i), std::string(300, 'w')));
+            return {};
+        }));
+        ASSERT_OK(store_->checkpoint());
+        BackupOptions how;
+        how.since = &*full;
+        next = store_->backup("/next", how);
+    });
+    ASSERT_OK(next);
+    ASSERT_OK(store_.close());
+    size_t refused = 0;
+    for (uint64_t n = 1;; ++n) {
+        SCOPED_TRACE(n);
+        const auto image = disk_.image(n, threads::SimCrash::keep_all);
+        LosingDisk losing(*image, n);
+        const auto updated = sm::update_on(losing, kBackup, "/next");
+        refused += !updated;
+        if (updated) {
+            EXPECT_EQ(updated->lsn, next->lsn);
+            expect_whole(*image, kBackup);
+        } else {
+            EXPECT_EQ(updated.error().code, ErrorCode::bad_backup) << updated.error().text();
+        }
+        const auto again = sm::update_on(*image, kBackup, "/next");
+        ASSERT_OK(again);
+        EXPECT_EQ(again->lsn, next->lsn);
+        expect_whole(*image, kBackup);
+        if (!losing.has_lost()) break;
+    }
+    EXPECT_GT(refused, 3u);
+}
+
+TEST_F(BackupFault, WhatARestoreLosesIsFound) {
+    ASSERT_OK(backup());
+    ASSERT_OK(store_.close());
+    size_t refused = 0;
+    for (uint64_t n = 1;; ++n) {
+        SCOPED_TRACE(n);
+        const auto image = disk_.image(n, threads::SimCrash::keep_all);
+        LosingDisk losing(*image, n);
+        const std::string from[] = {kBackup};
+        const auto restored = sm::restore_on(losing, from, "/restored");
+        refused += !restored;
+        if (restored) expect_whole(*image, "/restored");
+        else EXPECT_EQ(restored.error().code, ErrorCode::bad_backup) << restored.error().text();
+        if (!losing.has_lost()) break;
+    }
+    EXPECT_GT(refused, 3u);
 }
 
 }  // namespace
