@@ -103,8 +103,10 @@ Result<void> BufferPool::Impl::map_memory() {
         madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
     pool.frames_ =
         reinterpret_cast<Page*>(obtain(threads::MappingUse::frames, frames_bytes, alignment));
-    if (options.huge_pages && pool.frames_ != nullptr)
+    if (options.huge_pages && pool.frames_ != nullptr) {
         madvise(static_cast<void*>(pool.frames_), frames_bytes, MADV_HUGEPAGE);
+        first_touch.watch(reinterpret_cast<std::byte*>(pool.frames_), frames_bytes);
+    }
     other = obtain(threads::MappingUse::write_buffers, other_bytes, alignof(Page));
     if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
         return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);

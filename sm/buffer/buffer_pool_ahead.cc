@@ -58,6 +58,7 @@ bool BufferPool::Impl::read_ahead_one(PageId id) {
         latch::unlatch_to_absent(w);
         return false;
     }
+    if (cleaner_is_needed()) kick_cleaner();
     DCHECK(slot->pool == this && slot->worker == threads::worker_index());
     mine.free = slot->next;
     slot->page = id.value;

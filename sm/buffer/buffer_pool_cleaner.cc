@@ -1,7 +1,9 @@
-// buffer_pool_cleaner.cc - background threads that keep frames free, one on each worker.
+// buffer_pool_cleaner.cc - background threads that keep frames free, one on each worker. While
+// enough are free, they have the memory of new frames touched.
 //
-// States     asleep -> working: kick_cleaner(), when a fault finds fewer than low_water free.
-//            working -> asleep: high_water is reached.
+// States     asleep -> working: kick_cleaner(), when a fault finds fewer than low_water free, or
+//            when a first touch is due.
+//            working -> asleep: high_water is reached, and no first touch is due.
 // Blocking   Polls at most every 10 ms, and only while nothing can be evicted. While pages cannot
 //            be written, the pauses double up to 1 s.
 #include <algorithm>
@@ -21,9 +23,12 @@ void BufferPool::Impl::run_cleaner(uint32_t worker) {
     while (!stopping.load()) {
         const uint32_t free_now = free_frames.load(std::memory_order_relaxed);
         if (free_now >= high_water) {
+            if (first_touch.is_due(bytes_seen())) {
+                first_touch.advance(bytes_seen());
+                continue;
+            }
             me.sleeping.store(true);
-            if (!stopping.load() && free_frames.load() >= low_water)
-                threads::park(threads::ParkReason::event);
+            if (!stopping.load() && !cleaner_is_needed()) threads::park(threads::ParkReason::event);
             me.sleeping.store(false);
             continue;
         }

@@ -75,7 +75,7 @@ void BufferPool::Impl::wait_for_free(Nanos until) {
 Result<uint32_t> BufferPool::Impl::take_frame() {
     for (Nanos pause = kPauseMin;;) {
         if (const uint32_t frame = pop_free()) [[likely]] {
-            if (free_frames.load(std::memory_order_relaxed) < low_water) kick_cleaner();
+            if (cleaner_is_needed()) kick_cleaner();
             return frame;
         }
         const Result<uint32_t> made = make_room(kFaultGoal);

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "sm/buffer/buffer_pool.h"
+#include "sm/buffer/first_touch.h"
 #include "sm/buffer/write_backoff.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/event.h"
@@ -148,6 +149,7 @@ struct BufferPool::Impl {
     // --- buffer_pool_evict.cc
     void assert_state() const;  // of the free frames; nothing without DEBUG_CHECKS
     Result<uint32_t> take_frame();
+    size_t bytes_seen() const { return frames_seen.load(std::memory_order_relaxed) * kPageBytes; }
     // Nothing could be freed at the moment, as `made` says. An error ends the fault.
     [[gnu::cold, gnu::noinline]] Result<void> wait_for_room(const Result<uint32_t>& made,
                                                             Nanos& pause);
@@ -178,6 +180,10 @@ struct BufferPool::Impl {
 
     // --- buffer_pool_cleaner.cc
     void run_cleaner(uint32_t worker);
+    bool cleaner_is_needed() const {
+        return free_frames.load(std::memory_order_relaxed) < low_water ||
+               first_touch.is_due(bytes_seen());
+    }
     void kick_cleaner();
 
     // --- buffer_pool_stats.cc
@@ -213,6 +219,7 @@ struct BufferPool::Impl {
     std::atomic<uint32_t> frames_seen{1};  // == untouched, for scans
     std::atomic<uint64_t> hand{0};
     FrameShortage shortage;
+    FirstTouch first_touch;  // of frames, in the order of their first use
 
     // --- write batches
     WriteBackoff backoff;

@@ -39,7 +39,9 @@ struct Options {
     bool read_only = false;
     uint32_t workers = 1;                // kernel threads that run transactions, 1..64
     bool pin_workers = false;            // bind worker i to the i-th allowed CPU
-    uint64_t pool_bytes = 256ull << 20;  // buffer pool, 4 MB .. 1 TB
+    // Buffer pool, 4 MB .. 1 TB. It takes memory from the system as pages need it, and up to 64 MB
+    // ahead of them.
+    uint64_t pool_bytes = 256ull << 20;
     // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB. A thread that needs more meets
     // a guard page. The process then names the thread, its stack size and this option on stderr,
     // and passes SIGSEGV on to the handler that the application installed before it opened its

@@ -27,6 +27,7 @@ struct RigOptions {
     // SimDisk, ManualClock, caller-driven; else a directory and kernel threads.
     bool simulated = false;
     bool cleaner = true;
+    bool huge_pages = false;
     uint64_t log_bytes = 64 << 20;
     threads::SimOptions sim = {};
 };
@@ -155,9 +156,10 @@ private:
         engine.locks = own_locks_.get();
         own_txns_ = std::make_unique<txn::TransactionTable>(*engine.log, *engine.locks, 64);
         engine.txns = own_txns_.get();
-        own_pool_ = must(BufferPool::create(
-            *engine.runtime, *engine.log, engine.data_file,
-            {.bytes = options_.pool_bytes, .huge_pages = false, .data_path = data_path()}));
+        own_pool_ = must(BufferPool::create(*engine.runtime, *engine.log, engine.data_file,
+                                            {.bytes = options_.pool_bytes,
+                                             .huge_pages = options_.huge_pages,
+                                             .data_path = data_path()}));
         engine.pool = own_pool_.get();
         own_space_ = std::make_unique<SpaceMap>(engine);
         engine.space = own_space_.get();

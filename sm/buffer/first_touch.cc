@@ -1,0 +1,34 @@
+// first_touch.cc - see first_touch.h.
+#include "sm/buffer/first_touch.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "threads/worker/offload.h"
+
+namespace lockstep::sm {
+
+void FirstTouch::watch(std::byte* memory, size_t bytes) {
+    DCHECK(memory_ == nullptr && memory != nullptr && bytes != 0);
+    memory_ = memory;
+    bytes_ = bytes;
+}
+
+void FirstTouch::advance(size_t used) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return;
+    // Of what is in use, the rest was touched by its users.
+    const size_t from = std::max(touched_.load(std::memory_order_relaxed), used / kStep * kStep);
+    const size_t end = std::max(from, std::min(goal(used), from + kPiece) / kStep * kStep);
+    DCHECK(from % kStep == 0 && end <= bytes_);
+    bool touched = true;
+    if (from < end) {
+        const auto done = threads::run_on(
+            helper_, [&] { return madvise(memory_ + from, end - from, MADV_POPULATE_WRITE) == 0; });
+        touched = done && *done;
+    }
+    touched_.store(touched ? end : bytes_, std::memory_order_relaxed);
+    busy_.store(false, std::memory_order_release);
+}
+
+}  // namespace lockstep::sm
