@@ -1,8 +1,8 @@
 // first_touch.h - memory of a mapping, taken from the system ahead of its use.
 //
-// Concepts   The first access to a page of a mapping makes the kernel find memory and clear it: 2 MB
-//            for a huge page, which takes milliseconds on a virtual machine. A worker that
-//            does this stops with all its threads. So a kernel thread of this class does it first:
+// Concepts   The first access to a page of a mapping makes the kernel find memory and clear it. For
+//            a huge page that is 2 MB, which takes milliseconds on a virtual machine. A worker that
+//            does this stops with all its threads. So a kernel thread of this class does it before:
 //            for as many bytes as are in use, up to kAheadMax.
 // Invariants FT-1 advance() changes no byte, so what it touches may be in use.
 //            FT-2 Nothing beyond the goal is touched: a small store stays small.

@@ -37,8 +37,8 @@ struct Options {
     // error: only a writer rebuilds it from the log. A store that was not closed is refused
     // (not_closed), since recovery would write. `create` and the log's options are ignored.
     bool read_only = false;
-    uint32_t workers = 1;                // kernel threads that run transactions, 1..64
-    bool pin_workers = false;            // bind worker i to the i-th allowed CPU
+    uint32_t workers = 1;      // kernel threads that run transactions, 1..64
+    bool pin_workers = false;  // bind worker i to the i-th allowed CPU
     // Buffer pool, 4 MB .. 1 TB. It takes memory from the system as pages need it, and up to 64 MB
     // ahead of them.
     uint64_t pool_bytes = 256ull << 20;
