@@ -307,19 +307,12 @@ Result<void> Backup::write_superblocks() {
 
 // LW-3: a page above B comes from the log, and all others are copied with that lsn.
 Result<void> Backup::write_lsns() {
-    constexpr uint64_t kBlocks = BackupTarget::kRoomBytes / (2 * WrittenLsns::kSlotBytes);
-    const uint64_t store = superblock_.uuid[0] ^ superblock_.uuid[1];
-    const std::span<const uint64_t> lsns = lsns_;
-    DCHECK(store != 0 && !lsns.empty());
-    for (uint64_t block = 0; block * WrittenLsns::kPagesPerBlock < lsns.size(); block += kBlocks) {
-        const auto rest = lsns.subspan(block * WrittenLsns::kPagesPerBlock);
-        const auto some = rest.first(std::min(rest.size(), kBlocks * WrittenLsns::kPagesPerBlock));
-        std::byte* const slots = TRY(target_.room());
-        const size_t bytes =
-            WrittenLsns::make_slots(store, static_cast<uint32_t>(block), some, slots);
-        TRY(write("data.lsn", block * 2 * WrittenLsns::kSlotBytes, slice_of(slots, bytes)));
-    }
-    return {};
+    return WrittenLsns::make_file(
+        superblock_.store_number(), lsns_, BackupTarget::kRoomBytes,
+        [this] { return target_.room(); },
+        [this](uint64_t offset, std::span<const std::byte> slots) {
+            return write("data.lsn", offset, slice_of(slots.data(), slots.size()));
+        });
 }
 
 Result<BackupInfo> Backup::finish() {

@@ -121,22 +121,17 @@ Result<bool> CombinedFiles::add_lsns(const std::string& directory, const BackupM
 }
 
 Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& result) {
-    constexpr size_t kBlocks = CopyBuffer::kBytes / (2 * WrittenLsns::kSlotBytes);
     const DiskFile file =
         TRY(DiskFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kDirect));
     const auto room = TRY(threads::make_aligned_buffer(CopyBuffer::kBytes));
-    const uint64_t store = result.superblock.uuid[0] ^ result.superblock.uuid[1];
     assert_state();
-    DCHECK(lsns_.size() == result.pages && store != 0);
-    const std::span<const uint64_t> lsns = lsns_;
-    for (uint32_t block = 0; block * WrittenLsns::kPagesPerBlock < lsns.size(); block += kBlocks) {
-        const auto rest = lsns.subspan(block * WrittenLsns::kPagesPerBlock);
-        const auto some = rest.first(std::min(rest.size(), kBlocks * WrittenLsns::kPagesPerBlock));
-        const size_t bytes = WrittenLsns::make_slots(store, block, some, room.get());
-        DCHECK(bytes <= CopyBuffer::kBytes && bytes % (2 * WrittenLsns::kSlotBytes) == 0);
-        TRY(disk_.write_now(file.id(), uint64_t{block} * 2 * WrittenLsns::kSlotBytes, room.get(),
-                            bytes));
-    }
+    DCHECK(lsns_.size() == result.pages);
+    TRY(WrittenLsns::make_file(
+        result.superblock.store_number(), lsns_, CopyBuffer::kBytes,
+        [&]() -> Result<std::byte*> { return room.get(); },
+        [&](uint64_t offset, std::span<const std::byte> slots) {
+            return disk_.write_now(file.id(), offset, slots.data(), slots.size());
+        }));
     return disk_.sync_now(file.id());
 }
 

@@ -193,8 +193,7 @@ Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
     const std::string path = directory + "/data.lsn";
     if (!disk.exists(path)) return "data.lsn: the file is missing";
     const DiskFile file = TRY(DiskFile::open(disk, path, threads::Disk::kReadOnly));
-    const auto loaded =
-        lsns.load(disk, file.id(), manifest.superblock.uuid[0] ^ manifest.superblock.uuid[1]);
+    const auto loaded = lsns.load(disk, file.id(), manifest.superblock.store_number());
     const uint64_t blocks =
         (manifest.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
     if (loaded.blocks == blocks && loaded.unknown == 0) return std::string();

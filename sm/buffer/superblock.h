@@ -48,6 +48,8 @@ struct Superblock {
     uint64_t history_parent;  // of the backup that it came from
     uint64_t history_begin;   // where it left that history; 0: nowhere
 
+    // Tells the files of one store from those of another.
+    uint64_t store_number() const { return uuid[0] ^ uuid[1]; }
     // Is the state at `lsn` of that history an earlier one of this store? Only the store's own
     // history and its parent are known: false of an older one.
     bool follows(uint64_t of, uint64_t lsn) const {

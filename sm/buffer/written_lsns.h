@@ -33,6 +33,7 @@
 //            parks. Only the checkpointer saves, one save at a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -90,6 +91,23 @@ public:
     // as a slot that counts and one of zeros. `to` has room for them. Returns their bytes.
     static size_t make_slots(uint64_t store, uint32_t first, std::span<const uint64_t> lsns,
                              std::byte* to);
+    // Makes a whole side file, in pieces of at most `most` bytes. Calls room() for the memory of
+    // each, Result<std::byte*>, and put(offset, slots) for its place, Result<void>.
+    template <class Room, class Put>
+    static Result<void> make_file(uint64_t store, std::span<const uint64_t> lsns, size_t most,
+                                  Room&& room, Put&& put) {
+        const size_t blocks = most / (2 * kSlotBytes);
+        DCHECK(store != 0 && !lsns.empty() && blocks != 0);
+        for (size_t block = 0; block * kPagesPerBlock < lsns.size(); block += blocks) {
+            const auto rest = lsns.subspan(block * kPagesPerBlock);
+            std::byte* const to = TRY(room());
+            const size_t bytes =
+                make_slots(store, static_cast<uint32_t>(block),
+                           rest.first(std::min(rest.size(), blocks * kPagesPerBlock)), to);
+            TRY(put(block * 2 * kSlotBytes, std::span<const std::byte>(to, bytes)));
+        }
+        return {};
+    }
 
     static constexpr uint32_t kPagesPerBlock = 507;
     static constexpr uint64_t kSlotBytes = 4096;

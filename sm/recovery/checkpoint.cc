@@ -157,7 +157,8 @@ Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
 // What cannot be saved is merely not known after a restart (LW-4): no reason to do without the
 // checkpoint.
 void save_written_lsns(RestartEnv& env) {
-    auto saved = env.pool->written_lsns().save(env.lsns_file, env.store_number(), env.options.sync);
+    auto saved = env.pool->written_lsns().save(env.lsns_file, env.superblock.store_number(),
+                                               env.options.sync);
     if (!saved) env.report(1, "which lsns pages have was not saved: " + saved.error().text());
 }
 

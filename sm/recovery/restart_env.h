@@ -24,8 +24,6 @@ struct RestartEnv : Env {
     std::function<void()> tick;
     // For tests: called when a restart has redone everything and undone nothing.
     std::function<void()> redone;
-
-    uint64_t store_number() const { return superblock.uuid[0] ^ superblock.uuid[1]; }
 };
 
 }  // namespace lockstep::sm

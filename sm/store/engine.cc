@@ -363,7 +363,8 @@ void Engine::say_durability() const {
 
 void Engine::load_written_lsns() {
     if (options.read_only && lsns_file.value < 0) return;  // a copy without it
-    const WrittenLsns::Loaded loaded = pool->written_lsns().load(*disk, lsns_file, store_number());
+    const WrittenLsns::Loaded loaded =
+        pool->written_lsns().load(*disk, lsns_file, superblock.store_number());
     if (loaded.missing)
         report(1,
                "data.lsn is missing: lost writes of pages that have not been read or written since "

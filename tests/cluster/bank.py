@@ -24,10 +24,10 @@ def deposit(txn, objects, account, amount):
 
 @procedures.local
 def fill(txn, objects, first, count, size):
-    """Puts records that nothing else touches."""
+    """Puts records that nothing else touches, different ones each time."""
     filler = objects.index("filler")
     for number in range(first, first + count):
-        txn.put(filler, (number,), b"." * size)
+        txn.put(filler, (number,), os.urandom(size))
 
 
 @procedures.local

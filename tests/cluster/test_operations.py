@@ -13,9 +13,16 @@ import lockstep
 import pytest
 import ray
 from lockstep import restore_backup
-from lockstep.cluster import BadBackup, NotQuiet, ShardedStore, _sharded, restore
+from lockstep.cluster import (
+    BadBackup,
+    NotQuiet,
+    ShardedStore,
+    ShardUnavailable,
+    _sharded,
+    restore,
+)
 from lockstep.cluster.__main__ import actors, main
-from lockstep.cluster._backup import Paused, take
+from lockstep.cluster._backup import CHANGES, FULL, Paused, take
 from lockstep.cluster._move import Sending, check_not_moved
 from ray.cluster_utils import Cluster
 
@@ -99,6 +106,12 @@ def when_back(store, number, pid):
             pass
         assert time.monotonic() < until, "the shard is not back"
         time.sleep(0.1)
+
+
+def fill(store):
+    """Many pages of shard 1, which only another fill() changes."""
+    for n in range(100):
+        store.call(1, "fill", n * 100, 100, 1000)  # 100 records of 1,000 bytes
 
 
 def contents(store):
@@ -218,9 +231,7 @@ def test_a_shard_moves_under_load(store, tmp_path, nodes, monkeypatch):
 
     monkeypatch.setattr(_sharded, "Sending", NotedSending)
     first = store.status()["shards"][1]
-    # Many pages, most of which do not change during the move.
-    for n in range(100):
-        store.call(1, "fill", n * 100, 100, 1000)  # 100 records of 1,000 bytes
+    fill(store)
     with Load(store) as load:
         before = load.deposits
         pause = store.move(1, tmp_path / "elsewhere" / "shard-1", resources={"second": 0.1})
@@ -266,6 +277,86 @@ def test_a_move_that_fails_leaves_the_shard(store, tmp_path):
     assert not (tmp_path / "target").exists()
     assert store.call(1, "balance", 1) == EACH
     assert store.run("transfer", 0, 1, 1, 10**9) == EACH - 1
+
+
+def kill_when_it_comes(directory, kill):
+    """Calls kill() when the first piece of a file is in the directory."""
+    def wait():
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            if any(path.stat().st_size for path in directory.glob("*")):
+                return kill()
+        return None
+
+    threading.Thread(target=wait).start()
+
+
+@pytest.mark.parametrize("part", [FULL, CHANGES])
+@pytest.mark.parametrize("victim", ["shard", "receiver"])
+def test_a_process_that_ends_in_a_round_leaves_the_shard(
+    store, tmp_path, monkeypatch, victim, part
+):
+    target, killed = tmp_path / "target", []
+    pid = store.status()["shards"][1]["pid"]
+
+    class KillingSending(Sending):
+        def _kill(self):
+            killed.append(victim)
+            if victim == "shard":
+                os.kill(pid, signal.SIGKILL)
+            else:
+                ray.kill(self._receiver)
+
+        def _send(self, now):
+            if now == part and not killed:
+                fill(store)
+                kill_when_it_comes(tmp_path / "target.incoming" / part, self._kill)
+            return super()._send(now)
+
+    monkeypatch.setattr(_sharded, "Sending", KillingSending)
+    with pytest.raises(ShardUnavailable, match="while shard 1 moved to .*; the shard stays"):
+        store.move(1, target, resources={"second": 0.1})
+    assert killed == [victim]
+    if victim == "shard":
+        when_back(store, 1, pid)
+    assert not target.exists()
+    assert store.run("transfer", 0, 1, 1, 10**9) == EACH - 1
+    check(*contents(store), None)
+    store.move(1, target, resources={"second": 0.1})
+    assert store.status()["shards"][1]["directory"] == str(target)
+    check(*contents(store), None)
+    assert store.run("transfer", 1, 0, 1, 10**9 + 1) == EACH
+
+
+class EndsFirst:
+    """A coordinator whose process ends when it is told of a move, the first time."""
+
+    def __init__(self, coordinator):
+        self._coordinator, self.move, self.ended = coordinator, self, 0
+
+    def __getattr__(self, name):
+        return getattr(self._coordinator, name)
+
+    def remote(self, shard, place):
+        if self.ended == 0:
+            self.ended = ray.get(self._coordinator.status.remote())["pid"]
+            os.kill(self.ended, signal.SIGKILL)
+        return self._coordinator.move.remote(shard, place)
+
+
+def test_a_coordinator_that_ends_hears_of_the_move_later(store, tmp_path):
+    coordinator = store.coordinator
+    store.coordinator = ends_first = EndsFirst(coordinator)
+    store.move(1, tmp_path / "target", resources={"second": 0.1})
+    store.coordinator = coordinator
+    status = store.status()
+    assert ends_first.ended not in {0, status["coordinator"]["pid"]}
+    assert status["shards"][1]["directory"] == str(tmp_path / "target")
+    assert store.run("transfer", 0, 1, 1, 10**9) == EACH - 1
+    store.close()
+    with open_bank(tmp_path / "bank", tmp_path.name + "-again") as again:
+        assert again.status()["shards"][1]["directory"] == str(tmp_path / "target")
+        check(*contents(again), None)
 
 
 class LosesTheAnswer:

@@ -267,8 +267,9 @@ class ShardedStore:
         rate of the changes, not with the store. One of more than 50 s is given up. The result is
         the pause in seconds. The old store is kept under the name `<directory>.moved`. The new
         place is remembered with the decisions. This program must be the one that made the store.
-        Blocks. Raises NotQuiet, FileExistsError, and what the backup raises; the shard then stays
-        where it is. If the answer to the last step is lost, nothing is removed on either node.
+        Blocks. Raises NotQuiet, FileExistsError, ShardUnavailable if a process ends meanwhile, and
+        what the backup raises; the shard then stays where it is, and the move can be repeated. If
+        the answer to the last step is lost, nothing is removed on either node.
         """
         place = Place(os.path.abspath(directory), dict(resources or {}))
         old = self.shards[shard]
@@ -289,15 +290,34 @@ class ShardedStore:
                 leaving = ray.get(old.leave.remote(paused.token))
                 if not leaving:
                     raise paused.broken()
-        except BaseException:
-            if not leaving:
+        except BaseException as error:
+            if leaving:
+                raise
+            with contextlib.suppress(ray.exceptions.RayActorError):
                 ray.get(receiver.give_up.remote())
+            if isinstance(error, ray.exceptions.RayActorError):
+                raise ShardUnavailable(
+                    f"a process ended while shard {shard} moved to {place.directory}; the shard"
+                    " stays where it is. Move it again"
+                ) from error
             raise
-        ray.get(self.coordinator.move.remote(shard, place))
+        self._remember(shard, place)
         time.sleep(ANSWER_SECONDS)
         ray.kill(old, no_restart=True)
         self.shards[shard] = self._make_new(shard, place, pickled, options)
         return time.monotonic() - began
+
+    def _remember(self, shard: int, place: Place) -> None:
+        """Has the coordinator note the place, also if it is being restarted."""
+        until = time.monotonic() + RESTART_SECONDS
+        while True:
+            try:
+                ray.get(self.coordinator.move.remote(shard, place))
+                return
+            except ray.exceptions.RayActorError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
 
     def _make_new(self, number: int, place: Place, pickled: bytes, options: Options) -> Any:
         """The shard's actor at a new place, when Ray has forgotten the old one."""
