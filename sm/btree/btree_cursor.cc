@@ -7,6 +7,7 @@
 //            empty when it became protected.
 //            Backward, the gap below the current key is protected before the step reads it. Only
 //            the first step locks the gap above the largest key.
+//            While a step locks and copies its record, the lines of the next one are on their way.
 //            Ghosts are locked like records, because their deleter may still roll back, and then
 //            skipped.
 // Blocking   A step waits for a lock with no latch held. It then searches again from its current
@@ -16,6 +17,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/core/lock_wait.h"
+#include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -138,6 +140,27 @@ inline Result<bool> BTreeCursor::seek(const SearchKey& key, Side side, unsigned 
 inline void BTreeCursor::copy_value(Slice value) {
     value_ = Slice(inline_value_, std::min(value.size(), sizeof inline_value_));
     copy_bytes(inline_value_, value.substr(0, sizeof inline_value_));
+    record_bytes_ = static_cast<uint16_t>(kRecordHead + key_bytes_ + value_.size());
+}
+// Asks for the lines of the record that the next step copies, as many as the last one had. The page
+// may change, but a hint may name any address.
+inline void BTreeCursor::ask_for_record(const Page& page, unsigned slot) const {
+    const char* const at = chars(page) + slots(page)[slot].at;
+    prefetch_line(at);
+    for (size_t line = kCacheLineBytes; line < record_bytes_; line += kCacheLineBytes)
+        prefetch_line(at + line);
+}
+inline void BTreeCursor::ask_for_next(const Page& page, unsigned slot) const {
+    if (slot + 1 < count(page)) [[likely]]
+        return ask_for_record(page, slot + 1);
+    if (const Page* const next = tree_.env().pool->resident(right(page))) ask_for_record(*next, 0);
+}
+// Asks for what a step from this leaf into the next one reads first.
+inline void BTreeCursor::ask_for_leaf_behind(const Page& page) const {
+    const Page* const next = tree_.env().pool->resident(right(page));
+    if (next == nullptr) return;
+    prefetch_line(chars(*next));
+    prefetch_line(chars(*next) + kSlotsAt);
 }
 // Writes the key at `pos` as the candidate. False: only a torn read can look like this (BN-3).
 inline bool BTreeCursor::read_key(const Position& pos, Slice& key) {
@@ -169,6 +192,7 @@ inline void BTreeCursor::make_current(const Position& pos, Slice key, bool leaf_
         inside_ = !bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(high_));
         leaf_ = pos.id;
         leaves_freed_ = pos.leaves_freed;
+        if (inside_) ask_for_leaf_behind(*pos.at.page);
     }
     page_ = pos.at.page;
     word_ = pos.at.word;
@@ -317,6 +341,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
         if (step != Step::record) return step;
         changed = true;
     }
+    if (changed) ask_for_next(*pos.at.page, pos.slot);
     Slice key;
     if (!read_key(pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
@@ -397,6 +422,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     if (!read_key(pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
     if (key < Slice(low_)) return Step::end;
+    if (pos.slot > 0) ask_for_record(*pos.at.page, pos.slot - 1);
     return take(pos, nullptr, key, !same || pos.id != leaf_, hold);
 }
 
@@ -419,6 +445,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         return false;
     if (bounded_ && !inside_ && beyond(key)) [[unlikely]]
         return false;
+    ask_for_next(page, slot);
     if (gives_back_) [[unlikely]] {
         if (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key)))
             return false;

@@ -67,6 +67,10 @@ private:
     [[gnu::noinline]] Result<bool> enter_leaf(unsigned tries, Position& pos, SharedPage& hold);
     [[gnu::noinline]] Result<Step> next_leaf(Position& pos, OptimisticPage& before,
                                              SharedPage& hold);
+    // Hints to the CPU, for forward scans; ask_for_record() for both directions.
+    void ask_for_record(const Page& page, unsigned slot) const;
+    void ask_for_next(const Page& page, unsigned slot) const;
+    void ask_for_leaf_behind(const Page& page) const;
     // Reading it.
     void copy_value(Slice value);
     bool read_key(const Position& pos, Slice& key);
@@ -137,6 +141,7 @@ private:
     uint32_t leaves_freed_ = 0;  // before leaf_ was found
     uint16_t slot_ = 0;
     uint16_t key_bytes_ = 0;
+    uint16_t record_bytes_ = 0;  // of the last record that lay in its leaf, about
     // Leaves to leave until the next check for read-ahead; not 0.
     uint16_t leaves_to_look_ = 2;
     // Leaves to read ahead at the next check; 0: none were missing.
