@@ -70,6 +70,9 @@ def read(path):
         return file.read()
 
 
+LOAD_HAS_BEGUN = 64 << 20  # bytes of the volume of eight warehouses, which grows to 800 MB
+
+
 # Another number of warehouses, a load that was cut off, files of others: what to do is said.
 def check_remedies(directory, db):
     run("--path", db, "-w", "2", status=2, says="leave --warehouses out")
@@ -82,7 +85,11 @@ def check_remedies(directory, db):
     assert os.listdir(foreign) == ["letter.txt"]
     cut = os.path.join(directory, "cut")
     child = subprocess.Popen([DRIVER, "--path", cut, "-w", "8"], stdout=subprocess.DEVNULL)
-    time.sleep(0.6)
+    data = os.path.join(cut, "data")
+    until = time.monotonic() + 60
+    while not os.path.exists(data) or os.path.getsize(data) < LOAD_HAS_BEGUN:
+        assert time.monotonic() < until and child.poll() is None, "the load does not begin"
+        time.sleep(0.01)
     child.kill()
     child.wait()
     run("--path", cut, "-w", "8", status=2, says="delete the directory")
