@@ -146,7 +146,7 @@ private:
     uint16_t leaves_to_look_ = 2;
     // Leaves to read ahead at the next check; 0: none were missing.
     uint16_t ahead_window_ = 0;
-    char keys_[2][kKeyBytesMax + 16];  // with sixteen zeros behind the key
+    char keys_[2][kKeyBytesMax + 16];      // with sixteen zeros behind the key
     alignas(16) char inline_value_[2048];  // numbers in it are mostly aligned for their reader
 };
 static_assert(sizeof(BTreeCursor) <= threads::SpareBlocks::kBytes);
