@@ -7,7 +7,7 @@
 //            empty when it became protected.
 //            Backward, the gap below the current key is protected before the step reads it. Only
 //            the first step locks the gap above the largest key.
-//            While a step locks and copies its record, the lines of the next one are on their way.
+//            Before a step locks and copies its record, it asks for the lines of the next one.
 //            Ghosts are locked like records, because their deleter may still roll back, and then
 //            skipped.
 // Blocking   A step waits for a lock with no latch held. It then searches again from its current

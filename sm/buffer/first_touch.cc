@@ -17,10 +17,15 @@ void FirstTouch::watch(std::byte* memory, size_t bytes) {
 
 void FirstTouch::advance(size_t used) {
     if (busy_.exchange(true, std::memory_order_acquire)) return;
+    if (is_behind(used)) touch(used);  // another thread may have been here since is_due()
+    busy_.store(false, std::memory_order_release);
+}
+
+void FirstTouch::touch(size_t used) {
     // Of what is in use, the rest was touched by its users.
     const size_t from = std::max(touched_.load(std::memory_order_relaxed), used / kStep * kStep);
     const size_t end = std::max(from, std::min(goal(used), from + kPiece) / kStep * kStep);
-    DCHECK(from % kStep == 0 && end <= bytes_);
+    DCHECK(from % kStep == 0 && end <= goal(used));  // FT-2
     bool touched = true;
     if (from < end) {
         const auto done = threads::run_on(
@@ -28,7 +33,6 @@ void FirstTouch::advance(size_t used) {
         touched = done && *done;
     }
     touched_.store(touched ? end : bytes_, std::memory_order_relaxed);
-    busy_.store(false, std::memory_order_release);
 }
 
 }  // namespace lockstep::sm

@@ -32,19 +32,22 @@ public:
 
     // The first `used` bytes are in use: shall advance() be called? Any thread.
     bool is_due(size_t used) const {
-        DCHECK(used <= bytes_ || bytes_ == 0);
-        return touched_.load(std::memory_order_relaxed) + kStep <= goal(used) &&
-               !busy_.load(std::memory_order_relaxed);
+        return is_behind(used) && !busy_.load(std::memory_order_relaxed);
     }
     // Touches the next piece, if it is due and no other thread does so. User threads only.
     void advance(size_t used);
 
 private:
+    bool is_behind(size_t used) const {
+        DCHECK(used <= bytes_ || bytes_ == 0);
+        return touched_.load(std::memory_order_relaxed) + kStep <= goal(used);
+    }
+    void touch(size_t used);  // by one thread at a time, while it is behind
     size_t goal(size_t used) const { return std::min(used + std::min(used, kAheadMax), bytes_); }
 
     std::byte* memory_ = nullptr;
     size_t bytes_ = 0;
-    std::atomic<size_t> touched_{0};  // up to here, nothing is left to do
+    std::atomic<size_t> touched_{0};  // up to here nothing is left to do; whole steps, or bytes_
     std::atomic<bool> busy_{false};
     threads::OffloadPool helper_{1};
 };

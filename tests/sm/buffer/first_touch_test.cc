@@ -96,6 +96,8 @@ TEST_F(FirstTouchTest, AnErrorEndsIt) {
     ASSERT_EQ(mprotect(memory_, kBytes, PROT_NONE), 0);
     EXPECT_EQ(advance(70 * kMiB), 1);
     EXPECT_EQ(advance(100 * kMiB), 0);
+    rig_.run([&] { touch_.advance(100 * kMiB); });  // as a thread that asked too early
+    EXPECT_FALSE(touch_.is_due(100 * kMiB));
 }
 
 // Frames are touched beyond those that a page has, while the pages come.
