@@ -23,6 +23,10 @@ class Refused(Exception):
     """The participant has answered with an error, so the branch is not prepared."""
 
 
+class Busy(Refused):
+    """Another session, of a killed coordinator, is ending the branch at this moment."""
+
+
 class Lost(Exception):
     """The participant has not answered: what it has done is not known."""
 
@@ -97,6 +101,8 @@ class Postgres:
         try:
             self.run(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{gid}';")
         except Refused as error:
+            if "is busy" in str(error):
+                raise Busy(str(error)) from error
             if "does not exist" not in str(error):
                 raise
 
@@ -134,11 +140,15 @@ def end_for_sure(participant, gid, commit):
 
 
 def resolve(participants, log, own=""):
-    """Ends what coordinators before this one have left in doubt. Raises Lost."""
+    """Ends what earlier coordinators have left in doubt, except what is busy. Raises Lost."""
     for participant in participants:
         for gid in participant.in_doubt():
-            if not own or not gid.startswith(own):
+            if own and gid.startswith(own):
+                continue
+            try:
                 participant.end(gid, gid in log.commits)
+            except Busy:  # a request of a killed coordinator is at work on it: the next call looks
+                pass
 
 
 def transfer(participants, log, gid, drawn):

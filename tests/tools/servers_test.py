@@ -193,7 +193,8 @@ class Servers(unittest.TestCase):
             done = subprocess.run(
                 [sys.executable, str(SOURCE / "tools/examples/compare_servers.py"), str(FOLDER),
                  "--rounds", "1", "--seconds", seconds],
-                capture_output=True, text=True, timeout=200, check=True)
+                capture_output=True, text=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
             rates = re.findall(r"^(\S.*?) +(\d+) requests/s", done.stdout, re.M)
             self.assertEqual([name for name, _ in rates], list(compare_servers.SERVERS))
             if all(int(rate) > 0 for _, rate in rates):

@@ -3,8 +3,8 @@
 //   server_load PORT CONNECTIONS SECONDS
 //
 // Each connection sends its next request when it has the answer to the last one. Half of the
-// requests are PUT, half are GET, of random keys. An answer that the protocol does not know ends
-// the program with status 1.
+// requests are PUT, half are GET, of random keys. An answer that the protocol does not know, or
+// no answer for 30 seconds, ends the program with status 1.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -23,6 +23,7 @@
 namespace {
 
 constexpr int kKeys = 10'000, kValueBytes = 100;
+constexpr int kPatienceSeconds = 30;  // a disk may stand still for seconds
 
 struct Client {
     int socket = -1;
@@ -56,8 +57,8 @@ public:
         uint64_t answered = 0;
         for (size_t waiting = clients_.size(); waiting > 0;) {
             epoll_event events[64];
-            const int count = epoll_wait(epoll_, events, 64, 1000);
-            if (count == 0) give_up("no answer for a second");
+            const int count = epoll_wait(epoll_, events, 64, kPatienceSeconds * 1000);
+            if (count == 0) give_up("no answer for " + std::to_string(kPatienceSeconds) + " s");
             const bool over = Clock::now() >= end;
             for (int n = 0; n < count; ++n) {
                 Client& client = clients_[events[n].data.u32];
