@@ -31,6 +31,11 @@ uint64_t version_bytes(const Options& options) {
                                                          : options.version_bytes;
 }
 
+VersionMemory version_memory(const Options& options) {
+    const bool simulated = options.test_hooks != nullptr && options.test_hooks->caller_driven;
+    return simulated ? VersionMemory::small : VersionMemory::large;
+}
+
 }  // namespace
 
 // A live transaction that has written before the period.
@@ -40,7 +45,9 @@ struct Snapshots::Writer {
 };
 
 Snapshots::Snapshots(Engine& engine)
-    : engine_(engine), table_(version_bytes(engine.options), engine.options.workers) {}
+    : engine_(engine),
+      table_(version_bytes(engine.options), engine.options.workers,
+             version_memory(engine.options)) {}
 
 Snapshots::~Snapshots() = default;
 
@@ -250,21 +257,25 @@ void Snapshots::run_cleaner() {
             continue;
         }
         threads::sleep_until(threads::now() + kRound);
-        while (table_.sweep(kSweep) >= kSweep) threads::yield();
-        while (table_.sweep_keys(kSweepKeys) >= kSweepKeys / 2) threads::yield();
-        const Nanos now = threads::now();
-        if (table_.snapshots().open() != 0) idle_since = 0;
-        else if (idle_since == 0) idle_since = now;
-        if ((idle_since == 0 || now - idle_since < kLinger) && !table_.incomplete()) continue;
-        turn_.acquire();
-        if (state_.load() == State::on) {
-            state_.store(State::off);
-            if (table_.snapshots().open() == 0) end_period();
-            else state_.store(State::on);
-        }
+        table_.prepare();
+        turn_.acquire();  // end_period() frees what a sweep is about to free
+        if (state_.load() == State::on) clean(idle_since);
         turn_.release();
     }
     cleaner_ended_->set();
+}
+
+// One round. `idle_since`: the first round without a snapshot; 0: there is one.
+void Snapshots::clean(Nanos& idle_since) {
+    while (table_.sweep(kSweep) >= kSweep) threads::yield();
+    while (table_.sweep_keys(kSweepKeys) >= kSweepKeys / 2) threads::yield();
+    const Nanos now = threads::now();
+    if (table_.snapshots().open() != 0) idle_since = 0;
+    else if (idle_since == 0) idle_since = now;
+    if ((idle_since == 0 || now - idle_since < kLinger) && !table_.incomplete()) return;
+    state_.store(State::off);
+    if (table_.snapshots().open() == 0) end_period();
+    else state_.store(State::on);
 }
 
 void Snapshots::stop() {

@@ -69,6 +69,7 @@ private:
     bool place(Snapshot& snapshot);
     Result<void> start_cleaner();
     void run_cleaner();
+    void clean(Nanos& idle_since);  // under turn_
 
     Engine& engine_;
     VersionTable table_;

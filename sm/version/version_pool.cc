@@ -1,7 +1,10 @@
 // version_pool.cc - chunks, and blocks that other workers return.
 #include "sm/version/version_pool.h"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
+#include "threads/io/aligned_buffer.h"
+#include "threads/worker/offload.h"
 
 namespace lockstep::sm {
 
@@ -23,9 +26,10 @@ void VersionPool::release() {
     }
     for (Chunk* chunk = chunks_.exchange(nullptr); chunk != nullptr;) {
         Chunk* const before = chunk->before;
-        std::free(chunk);
+        free_chunk(chunk);
         chunk = before;
     }
+    if (std::byte* const spare = spare_.exchange(nullptr)) free_chunk(spare);
     chunk_bytes_.store(0);
 }
 
@@ -44,19 +48,46 @@ VersionPool::Taken VersionPool::refill(Worker& worker, size_t bytes) {
 // What is left of the chunk before becomes a free block.
 bool VersionPool::add_chunk(Worker& worker) {
     if (chunk_bytes_.load(std::memory_order_relaxed) >= limit_) return false;  // VP-2
-    void* const memory = std::aligned_alloc(kStep, kChunkBytes);
+    std::byte* memory = spare_.exchange(nullptr, std::memory_order_acquire);
+    if (memory == nullptr) memory = make_chunk();
     if (memory == nullptr) return false;
     if (const auto left = static_cast<size_t>(worker.end - worker.at); left != 0) {
         DCHECK(left % kStep == 0 && left <= kClasses * kStep);
         Block*& first = worker.free[class_of(left)];
         first = new (worker.at) Block{first, 0};
     }
-    chunk_bytes_.fetch_add(kChunkBytes, std::memory_order_relaxed);
+    chunk_bytes_.fetch_add(chunk_size_, std::memory_order_relaxed);
     auto* const chunk = new (memory) Chunk{chunks_.load(std::memory_order_relaxed)};
     while (!chunks_.compare_exchange_weak(chunk->before, chunk, std::memory_order_release)) {}
-    worker.at = static_cast<std::byte*>(memory) + sizeof(Chunk);
-    worker.end = static_cast<std::byte*>(memory) + kChunkBytes;
+    worker.at = memory + sizeof(Chunk);
+    worker.end = memory + chunk_size_;
     return true;
+}
+
+std::byte* VersionPool::make_chunk() const {
+    auto made = threads::make_aligned_buffer(chunk_size_, chunk_size_ == kLargeChunk
+                                                              ? threads::PageSize::huge
+                                                              : threads::PageSize::normal);
+    return made ? made->release() : nullptr;
+}
+
+void VersionPool::free_chunk(void* chunk) const {
+    threads::AlignedDelete{chunk_size_}(static_cast<std::byte*>(chunk));
+}
+
+// A system that cannot touch it ahead, or has no kernel thread for it, costs time only.
+void VersionPool::prepare() {
+    if (chunk_size_ != kLargeChunk || spare_.load(std::memory_order_relaxed) != nullptr ||
+        chunk_bytes_.load(std::memory_order_relaxed) >= limit_)
+        return;
+    const auto made = threads::run_on(helper_, [this] {
+        std::byte* const chunk = make_chunk();
+        if (chunk != nullptr) (void)madvise(chunk, chunk_size_, MADV_POPULATE_WRITE);
+        return chunk;
+    });
+    if (!made || *made == nullptr) return;
+    if (std::byte* const before = spare_.exchange(*made, std::memory_order_release))
+        free_chunk(before);
 }
 
 void VersionPool::take_returned(Worker& worker) {

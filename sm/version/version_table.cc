@@ -2,9 +2,9 @@
 #include "sm/version/version_table.h"
 
 #include <bit>
-#include <cstring>
 #include <new>
 
+#include "sm/version/version_bucket.h"
 #include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
@@ -12,80 +12,16 @@ namespace lockstep::sm {
 
 using Below = txn::Outcome::Below;
 
-struct VersionTable::Version {
-    Version* older = nullptr;  // next in its bucket: an older one, or another record's
-    // In its queue.
-    Version* before = nullptr;
-    Version* behind = nullptr;
-    txn::Outcome* writer = nullptr;
-    uint64_t hash = 0;
-    ObjectId object{};
-    uint32_t value_bytes = 0;
-    uint16_t key_bytes = 0;
-    uint8_t queue = 0;
-    uint8_t bits = 0;
-    bool live = false;
-    bool linked = false;   // in its bucket; under the bucket's lock
-    bool renewed = false;  // since it was queued; under the bucket's lock
-    bool of_heap = false;  // its memory
+namespace {
 
-    char* text() { return reinterpret_cast<char*>(this + 1); }
-    const char* text() const { return reinterpret_cast<const char*>(this + 1); }
-    Slice key() const { return {text(), key_bytes}; }
-    RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
-    size_t bytes() const { return VersionPool::bytes_of(own_bytes(key_bytes, value_bytes)); }
-    static size_t own_bytes(size_t key_bytes, size_t value_bytes) {
-        return sizeof(Version) + key_bytes + value_bytes;
-    }
-    void set(const RecordState& state) {
-        DCHECK(state.bytes.size() == value_bytes);
-        bits = state.bits;
-        live = state.live;
-        if (value_bytes != 0) std::memcpy(text() + key_bytes, state.bytes.data(), value_bytes);
-    }
-    bool is_of(const RecordName& name) const {
-        return hash == name.hash && object == name.object && key() == name.key;
-    }
-};
+// The shortest version takes 128 bytes, so a small table is never full; a chain of a large one has
+// a few.
+constexpr size_t kBytesPerBucket = 128, kBucketsMin = 1024, kBucketsMax = 4 << 20;
+static_assert(kBucketsMax <= VersionBucket::kBucketsMax);
+constexpr size_t kClear = 1024;   // versions that clear() frees between two yields
+constexpr size_t kRelieve = 256;  // versions that a writer frees at once beyond the limit
 
-struct VersionTable::Bucket {
-    std::atomic<Version*> head{nullptr};  // written under lock
-    mutable SpinLock lock;
-
-    Version* find(const RecordName& name) const {
-        for (Version* v = head.load(std::memory_order_relaxed); v != nullptr; v = v->older)
-            if (v->is_of(name)) return v;
-        return nullptr;
-    }
-    static Version* next_of(const Version& version, const RecordName& name) {
-        for (Version* v = version.older; v != nullptr; v = v->older)
-            if (v->is_of(name)) return v;
-        return nullptr;
-    }
-    void push(Version& version) {
-        DCHECK(lock.is_held() && !version.linked);
-        version.older = head.load(std::memory_order_relaxed);
-        version.linked = true;
-        head.store(&version, std::memory_order_release);
-    }
-    void push_behind(Version& place, Version& version) {
-        DCHECK(lock.is_held() && place.linked && !version.linked);
-        version.older = place.older;
-        version.linked = true;
-        place.older = &version;
-    }
-    void unlink(Version& version) {
-        DCHECK(lock.is_held() && version.linked);
-        Version* at = head.load(std::memory_order_relaxed);
-        if (at == &version) {
-            head.store(version.older, std::memory_order_release);
-        } else {
-            while (at->older != &version) at = at->older;
-            at->older = version.older;
-        }
-        version.linked = false;
-    }
-};
+}  // namespace
 
 struct alignas(kCacheLineBytes) VersionTable::Queue {
     SpinLock lock;
@@ -126,15 +62,8 @@ struct VersionTable::Made {
     }
 };
 
-namespace {
-
-constexpr size_t kBytesPerBucket = 512, kBucketsMin = 1024, kBucketsMax = 1 << 20;
-constexpr size_t kRelieve = 256;  // versions that a writer frees at once beyond the limit
-
-}  // namespace
-
-VersionTable::VersionTable(uint64_t limit, uint32_t workers)
-    : limit_(limit), workers_(workers), pool_(workers) {
+VersionTable::VersionTable(uint64_t limit, uint32_t workers, VersionMemory memory)
+    : limit_(limit), workers_(workers), memory_(memory), pool_(workers, memory) {
     DCHECK(workers >= 1 && workers <= UINT8_MAX);
 }
 
@@ -149,29 +78,34 @@ Result<void> VersionTable::start() {
     period_.fetch_add(1);
     if (!pool_.start(limit_)) return fail(ErrorCode::out_of_memory, "versions");
     if (buckets_) return {};
-    const size_t n = std::clamp(std::bit_ceil(limit_ / kBytesPerBucket), kBucketsMin, kBucketsMax);
-    std::unique_ptr<Bucket[]> buckets(new (std::nothrow) Bucket[n]);
+    const size_t n = std::clamp(std::bit_ceil(limit_ / kBytesPerBucket), kBucketsMin,
+                                memory_ == VersionMemory::small ? kBucketsMin : kBucketsMax);
     std::unique_ptr<Queue[]> queues(new (std::nothrow) Queue[workers_]);
-    if (!buckets || !queues) return fail(ErrorCode::out_of_memory, "versions", n * sizeof(Bucket));
+    if (!queues) return fail(ErrorCode::out_of_memory, "versions");
+    bucket_memory_ = TRY(threads::make_aligned_buffer(
+        n * sizeof(VersionBucket),
+        n == kBucketsMin ? threads::PageSize::normal : threads::PageSize::huge));
     mask_ = n - 1;
     DCHECK((n & mask_) == 0);
     queues_ = std::move(queues);
-    buckets_ = std::move(buckets);
+    buckets_ = reinterpret_cast<VersionBucket*>(bucket_memory_.get());  // zeros are an empty bucket
     return {};
 }
 
 void VersionTable::clear() {
+    size_t freed = 0;
     for (uint32_t i = 0; i < workers_; ++i) {
         Queue& queue = queues_[i];
         while (queue.first != nullptr) {
             Version& v = *queue.first;
             queue.remove(v);
-            Bucket& bucket = buckets_[(v.hash >> 1) & mask_];
+            VersionBucket& bucket = bucket_of(v.hash);
             {
                 const SpinGuard guard(bucket.lock);
                 bucket.unlink(v);
             }
             dispose(&v);
+            if (++freed % kClear == 0 && threads::current() != nullptr) threads::yield();
         }
     }
     erased_.clear();
@@ -199,12 +133,13 @@ bool VersionTable::begin_in_period(txn::Transaction& txn) {
     return true;
 }
 
-inline VersionTable::Bucket& VersionTable::bucket_of(const RecordName& name) const {
-    return buckets_[(name.hash >> 1) & mask_];
+inline VersionBucket& VersionTable::bucket_of(uint32_t hash) const {
+    DCHECK(buckets_ != nullptr);
+    return buckets_[hash & mask_];
 }
 
-inline VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName& name,
-                                                 const RecordState& before) {
+inline Version* VersionTable::make(txn::Outcome& writer, const RecordName& name,
+                                   const RecordState& before) {
     // Of a ghost too: catching up may bring them back.
     const size_t value_bytes = before.bytes.size();
     const size_t bytes = Version::own_bytes(name.key.size(), value_bytes);
@@ -217,10 +152,10 @@ inline VersionTable::Version* VersionTable::make(txn::Outcome& writer, const Rec
     auto* const version = new (taken.block) Version;
     version->of_heap = taken.of_heap;
     version->writer = &writer;
-    version->hash = name.hash;
+    version->hash = short_hash(name.hash);
     version->object = name.object;
     version->key_bytes = static_cast<uint16_t>(name.key.size());
-    version->value_bytes = static_cast<uint32_t>(value_bytes);
+    version->value_bytes = static_cast<uint16_t>(value_bytes);
     version->queue = static_cast<uint8_t>(worker);
     std::memcpy(version->text(), name.key.data(), name.key.size());
     version->set(before);
@@ -276,9 +211,8 @@ inline bool VersionTable::is_needless(const Version& newest) const {
     DCHECK(newest.linked);
     if (newest.writer->active()) return false;
     if (newest.writer->aborted() || MUTANT(version_dropped_early)) return true;
-    const RecordName name{newest.object, newest.key(), newest.hash};
-    DCHECK(bucket_of(name).lock.is_held());
-    const Version* const below = Bucket::next_of(newest, name);
+    DCHECK(bucket_of(newest.hash).lock.is_held());
+    const Version* const below = newest.older;
     return !snapshots_.between(
         below != nullptr && !below->writer->aborted() ? below->writer : nullptr, *newest.writer);
 }
@@ -292,6 +226,7 @@ void VersionTable::note(txn::Transaction& txn, std::span<const ChangedRecord> ch
     if (writer == nullptr) [[unlikely]]
         return give_up();
     Made made;
+    if (changed.size() > 1) ask_for_chains(changed);
     for (const ChangedRecord& record : changed) note_one(*writer, record, made);
     enqueue(made);
     count_made(made.count + made.renewed);
@@ -299,14 +234,33 @@ void VersionTable::note(txn::Transaction& txn, std::span<const ChangedRecord> ch
         relieve();
 }
 
+// Asks for what note_one() reads of each record, for all of them at a time: the newest version,
+// then its writer and the version below.
+void VersionTable::ask_for_chains(std::span<const ChangedRecord> changed) const {
+    for (const ChangedRecord& record : changed) {
+        const ShortHash hash = short_hash(record.name.hash);
+        bucket_of(hash).prefetch_first(hash);
+    }
+    for (const ChangedRecord& record : changed) {
+        const ShortHash hash = short_hash(record.name.hash);
+        const VersionBucket& bucket = bucket_of(hash);
+        if (!bucket.may_have(hash)) continue;
+        const SpinGuard guard(bucket.lock);
+        const Version* const newest = bucket.find(record.name);
+        if (newest == nullptr) continue;
+        prefetch_line(newest->writer);
+        if (newest->older != nullptr) prefetch_line(newest->older);
+    }
+}
+
 [[gnu::always_inline]] inline void VersionTable::note_one(txn::Outcome& writer,
                                                           const ChangedRecord& changed,
                                                           Made& made) {
     const RecordName& name = changed.name;
-    Bucket& bucket = bucket_of(name);
+    VersionBucket& bucket = bucket_of(short_hash(name.hash));
     Version* dropped = nullptr;
     txn::Outcome* earlier = nullptr;
-    if (bucket.head.load(std::memory_order_acquire) != nullptr) {
+    if (bucket.may_have(short_hash(name.hash))) {
         const SpinGuard guard(bucket.lock);
         if (Version* const newest = bucket.find(name)) {
             if (newest->writer == &writer && !MUTANT(version_of_each_change)) return;
@@ -351,12 +305,11 @@ inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
 }
 
 void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
-    const Bucket& bucket = bucket_of(name);
+    const VersionBucket& bucket = bucket_of(short_hash(name.hash));
     const SpinGuard guard(bucket.lock);
     DCHECK(name.key.size() <= UINT16_MAX);
-    const Version* oldest = nullptr;
-    for (const Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name))
-        oldest = v;
+    const Version* oldest = bucket.find(name);
+    while (oldest != nullptr && oldest->older != nullptr) oldest = oldest->older;
     if (oldest != nullptr) state = RecordCopy(oldest->state());
 }
 
@@ -366,13 +319,10 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
     Version* const version = make(writer, name, before);
     if (version == nullptr) return give_up();
     count_made(1);
-    Bucket& bucket = bucket_of(name);
+    VersionBucket& bucket = bucket_of(short_hash(name.hash));
     {
         const SpinGuard guard(bucket.lock);
-        Version* oldest = nullptr;
-        for (Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name))
-            oldest = v;
-        oldest != nullptr ? bucket.push_behind(*oldest, *version) : bucket.push(*version);
+        bucket.push_oldest(*version);
     }
     Made made;
     made.add(*version);
@@ -383,18 +333,18 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
 
 void VersionTable::prefetch(uint64_t hash) const {
     DCHECK(buckets_ != nullptr && hash != 0);
-    prefetch_line(&buckets_[(hash >> 1) & mask_]);
+    prefetch_line(&bucket_of(short_hash(hash)));
 }
 
 VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
                                       RecordCopy& out) const {
     DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
     DCHECK(buckets_ != nullptr);  // a snapshot is open
-    const Bucket& bucket = bucket_of(name);
-    if (bucket.head.load(std::memory_order_acquire) == nullptr) return Look::page;
+    const VersionBucket& bucket = bucket_of(short_hash(name.hash));
+    if (!bucket.may_have(short_hash(name.hash))) return Look::page;
     const SpinGuard guard(bucket.lock);
     const Version* seen = nullptr;
-    for (const Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name)) {
+    for (const Version* v = bucket.find(name); v != nullptr; v = v->older) {
         const Below below = v->writer->committed_below(
             Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
         if (below == Below::unknown) return Look::again;
@@ -410,8 +360,8 @@ VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName
 
 bool VersionTable::has(const RecordName& name) const {
     if (!buckets_) return false;
-    const Bucket& bucket = bucket_of(name);
-    if (bucket.head.load(std::memory_order_acquire) == nullptr) return false;
+    const VersionBucket& bucket = bucket_of(short_hash(name.hash));
+    if (!bucket.may_have(short_hash(name.hash))) return false;
     const SpinGuard guard(bucket.lock);
     return bucket.find(name) != nullptr;
 }
@@ -428,7 +378,7 @@ size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
             Version& v = *queue.first;
             bool later = false;
             {
-                Bucket& bucket = buckets_[(v.hash >> 1) & mask_];
+                VersionBucket& bucket = bucket_of(v.hash);
                 const SpinGuard inner(bucket.lock);
                 if (!v.linked) break;  // a writer has just dropped it, and waits for the queue
                 const bool needed = snapshots_.needs_before(*v.writer);

@@ -4,7 +4,7 @@
 //            that it replaced: a *version*. The versions of a record form a chain, newest first.
 //            A reader begins with the record as the page has it and walks the chain: as long as it
 //            does not see the writer, it takes the version instead. The first writer that it sees
-//            ends the walk.
+//            ends the walk. version_bucket.h has the chains.
 //            A record that changes again *renews* its newest version in place, if no snapshot lies
 //            between that version's writer and the writer before, and the sizes are equal.
 //            Each worker has a queue of the versions that its threads have made, which frees them
@@ -32,9 +32,13 @@
 #include "sm/version/version_pool.h"
 #include "threads/base/hints.h"
 #include "threads/base/spin_lock.h"
+#include "threads/io/aligned_buffer.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
+
+struct Version;
+class VersionBucket;
 
 // A record that a transaction is about to change.
 struct ChangedRecord {
@@ -46,7 +50,7 @@ struct ChangedRecord {
 class VersionTable {
 public:
     // `limit`: bytes that versions may take. Takes no memory before the first start().
-    VersionTable(uint64_t limit, uint32_t workers);
+    VersionTable(uint64_t limit, uint32_t workers, VersionMemory memory);
     ~VersionTable();
 
     SnapshotSet& snapshots() { return snapshots_; }
@@ -54,8 +58,10 @@ public:
 
     // Before the first version of a period.
     Result<void> start();
-    // Frees all; no thread is in note().
+    // Frees all; no thread is in note(). User threads may run others meanwhile.
     void clear();
+    // Gets memory ready for versions to come. Parks meanwhile. By one thread at a time.
+    void prepare() { pool_.prepare(); }
 
     // `txn` is about to change something, or its earlier changes are about to get their versions:
     // notes where the changes begin that leave versions by themselves. False: no memory.
@@ -107,14 +113,13 @@ public:
     static txn::Outcome* outcome_of(txn::Transaction& txn);
 
 private:
-    struct Version;
-    struct Bucket;
     struct Queue;
     struct Made;
 
     bool begin_in_period(txn::Transaction& txn);
-    Bucket& bucket_of(const RecordName& name) const;
+    VersionBucket& bucket_of(uint32_t short_hash) const;
     Version* make(txn::Outcome& writer, const RecordName& name, const RecordState& before);
+    void ask_for_chains(std::span<const ChangedRecord> changed) const;
     void note_one(txn::Outcome& writer, const ChangedRecord& changed, Made& made);
     static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);
     void count_made(size_t n);
@@ -128,8 +133,10 @@ private:
 
     const uint64_t limit_;
     const uint32_t workers_;
+    const VersionMemory memory_;
     uint64_t mask_ = 0;
-    std::unique_ptr<Bucket[]> buckets_;
+    threads::AlignedBuffer bucket_memory_;  // lasts from the first start() on; zeros
+    VersionBucket* buckets_ = nullptr;
     std::unique_ptr<Queue[]> queues_;
     VersionPool pool_;
     SnapshotSet snapshots_;

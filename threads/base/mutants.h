@@ -34,6 +34,8 @@
       "versions that one change makes together count as one reference to their writer") \
     X(group_cut, sm_snapshot_upkeep_test, \
       "of the versions that one change makes together only the first one is queued") \
+    X(version_tags_lost, sm_snapshot_upkeep_test, \
+      "a version that goes hides those of other records in its bucket") \
     X(expelled_unmarked, sm_snapshot_upkeep_test, \
       "the oldest snapshot loses its versions silently") \
     X(snapshot_unvalidated, sm_snapshot_model_test, \

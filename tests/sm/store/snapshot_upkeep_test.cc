@@ -74,6 +74,30 @@ TEST_F(SnapshotTest, ErasedRecordsLeaveTheirLeaves) {
     });
 }
 
+// VB-1: a small table, so that many records share a bucket.
+TEST_F(SnapshotTest, AVersionThatGoesHidesNoOther) {
+    constexpr int kRows = 4'000;
+    Options options = small_options();
+    options.version_bytes = 1 << 20;
+    reopen(options);
+    on_thread(*store_, [&] {
+        Content old;
+        for (int i = 0; i < kRows; ++i) put(numbered(i), old[numbered(i)] = "old");
+        Txn first = begin(kSnapshot);
+        for (int i = 0; i < kRows; i += 2) put(numbered(i), old[numbered(i)] = "new");
+        Txn second = begin(kSnapshot);
+        for (int i = 1; i < kRows; i += 2) put(numbered(i), "new");
+        const uint64_t kept = versions().bytes();
+        ASSERT_OK(first.commit());
+        versions().sweep(kRows);
+        EXPECT_LT(versions().bytes(), kept * 2 / 3);
+        EXPECT_EQ(scan(second), old);
+        for (const auto& [key, value] : old) ASSERT_EQ(get(second, key), value) << key;
+        ASSERT_OK(second.commit());
+        sweep(versions());
+    });
+}
+
 // A load would make the snapshot forget what was erased before.
 TEST_F(SnapshotTest, ALoadWaitsForErasedRecords) {
     on_thread(*store_, [&] {

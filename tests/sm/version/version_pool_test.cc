@@ -3,14 +3,18 @@
 #include "sm/version/version_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
+#include "tests/sm/buffer/pool_test_util.h"
 #include "threads/base/rng.h"
 #include "threads/base/sanitized.h"
 
@@ -38,7 +42,7 @@ void give(VersionPool& pool, uint32_t worker, uint32_t here, const Held& held) {
 
 TEST(VersionPool, ABlockComesAgain) {
     if (kAddressSanitizer) GTEST_SKIP() << "all blocks are the heap's";
-    VersionPool pool(1);
+    VersionPool pool(1, VersionMemory::small);
     ASSERT_TRUE(pool.start(1 << 20));
     const Held first = take(pool, 0, 65, 'a');
     void* const at = first.taken.block;
@@ -58,7 +62,7 @@ TEST(VersionPool, ABlockComesAgain) {
 // VP-1: what another worker gives comes only when the list of the worker that took it is empty.
 TEST(VersionPool, AnotherWorkerPutsNothingIntoTheList) {
     if (kAddressSanitizer) GTEST_SKIP() << "all blocks are the heap's";
-    VersionPool pool(2);
+    VersionPool pool(2, VersionMemory::small);
     ASSERT_TRUE(pool.start(1 << 20));
     const Held own = take(pool, 0, 64, 'a'), other = take(pool, 0, 64, 'b');
     give(pool, 0, 0, own);
@@ -68,7 +72,7 @@ TEST(VersionPool, AnotherWorkerPutsNothingIntoTheList) {
 }
 
 TEST(VersionPool, BlocksDoNotOverlap) {
-    VersionPool pool(1);
+    VersionPool pool(1, VersionMemory::small);
     ASSERT_TRUE(pool.start(1 << 20));
     Rng rng(1);
     std::deque<Held> held;
@@ -86,7 +90,7 @@ TEST(VersionPool, BlocksDoNotOverlap) {
 
 // VP-2.
 TEST(VersionPool, BeyondTheLimitAndLargeBlocksAreOfTheHeap) {
-    VersionPool pool(1);
+    VersionPool pool(1, VersionMemory::small);
     ASSERT_TRUE(pool.start(100'000));
     std::deque<Held> held;
     size_t of_chunks = 0;
@@ -101,9 +105,41 @@ TEST(VersionPool, BeyondTheLimitAndLargeBlocksAreOfTheHeap) {
     for (const Held& each : held) give(pool, 0, 0, each);
 }
 
+TEST(VersionPool, APreparedChunkHasItsMemoryAndComesNext) {
+    constexpr size_t kChunk = 2 << 20, kBlock = 1024;
+    PoolRig rig;
+    VersionPool pool(1, VersionMemory::large);
+    ASSERT_TRUE(pool.start(2 * kChunk));
+    EXPECT_EQ(pool.spare(), nullptr);
+    rig.run([&] { pool.prepare(); });
+    const std::byte* const spare = pool.spare();
+    ASSERT_NE(spare, nullptr);
+    std::vector<unsigned char> in_core(kChunk / 4096);
+    ASSERT_EQ(mincore(const_cast<std::byte*>(spare), kChunk, in_core.data()), 0);
+    EXPECT_TRUE(std::ranges::all_of(in_core, [](auto page) { return page & 1; }));
+    rig.run([&] { pool.prepare(); });
+    EXPECT_EQ(pool.spare(), spare);
+    if (kAddressSanitizer) return;  // all blocks are the heap's
+    std::deque<Held> held;
+    held.push_back(take(pool, 0, kBlock, 'x'));
+    EXPECT_EQ(pool.spare(), nullptr);
+    const auto* const first = static_cast<const std::byte*>(held.front().taken.block);
+    EXPECT_TRUE(first > spare && first < spare + kChunk);
+    while (held.size() < kChunk / kBlock) held.push_back(take(pool, 0, kBlock, 'x'));
+    rig.run([&] { pool.prepare(); });
+    EXPECT_EQ(pool.spare(), nullptr) << "beyond the limit";
+    for (const Held& each : held) give(pool, 0, 0, each);
+    pool.release();
+    ASSERT_TRUE(pool.start(2 * kChunk));
+    rig.run([&] { pool.prepare(); });
+    EXPECT_NE(pool.spare(), nullptr);
+    pool.release();
+    EXPECT_EQ(pool.spare(), nullptr);
+}
+
 // Blocks of worker 0 are given back by worker 1 and from outside.
 TEST(VersionPool, OtherWorkersGiveBlocksBack) {
-    VersionPool pool(2);
+    VersionPool pool(2, VersionMemory::small);
     ASSERT_TRUE(pool.start(1 << 20));
     std::mutex mutex;
     std::condition_variable changed;

@@ -1,0 +1,171 @@
+// version_bucket.h - versions of records, and a bucket of the table that finds them by name.
+//
+// Concepts   The versions of a record form a chain, newest first. A bucket is a list of chains. Its
+//            head carries tags in the bits that no pointer has: one of 16 for each record. So most
+//            looks for a record without versions read nothing else.
+// Invariants VB-1 A bucket's tags are those of its records at least. Each is one of the bits that
+//                 the record's hash chooses.
+//            VB-2 A record has one chain in its bucket. Only the newest version has a valid `next`.
+// Blocking   Nothing. The caller holds the bucket's lock, except where it says otherwise.
+// Source     The tagged pointers of hash joins: Leis, Boncz, Kemper, Neumann, "Morsel-Driven
+//            Parallelism", 2014.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+
+#include "sm/version/record_state.h"
+#include "sm/version/version_pool.h"
+#include "threads/base/hints.h"
+#include "threads/base/mutants.h"
+#include "threads/base/spin_lock.h"
+#include "txn/outcome.h"
+
+namespace lockstep::sm {
+
+// Of a record's name: chooses the bucket with its low bits and the tag with its high ones.
+using ShortHash = uint32_t;
+inline ShortHash short_hash(uint64_t hash) { return static_cast<ShortHash>(hash >> 32); }
+
+// The record as it was before a transaction's change; then its key, then its bytes.
+struct Version {
+    Version* next = nullptr;   // in its bucket: another record's newest version; of a newest only
+    Version* older = nullptr;  // of its record
+    // In its queue.
+    Version* before = nullptr;
+    Version* behind = nullptr;
+    txn::Outcome* writer = nullptr;
+    ShortHash hash = 0;
+    ObjectId object{};
+    uint16_t value_bytes = 0;
+    uint16_t key_bytes = 0;
+    uint8_t queue = 0;
+    uint8_t bits = 0;
+    bool live : 1 = false;
+    bool linked : 1 = false;   // in its chain; under the bucket's lock
+    bool renewed : 1 = false;  // since it was queued; under the bucket's lock
+    bool of_heap : 1 = false;  // its memory
+
+    char* text() { return reinterpret_cast<char*>(this + 1); }
+    const char* text() const { return reinterpret_cast<const char*>(this + 1); }
+    Slice key() const { return {text(), key_bytes}; }
+    RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
+    size_t bytes() const { return VersionPool::bytes_of(own_bytes(key_bytes, value_bytes)); }
+    static size_t own_bytes(size_t key_bytes, size_t value_bytes) {
+        return sizeof(Version) + key_bytes + value_bytes;
+    }
+    void set(const RecordState& state) {
+        DCHECK(state.bytes.size() == value_bytes);
+        bits = state.bits;
+        live = state.live;
+        if (value_bytes != 0) std::memcpy(text() + key_bytes, state.bytes.data(), value_bytes);
+    }
+    bool is_of(ObjectId of_object, Slice of_key, ShortHash of_hash) const {
+        return hash == of_hash && object == of_object && key() == of_key;
+    }
+};
+
+class VersionBucket {
+public:
+    static constexpr size_t kBucketsMax = 1u << 28;  // of a table; the other bits choose tags
+
+    mutable SpinLock lock;
+
+    // Any thread. False: the record has no version.
+    bool may_have(ShortHash hash) const {
+        return (word_.load(std::memory_order_acquire) & tag_of(hash)) != 0;
+    }
+    // Asks for the first chain, if the record may have one.
+    void prefetch_first(ShortHash hash) const {
+        const uint64_t word = word_.load(std::memory_order_relaxed);
+        if (word & tag_of(hash)) prefetch_line(first_of(word));
+    }
+    // The rest is under the lock. The record's newest version.
+    Version* find(const RecordName& name) const {
+        return find(name.object, name.key, short_hash(name.hash));
+    }
+    // Becomes the newest of its record, which has none.
+    void push_first(Version& version) {
+        DCHECK(lock.is_held() && !version.linked && newest_of(version) == nullptr);
+        const uint64_t word = word_.load(std::memory_order_relaxed);
+        version.next = first_of(word);
+        version.linked = true;
+        set_first(&version, (word & kTags) | tag_of(version.hash));
+    }
+    // Becomes the newest of its record.
+    void push(Version& version) {
+        DCHECK(lock.is_held() && !version.linked);
+        Version* const newest = newest_of(version);
+        if (newest == nullptr) return push_first(version);
+        version.older = newest;
+        version.linked = true;
+        replace(*newest, &version);
+    }
+    // Becomes the oldest of its record.
+    void push_oldest(Version& version) {
+        Version* oldest = newest_of(version);
+        if (oldest == nullptr) return push_first(version);
+        while (oldest->older != nullptr) oldest = oldest->older;
+        oldest->older = &version;
+        version.linked = true;
+    }
+    void unlink(Version& version) {
+        DCHECK(lock.is_held() && version.linked);
+        Version* at = newest_of(version);
+        DCHECK(at != nullptr);
+        if (at == &version) {
+            replace(version, version.older);
+            if (version.older == nullptr) set_tags();
+        } else {
+            while (at->older != &version) at = at->older;
+            at->older = version.older;
+        }
+        version.linked = false;
+    }
+
+private:
+    static constexpr uint32_t kPointerBits = 48;
+    static constexpr uint64_t kTags = ~uint64_t{0} << kPointerBits;
+
+    static uint64_t tag_of(ShortHash hash) { return uint64_t{1} << (kPointerBits + (hash >> 28)); }
+    static Version* first_of(uint64_t word) { return reinterpret_cast<Version*>(word & ~kTags); }
+    Version* find(ObjectId object, Slice key, ShortHash hash) const {
+        DCHECK(lock.is_held());
+        const uint64_t word = word_.load(std::memory_order_relaxed);
+        if ((word & tag_of(hash)) == 0) return nullptr;
+        Version* at = first_of(word);
+        while (at != nullptr && !at->is_of(object, key, hash)) at = at->next;
+        return at;
+    }
+    // Of the version's record.
+    Version* newest_of(const Version& version) const {
+        return find(version.object, version.key(), version.hash);
+    }
+    void set_first(Version* version, uint64_t tags) {
+        const auto pointer = reinterpret_cast<uintptr_t>(version);
+        DCHECK((pointer & kTags) == 0 && (tags & ~kTags) == 0);
+        word_.store(pointer | tags, std::memory_order_release);
+    }
+    // In the list: `by` takes the place of a record's newest version; null: nothing does.
+    void replace(Version& newest, Version* by) {
+        Version* const behind = newest.next;
+        if (by != nullptr) by->next = behind;
+        Version* const instead = by != nullptr ? by : behind;
+        const uint64_t word = word_.load(std::memory_order_relaxed);
+        Version* at = first_of(word);
+        if (at == &newest) return set_first(instead, word & kTags);
+        while (at->next != &newest) at = at->next;
+        at->next = instead;
+    }
+    // Those of the records that are left.
+    void set_tags() {
+        Version* const first = first_of(word_.load(std::memory_order_relaxed));
+        uint64_t tags = 0;
+        for (const Version* at = first; at != nullptr; at = at->next) tags |= tag_of(at->hash);
+        set_first(first, MUTANT(version_tags_lost) ? 0 : tags);
+    }
+
+    std::atomic<uint64_t> word_{0};  // written under lock
+};
+
+}  // namespace lockstep::sm
