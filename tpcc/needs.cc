@@ -23,11 +23,13 @@ void add(const Database& db, const NewOrderInput& in, To& needs) {
     needs.add(db.orders_customer, customer_order_key(in.w, in.d, in.c, kLastOrder), Access::write,
               0);
     needs.add(db.new_order, end, Access::write, 0);
-    for (uint8_t i = 0; i < in.ol_cnt; ++i)
-        needs.add(db.item, item_key(in.lines[i].i_id), Access::read, sizeof(ItemRecord));
-    for (uint8_t i = 0; i < in.ol_cnt; ++i)
-        needs.add(db.stock, stock_key(in.lines[i].supply_w, in.lines[i].i_id), Access::write,
-                  sizeof(StockRecord));
+    if (db.calls == Calls::single) {
+        for (uint8_t i = 0; i < in.ol_cnt; ++i)
+            needs.add(db.item, item_key(in.lines[i].i_id), Access::read, sizeof(ItemRecord));
+        for (uint8_t i = 0; i < in.ol_cnt; ++i)
+            needs.add(db.stock, stock_key(in.lines[i].supply_w, in.lines[i].i_id), Access::write,
+                      sizeof(StockRecord));
+    }
     needs.add(db.order_line, end, Access::write, 0);
 }
 

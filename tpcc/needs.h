@@ -3,7 +3,9 @@
 // Concepts   An input tells most keys of its transaction. Those of a new order contain its number,
 //            which is known only later: the need is the end of the district's keys, where the new
 //            rows go. Delivery and Order-Status learn keys on the way and announce them then.
-//            Warehouses and districts are left out: they are few, so the caches have them.
+//            Warehouses and districts are left out: they are few, so the caches have them. Items
+//            and stock are left out with `--calls many`: one call reads or changes all of an order,
+//            and asks for their lines by itself.
 #pragma once
 
 #include <lockstep/need.h>

@@ -10,8 +10,10 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
+#include "sm/core/lock_error.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -108,6 +110,13 @@ std::unexpected<Error> key_too_long(size_t bytes) {
                 bytes, kKeyBytesMax);
 }
 
+[[gnu::cold]] static std::unexpected<Error> key_taken(ObjectId index, Slice key) {
+    Error error = fail(ErrorCode::duplicate_key, "index", index.value).error();
+    set_error_detail(error, "index " + std::to_string(index.value) + " has a record of key " +
+                                printable(key) + "; put() and update() replace it");
+    return std::unexpected(error);
+}
+
 Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     if (txn.must_abort()) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
     if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
@@ -141,7 +150,7 @@ Result<void> BTree::insert_record(txn::Transaction& txn, txn::LockName name, con
         Target t;
         TRY(latch_for(txn, key, false, t, std::exchange(ahead, nullptr)));
         if (t.found) {
-            if (!ghost(*t.page, t.slot)) return fail(ErrorCode::duplicate_key, "index", id_.value);
+            if (!ghost(*t.page, t.slot)) return key_taken(id_, key);
             if (TRY(revive(env_, *this, txn, t, key, value, is_overflow))) return {};
         } else {
             NextKey next;

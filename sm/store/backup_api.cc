@@ -1,4 +1,5 @@
 // backup_api.cc - Store::backup(): a user thread of the store makes it.
+#include <algorithm>
 #include <filesystem>
 
 #include <lockstep/store.h>
@@ -7,10 +8,20 @@
 #include "sm/store/backup_service.h"
 #include "sm/store/engine.h"
 #include "sm/store/test_hooks.h"
+#include "threads/base/error_detail.h"
 
 namespace lockstep {
 
 namespace sm {
+
+static bool lies_within(std::string_view inner, std::string_view outer) {
+    std::error_code error;
+    const auto whole = [&](std::string_view path) {
+        return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+    };
+    const auto a = whole(inner), b = whole(outer);
+    return !error && std::mismatch(a.begin(), a.end(), b.begin(), b.end()).second == b.end();
+}
 
 static Result<BackupInfo> counted(Engine& engine, Result<BackupInfo> info) {
     if (!info) {
@@ -26,6 +37,9 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
                                        const BackupOptions& options) {
     DCHECK(engine.on_own_thread());
     const TestHooks* hooks = engine.options.test_hooks;
+    if ((!hooks || !hooks->disk) && lies_within(directory, engine.directory))
+        return fail_with(ErrorCode::bad_path, "backup: the target lies in the store's directory",
+                         std::string(directory) + "; name one outside of " + engine.directory);
     // A disk of its own: what it learns of the target's file system does not concern the store.
     const std::unique_ptr<threads::Disk> own =
         hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);

@@ -149,7 +149,10 @@ Result<void> Catalog::create_named(txn::Transaction& txn, CatalogEntry entry, ui
     auto named = impl_->tree.insert(txn, entry.name, text_of(entry));
     if (!named) {
         if (named.error().code == ErrorCode::duplicate_key)
-            return fail(ErrorCode::already_exists, "index or heap");
+            return fail_with(ErrorCode::already_exists, "index or heap",
+                             printable(entry.name) +
+                                 "; open_or_create_index() and "
+                                 "open_or_create_heap() accept it");
         return named;
     }
     TRY(impl_->drops.remove(txn, Impl::drop_entry(entry)));
@@ -176,6 +179,11 @@ Result<void> Catalog::Impl::check_name(std::string_view name) {
         return fail(ErrorCode::bad_argument, "length of a name", name.size());
     if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
     return {};
+}
+
+Unexpected Catalog::Impl::unknown_name(std::string_view name) {
+    return fail_with(ErrorCode::no_such_object, "index or heap",
+                     printable(name) + "; Store::list() gives the names that exist");
 }
 
 // The object that `txn` sees under the name, or null. The tree has it even if this transaction made
@@ -212,9 +220,11 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, const CatalogEntry& wan
             return ObjectId{id};
         }
     }
-    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
+    if (object == nullptr) return Impl::unknown_name(name);
     if (object->entry.kind != kind)
-        return fail(ErrorCode::wrong_kind, "index or heap", object->entry.id.value);
+        return fail_with(
+            ErrorCode::wrong_kind, "index or heap",
+            printable(name) + " is " + (kind == ObjectKind::index ? "a heap" : "an index"));
     DCHECK((kind == ObjectKind::index) == (object->tree != nullptr));
     TRY(Impl::check_root(engine_, *object));
     return object->entry.id;

@@ -13,7 +13,7 @@ namespace lockstep::sm {
 Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(Impl::check_name(name));
     Impl::Object* object = TRY(impl_->see(txn, name, Access::write));
-    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
+    if (object == nullptr) return Impl::unknown_name(name);
     const CatalogEntry entry = object->entry;
     DCHECK(entry.name == name && entry.id != txn::kNoObject);
     object->assert_state();
@@ -23,8 +23,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
         TRY(impl_->secondaries.change(txn, *secondary, false));
     TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
     TRY(drop_secondaries(txn, entry.id));
-    if (!TRY(impl_->tree.erase(txn, entry.name)))
-        return fail(ErrorCode::no_such_object, "index or heap");
+    if (!TRY(impl_->tree.erase(txn, entry.name))) return Impl::unknown_name(name);
     TRY(impl_->drops.add(txn, Impl::drop_entry(entry)));
     const auto freed = [this, object](bool committed) {
         if (!committed) return;

@@ -92,6 +92,7 @@ struct Catalog::Impl {
         }
     }
     static Result<void> check_name(std::string_view name);
+    [[gnu::cold]] static Unexpected unknown_name(std::string_view name);
     static DropEntry drop_entry(const CatalogEntry& entry) {
         return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
     }

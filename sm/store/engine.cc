@@ -147,7 +147,7 @@ Result<bool> Engine::open_files(const std::string& directory) {
     const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
     if (!exists && !options.create)
         return fail_with(ErrorCode::bad_path, "no store",
-                         directory + " holds no store; check the path, or set option create");
+                         directory + " holds no store; check the path (option create is off)");
     TRY(disk->make_directory(directory));
     lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
     TRY(lock_files(directory, disk->lock_exclusive(lock_file_)));
@@ -164,7 +164,9 @@ Result<void> Engine::lock_files(const std::string& directory, Result<void> locke
     DCHECK(!directory.empty());
     if (locked || locked.error().code != ErrorCode::store_locked) return locked;
     return fail_with(ErrorCode::store_locked, "lock file",
-                     directory + " is open in another process, or a second time in this one");
+                     directory +
+                         " is open in another process, or a second time in this one; "
+                         "close it there");
 }
 
 Result<void> Engine::begin_creation(const std::string& directory) {
@@ -192,6 +194,8 @@ Result<void> Engine::end_creation(const std::string& directory) {
 Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Options& options) {
     TRY(check_options(options));
     if (path.empty()) return fail(ErrorCode::bad_path, "empty path");
+    if (path.contains('\0'))
+        return fail_with(ErrorCode::bad_path, "zero byte in the path", printable(path));
     threads::watch_forks();
     std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
     if (!engine) return fail(ErrorCode::out_of_memory, "store");
@@ -205,7 +209,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->own_disk_ = threads::make_disk(backend_of(options.io));
         engine->disk = engine->own_disk_.get();
     }
-    const std::string directory(path);
+    const std::string& directory = engine->directory = std::string(path);
     if (options.read_only) TRY(engine->open_files_to_read(directory));
     const bool fresh = !options.read_only && TRY(engine->open_files(directory));
     if (!fresh) {

@@ -77,6 +77,8 @@ public:
         return fail(ErrorCode::forked, "store");
     }
 
+    std::string directory;  // as open() got it
+
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;

@@ -2,14 +2,20 @@
 #include <lockstep/options.h>
 
 #include <bit>
+#include <string>
+
+#include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 
 namespace lockstep {
 namespace {
 
 Result<void> within(const char* name, uint64_t value, uint64_t low, uint64_t high) {
-    if (value < low || value > high) return fail(ErrorCode::bad_option, name, value);
-    return {};
+    if (value >= low && value <= high) return {};
+    Error error = fail(ErrorCode::bad_option, name, value).error();
+    set_error_detail(error, "it is " + std::to_string(value) + ", allowed are " +
+                                std::to_string(low) + " to " + std::to_string(high));
+    return std::unexpected(error);
 }
 
 }  // namespace
@@ -17,7 +23,7 @@ Result<void> within(const char* name, uint64_t value, uint64_t low, uint64_t hig
 Result<void> check_options(const Options& o) {
     constexpr uint64_t kKiB = 1ull << 10, kMiB = 1ull << 20, kGiB = 1ull << 30, kTiB = 1ull << 40;
     TRY(within("workers", o.workers, 1, 64));
-    TRY(within("pool_bytes", o.pool_bytes, 4 * kMiB, kTiB));
+    TRY(within("pool_bytes", o.pool_bytes, 4 * kMiB, kTiB - 1));
     TRY(within("stack_bytes", o.stack_bytes, 48 * kKiB, 8 * kMiB));
     TRY(within("transactions_max", o.transactions_max, 16, 65536));
     TRY(within("user_threads_max", o.user_threads_max, 1, 1u << 20));

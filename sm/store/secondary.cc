@@ -36,7 +36,7 @@ std::unexpected<Error> record_error(ErrorCode code, const Secondary& secondary, 
     Catalog* const catalog = static_cast<Catalog*>(secondary.env.objects);
     set_error_detail(error, "secondary index " + printable(secondary.name) + " of " +
                                 object_text(catalog, secondary.primary.id()) + " " + text +
-                                "; record " + printable(primary_key));
+                                (primary_key.empty() ? "" : "; record " + printable(primary_key)));
     return std::unexpected(error);
 }
 

@@ -163,14 +163,13 @@ Result<bool> SecondaryCursor::read_record() {
 }
 
 Result<bool> SecondaryCursor::step(bool forward) {
+    if (secondary_ == nullptr)
+        return fail(ErrorCode::bad_argument, "index that is not secondary", entries_.id().value);
     for (;;) {
         if (!LOCKSTEP_TRY(forward ? cursor_.next() : cursor_.prev())) {
             secondary_key_.clear(), key_.clear(), value_.clear();
             return false;
         }
-        if (secondary_ == nullptr)
-            return fail(ErrorCode::bad_argument, "index that is not secondary",
-                        entries_.id().value);
         // Otherwise the entry has gone since the step.
         if (LOCKSTEP_TRY(read_record())) return true;
     }

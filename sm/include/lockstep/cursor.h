@@ -28,10 +28,11 @@ public:
     // The same towards smaller keys. A cursor may change direction at any time.
     Result<bool> prev();
     // Overwrites bytes [offset, offset + part.size()) of the current record's value. False: the
-    // record is gone. Errors: bad_argument if the bytes do not lie within the value. Cheapest in a
+    // record is gone, or there has been no step yet. Errors: bad_argument if the bytes do not lie within the value. Cheapest in a
     // scan with Access::write.
     Result<bool> patch(size_t offset, Slice part);
-    // Key of the current record. The bytes belong to the cursor and are valid until it moves.
+    // Key of the current record. The bytes belong to the cursor and are valid until it moves. Empty
+    // before the first step.
     Slice key() const;
     // Value of the current record, as it was read and patched through this cursor; valid as key().
     Slice value() const;

@@ -30,7 +30,8 @@ enum class IoMethod : uint8_t { automatic, io_uring, pool };
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
 // that is out of range (bad_option).
 struct Options {
-    bool create = true;  // make the store if the directory holds none
+    // Make the store if the directory holds none. Other files in the directory stay as they are.
+    bool create = true;
     // Opens a store that was closed, and changes no file of it: the media may be read-only. Every
     // write is the error read_only. Several processes may read at once; a writer keeps them out,
     // and they keep a writer out, where the file system has locks (flock). A damaged page is an
@@ -39,8 +40,8 @@ struct Options {
     bool read_only = false;
     uint32_t workers = 1;      // kernel threads that run transactions, 1..64
     bool pin_workers = false;  // bind worker i to the i-th allowed CPU
-    // Buffer pool, 4 MB .. 1 TB. It takes memory from the system as pages need it, and up to 64 MB
-    // ahead of them.
+    // Buffer pool, 4 MB to less than 1 TB. It takes memory from the system as pages need it, and up
+    // to 64 MB ahead of them.
     uint64_t pool_bytes = 256ull << 20;
     // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB. A thread that needs more meets
     // a guard page. The process then names the thread, its stack size and this option on stderr,
@@ -104,7 +105,8 @@ struct Options {
     LockStageOptions lock_stage = {};
     // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB. Beyond it the
     // oldest snapshot gets snapshot_too_old; writers neither fail nor wait. It must hold what the
-    // transactions under way have changed, or no snapshot can begin.
+    // transactions under way have changed, or no snapshot can begin. The table that finds the
+    // images takes up to an eighth of this besides, and at most 64 MB.
     uint64_t version_bytes = 64ull << 20;
     // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
@@ -120,17 +122,19 @@ struct Options {
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
     // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
-    // `locks`, `end`, `prepared`, `commit`, `rollback`, `checkpoint` and `backup`. They use the
-    // Unix socket `control` in the store's directory, mode 0600, which close() removes. A kernel
+    // `locks`, `end`, `prepared`, `commit`, `rollback`, `checkpoint`, `backup` and `metrics`. They
+    // use the Unix socket `control` in the store's directory, mode 0600, which close() removes. A kernel
     // thread of its own serves it; workers notice it only while they carry out a command. If the
     // socket cannot be made, open() fails (bad_path, io_error). The requests are described in
     // sm/store/control.h.
     bool control = false;
-    // Directory that receives all log before it is recycled (archive.h); made if missing. With
-    // it, restore_backup() gives the state of any point, and a page that the log cannot rebuild any
-    // more is rebuilt from the newest backup that the archive knows: Store::backup() notes there
-    // each directory that it has filled. An open without this option breaks the chain, as soon as
-    // it recycles log. Empty: no archive.
+    // Directory that receives all log before it is recycled (archive.h). It is made if missing, but
+    // its parents are not. If it cannot be made or written, the store opens all the same: `logger`
+    // gets a warning, and archive_failure says what follows. With the archive, restore_backup()
+    // gives the state of any point. A page that the log cannot rebuild any more is rebuilt from the
+    // newest backup that the archive knows: Store::backup() notes there each directory that it has
+    // filled. An open without this option breaks the chain, as soon as it recycles log. Empty: no
+    // archive.
     std::string archive = {};
     // Takes the archive's files instead. Pages are then not rebuilt from backups.
     ArchiveSink archive_sink = {};

@@ -69,8 +69,8 @@ public:
     // transaction below Options::log_bytes / 8 that got log_full because of others; at most
     // Options::retries_max times. So fn may run several times. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
-    // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
-    // store_closed.
+    // fn runs there; else run() blocks the calling kernel thread. If fn ends txn itself, run() only
+    // returns what fn returns. Errors: fn's, begin()'s, commit's, store_closed.
     // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
     // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
     // one, the wait would never end: it gets self_deadlock at once. Pass the outer Txn on instead.

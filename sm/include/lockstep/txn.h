@@ -3,8 +3,12 @@
 // Blocking   commit() of a durable transaction suspends the calling user thread until the log is on
 //            disk; others run meanwhile.
 // Errors     Use after commit or abort: txn_ended. From another user thread than the one that began
-//            it: wrong_thread. After deadlock, self_deadlock, lock_timeout or any error marked
-//            "must be rolled back" every call but abort() returns txn_aborting.
+//            it: wrong_thread.
+//            These errors leave the transaction as it was, and it may go on: duplicate_key,
+//            key_function_missing, index_mismatch, key_too_long, value_too_long, bad_argument,
+//            no_such_record, no_such_object, already_exists, wrong_kind, read_only, unsupported.
+//            After every other error, as deadlock or lock_timeout, all calls but abort() return
+//            txn_aborting.
 //            A transaction may be ended from outside: by Store::end_transaction(), by
 //            Handle::cancel(), by Options::transaction_age_max, or because it pins the log while
 //            others wait for space. Then every call but abort() returns ended_by_operator,

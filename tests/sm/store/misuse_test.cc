@@ -238,6 +238,20 @@ TEST_F(Misuse, OfTheStore) {
     EXPECT_EQ(code_of(store_->index("h")), ErrorCode::wrong_kind);
     EXPECT_EQ(code_of(store_->heap("i")), ErrorCode::wrong_kind);
     EXPECT_TRUE(store_->wait_durable(kLsnNone));
+    // The texts name what was asked for.
+    const auto text_of = [](const auto& refused) { return refused.error().text(); };
+    EXPECT_NE(text_of(store_->index("none")).find("\"none\""), std::string::npos);
+    EXPECT_NE(text_of(store_->index("h")).find("\"h\" is a heap"), std::string::npos);
+    EXPECT_NE(text_of(store_->heap("i")).find("\"i\" is an index"), std::string::npos);
+    const auto again = store_->run([&](Txn& txn) { return store_->create_index(txn, "i"); });
+    ASSERT_EQ(code_of(again), ErrorCode::already_exists);
+    EXPECT_NE(text_of(again).find("\"i\""), std::string::npos);
+    const auto twice = store_->run([&](Txn& txn) -> Result<void> {
+        TRY(things_->index.put(txn, "key", ""));
+        return things_->index.insert(txn, "key", "");
+    });
+    ASSERT_EQ(code_of(twice), ErrorCode::duplicate_key);
+    EXPECT_NE(text_of(twice).find("\"key\""), std::string::npos) << text_of(twice);
     // The body may end its transaction itself.
     ASSERT_OK(
         store_->run([&](Txn& txn) -> Result<void> { return TRY(txn.commit()), Result<void>{}; }));
@@ -246,6 +260,7 @@ TEST_F(Misuse, OfTheStore) {
                   return fail(ErrorCode::cancelled);
               })),
               ErrorCode::cancelled);
+    EXPECT_TRUE(store_->run([&](Txn& txn) { return txn.abort(); }));
 }
 
 TEST_F(Misuse, OfAClosedStore) {

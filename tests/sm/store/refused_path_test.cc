@@ -23,7 +23,7 @@ TEST_F(RefusedPath, OfAnOpen) {
     o.create = false;
     reading.read_only = true;
     expect_refused(ErrorCode::bad_path, Store::open(path("none"), o),
-                   {path("none"), "check the path", "option create"});
+                   {path("none"), "check the path", "option create is off"});
     expect_refused(ErrorCode::bad_path, Store::open(path("none"), reading),
                    {path("none"), "check the path"});
     expect_refused(ErrorCode::bad_path, Store::open(path("no/parent"), small_options()),
@@ -67,6 +67,22 @@ TEST_F(RefusedPath, OfABackupAndARestore) {
                    {path("b"), "one of the backups", "name a new or an empty directory"});
     expect_refused(ErrorCode::bad_path, restore_backup(backups, path("s")),
                    {path("s"), "not empty", "name a new or an empty one"});
+}
+
+TEST_F(RefusedPath, OfATargetWithinTheStore) {
+    Store store = open("s");
+    for (const char* target : {"s", "s/b", "s/../s/b", "none/../s/b"})
+        expect_refused(ErrorCode::bad_path, store.backup(path(target)),
+                       {path(target), "in the store's directory"});
+    EXPECT_FALSE(std::filesystem::exists(path("s/b")));
+    ASSERT_OK(store.backup(path("sb")));
+}
+
+TEST_F(RefusedPath, WithAZeroByte) {
+    const std::string cut = path("cut");
+    expect_refused(ErrorCode::bad_path, Store::open(cut + '\0' + "x", small_options()),
+                   {"zero byte", "cut\\x00x"});
+    EXPECT_FALSE(std::filesystem::exists(cut));
 }
 
 TEST_F(RefusedPath, OfAChainOfBackups) {

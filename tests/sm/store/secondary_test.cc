@@ -218,6 +218,22 @@ TEST_F(SecondaryTest, OnlyTheStoreChangesIt) {
     expect_sound(store);
 }
 
+TEST_F(SecondaryTest, ReadsByAnotherIndexAreRefused) {
+    Store store = open_both();
+    on_thread(store, [&] {
+        Txn txn = std::move(*store.begin());
+        const Index i = *store.index("i");
+        SecondaryRecord record;
+        for (const char* key : {"1", "none"}) {  // in the index, and in an empty range
+            EXPECT_EQ(code_of(get_by(txn, i, key, record)), ErrorCode::bad_argument) << key;
+            EXPECT_EQ(code_of(find_by(txn, i, key).next()), ErrorCode::bad_argument) << key;
+            EXPECT_EQ(code_of(scan_by(txn, i, key).prev()), ErrorCode::bad_argument) << key;
+            ASSERT_OK(i.put(txn, "1", "a|"));
+        }
+        ASSERT_OK(txn.commit());
+    });
+}
+
 TEST_F(SecondaryTest, ReadsGiveTheRecord) {
     for (const bool unique : {false, true}) {
         Store store = open_both(unique ? "u" : "n", unique);

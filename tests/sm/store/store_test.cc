@@ -290,6 +290,20 @@ TEST_F(StoreTest, OpeningWhatIsNoStoreIsRefusedAndChangesNothing) {
     EXPECT_TRUE(Store::open(directory.string(), small()));
 }
 
+TEST_F(StoreTest, TheRangeOfAnOptionIsNamed) {
+    Options options = small();
+    options.workers = 0;
+    const auto none = Store::open(directory.string(), options);
+    ASSERT_EQ(code_of(none), ErrorCode::bad_option);
+    EXPECT_NE(none.error().text().find("it is 0, allowed are 1 to 64"), std::string::npos)
+        << none.error().text();
+    options = small();
+    options.pool_bytes = 1ull << 40;  // what the pool cannot have is refused here, with the range
+    const auto large = Store::open(directory.string(), options);
+    ASSERT_EQ(code_of(large), ErrorCode::bad_option);
+    EXPECT_NE(large.error().text().find("to 1099511627775"), std::string::npos);
+}
+
 TEST_F(StoreTest, OptionsOutOfRangeAreNamed) {
     const auto refused = [&](auto change) {
         Options options = small();
