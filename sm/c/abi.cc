@@ -3,11 +3,15 @@
 #include <cstddef>
 
 #include <lockstep/lockstep.h>  // keep: the whole C interface
+#include <lockstep/options.h>
 #include <lockstep/result.h>
 
 namespace lockstep::c {
 
-constexpr int number_of(ErrorCode code) { return static_cast<int>(code); }
+template <class Enum>
+constexpr int number_of(Enum value) {
+    return static_cast<int>(value);
+}
 
 static_assert(LOCKSTEP_IO_ERROR == number_of(ErrorCode::io_error));
 static_assert(LOCKSTEP_NO_SPACE == number_of(ErrorCode::no_space));
@@ -54,6 +58,24 @@ static_assert(LOCKSTEP_SNAPSHOT_TOO_OLD == number_of(ErrorCode::snapshot_too_old
 static_assert(LOCKSTEP_BAD_BACKUP == number_of(ErrorCode::bad_backup));
 static_assert(LOCKSTEP_BAD_ARCHIVE == number_of(ErrorCode::bad_archive));
 static_assert(LOCKSTEP_ARCHIVE_FAILED == number_of(ErrorCode::archive_failed));
+
+static_assert(int{LOCKSTEP_TEAM_LAST_LEAVER} == number_of(TeamPolicy::last_leaver));
+static_assert(int{LOCKSTEP_TEAM_LARGEST} == number_of(TeamPolicy::largest));
+static_assert(int{LOCKSTEP_TEAM_OLDEST} == number_of(TeamPolicy::oldest));
+static_assert(int{LOCKSTEP_TEAM_T_GATED} == number_of(TeamGate::t_gated));
+static_assert(int{LOCKSTEP_TEAM_D_GATED} == number_of(TeamGate::d_gated));
+static_assert(int{LOCKSTEP_TEAM_C_GATED} == number_of(TeamGate::c_gated));
+static_assert(int{LOCKSTEP_PACKETS_FIFO} == number_of(PacketPolicy::fifo));
+static_assert(int{LOCKSTEP_PACKETS_PRIORITY} == number_of(PacketPolicy::priority));
+static_assert(int{LOCKSTEP_LOCKS_FIFO} == number_of(LockPolicy::fifo));
+static_assert(int{LOCKSTEP_LOCKS_SHORT_FIRST} == number_of(LockPolicy::short_first));
+static_assert(int{LOCKSTEP_LOCKS_PRIORITY} == number_of(LockPolicy::priority));
+static_assert(int{LOCKSTEP_LOCKS_LOCAL_FIRST} == number_of(LockPolicy::local_first));
+static_assert(int{LOCKSTEP_IO_AUTOMATIC} == number_of(IoMethod::automatic));
+static_assert(int{LOCKSTEP_IO_URING} == number_of(IoMethod::io_uring));
+static_assert(int{LOCKSTEP_IO_POOL} == number_of(IoMethod::pool));
+static_assert(int{LOCKSTEP_ARCHIVE_STOPS_WRITERS} == number_of(ArchiveFailure::stop_writers));
+static_assert(int{LOCKSTEP_ARCHIVE_GOES_ON} == number_of(ArchiveFailure::go_on));
 
 // Structs without a size keep their layout; those with one grow at their end.
 static_assert(offsetof(lockstep_error, code) == 0);

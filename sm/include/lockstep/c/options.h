@@ -21,13 +21,26 @@ enum lockstep_steps_mode {
     LOCKSTEP_STEPS_CTX = 6
 };
 
+// Which waiting list of threads makes the next team.
+enum lockstep_team_policy {
+    LOCKSTEP_TEAM_LAST_LEAVER = 0,
+    LOCKSTEP_TEAM_LARGEST = 1,
+    LOCKSTEP_TEAM_OLDEST = 2
+};
+// How many threads of a list make a team.
+enum lockstep_team_gate {
+    LOCKSTEP_TEAM_T_GATED = 0,
+    LOCKSTEP_TEAM_D_GATED = 1,
+    LOCKSTEP_TEAM_C_GATED = 2
+};
+
 // How threads are grouped into teams.
 typedef struct lockstep_steps_options {
     size_t size;
     int mode;  // enum lockstep_steps_mode
     uint32_t team_max;
-    int policy;  // 0 last leaver, 1 largest, 2 oldest
-    int gate;    // 0 t-gated, 1 d-gated, 2 c-gated
+    int policy;  // enum lockstep_team_policy
+    int gate;    // enum lockstep_team_gate
     uint32_t rounds_max;
     uint32_t points;
     uint32_t window_records;
@@ -47,6 +60,23 @@ typedef void (*lockstep_logger)(void* arg, int level, const char* text, size_t b
 typedef int (*lockstep_archive_sink)(void* arg, const char* file, uint64_t offset,
                                      lockstep_slice bytes);
 
+// The order of packets that wait for a thread.
+enum lockstep_packet_policy { LOCKSTEP_PACKETS_FIFO = 0, LOCKSTEP_PACKETS_PRIORITY = 1 };
+// The order of requests that wait for a lock.
+enum lockstep_lock_policy {
+    LOCKSTEP_LOCKS_FIFO = 0,
+    LOCKSTEP_LOCKS_SHORT_FIRST = 1,
+    LOCKSTEP_LOCKS_PRIORITY = 2,
+    LOCKSTEP_LOCKS_LOCAL_FIRST = 3
+};
+// How files are read and written.
+enum lockstep_io { LOCKSTEP_IO_AUTOMATIC = 0, LOCKSTEP_IO_URING = 1, LOCKSTEP_IO_POOL = 2 };
+// What follows when the log archive has failed for long.
+enum lockstep_archive_failure {
+    LOCKSTEP_ARCHIVE_STOPS_WRITERS = 0,
+    LOCKSTEP_ARCHIVE_GOES_ON = 1
+};
+
 // How a store runs. Times are in nanoseconds.
 typedef struct lockstep_options {
     size_t size;
@@ -62,10 +92,10 @@ typedef struct lockstep_options {
     uint32_t user_threads_max;
     uint32_t executors;
     uint64_t packets_max;
-    int packet_policy;  // 0 fifo, 1 priority
-    int lock_policy;    // 0 fifo, 1 short first, 2 priority, 3 local first
+    int packet_policy;  // enum lockstep_packet_policy
+    int lock_policy;    // enum lockstep_lock_policy
     uint32_t lock_bypass_max;
-    int io;  // 0 automatic, 1 io_uring, 2 pool
+    int io;  // enum lockstep_io
     uint64_t transaction_age_max;
     uint64_t log_bytes;
     uint64_t log_segment_bytes;
@@ -89,7 +119,7 @@ typedef struct lockstep_options {
     void* archive_sink_arg;
     uint64_t archive_interval;
     uint64_t archive_backlog_bytes;
-    int archive_failure;  // 0 stop writers, 1 go on
+    int archive_failure;  // enum lockstep_archive_failure
 } lockstep_options;
 
 // What a transaction may see; lockstep_txn_options::isolation.
@@ -109,8 +139,8 @@ typedef struct lockstep_txn_options {
     int durability;  // enum lockstep_durability
     bool read_only;
     uint32_t operations;
-    // Larger comes first: among waiting requests for a lock, with the lock policy 2; and, up to 3,
-    // among whole transactions that wait for a thread (lockstep_submit()).
+    // Larger comes first: among waiting requests for a lock, with LOCKSTEP_LOCKS_PRIORITY; and, up
+    // to 3, among whole transactions that wait for a thread (lockstep_submit()).
     uint32_t priority;
     uint64_t lock_timeout;  // nanoseconds; LOCKSTEP_NEVER: that of the store
 } lockstep_txn_options;
