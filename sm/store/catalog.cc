@@ -11,6 +11,7 @@
 #include "sm/store/catalog_impl.h"
 #include "sm/store/engine.h"
 #include "sm/store/secondary.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 #include "threads/base/spin_lock.h"

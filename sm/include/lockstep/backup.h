@@ -109,8 +109,9 @@ struct RestoreOptions {
 // checked. A restore that was cut off may be started again with the same target. Blocks the calling
 // kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
 // other), bad_path (also if `to` is not empty), bad_argument (a point, but no archive), io_error,
-// no_space, out_of_memory. With an archive also bad_archive: of another store, with a gap or a damaged file, or it does not reach the point.
-// BackupInfo::lsn is the point that was reached, on a record's boundary.
+// no_space, out_of_memory. With an archive also bad_archive: of another store, with a gap or a
+// damaged file, or it does not reach the point. BackupInfo::lsn is the point that was reached, on a
+// record's boundary.
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
                                   const RestoreOptions& options = {});
 

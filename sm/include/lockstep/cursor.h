@@ -28,8 +28,8 @@ public:
     // The same towards smaller keys. A cursor may change direction at any time.
     Result<bool> prev();
     // Overwrites bytes [offset, offset + part.size()) of the current record's value. False: the
-    // record is gone, or there has been no step yet. Errors: bad_argument if the bytes do not lie within the value. Cheapest in a
-    // scan with Access::write.
+    // record is gone, or there has been no step yet. Errors: bad_argument if the bytes do not lie
+    // within the value. Cheapest in a scan with Access::write.
     Result<bool> patch(size_t offset, Slice part);
     // Key of the current record. The bytes belong to the cursor and are valid until it moves. Empty
     // before the first step.

@@ -123,9 +123,9 @@ struct Options {
     uint32_t offload_threads = 4;
     // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
     // `locks`, `end`, `prepared`, `commit`, `rollback`, `checkpoint`, `backup` and `metrics`. They
-    // use the Unix socket `control` in the store's directory, mode 0600, which close() removes. A kernel
-    // thread of its own serves it; workers notice it only while they carry out a command. If the
-    // socket cannot be made, open() fails (bad_path, io_error). The requests are described in
+    // use the Unix socket `control` in the store's directory, mode 0600, which close() removes. A
+    // kernel thread of its own serves it; workers notice it only while they carry out a command. If
+    // the socket cannot be made, open() fails (bad_path, io_error). The requests are described in
     // sm/store/control.h.
     bool control = false;
     // Directory that receives all log before it is recycled (archive.h). It is made if missing, but

@@ -72,10 +72,7 @@ enum lockstep_lock_policy {
 // How files are read and written.
 enum lockstep_io { LOCKSTEP_IO_AUTOMATIC = 0, LOCKSTEP_IO_URING = 1, LOCKSTEP_IO_POOL = 2 };
 // What follows when the log archive has failed for long.
-enum lockstep_archive_failure {
-    LOCKSTEP_ARCHIVE_STOPS_WRITERS = 0,
-    LOCKSTEP_ARCHIVE_GOES_ON = 1
-};
+enum lockstep_archive_failure { LOCKSTEP_ARCHIVE_STOPS_WRITERS = 0, LOCKSTEP_ARCHIVE_GOES_ON = 1 };
 
 // How a store runs. Times are in nanoseconds.
 typedef struct lockstep_options {
