@@ -36,7 +36,7 @@ def test_commit_and_rollback(store, index):
             txn.put(index, gid, "1")
             assert txn.prepare(gid) is True
             assert not txn.active and txn.id == 0
-            with pytest.raises(lockstep.BadArgument):
+            with pytest.raises(lockstep.TransactionEnded):
                 txn.put(index, "a", "b")
         assert value(store, index, gid) is None
         answers = []

@@ -1,5 +1,6 @@
 """test_store - open, options, objects, maintenance, backups, observation, errors."""
 
+import asyncio
 import datetime
 import gc
 import os
@@ -297,19 +298,125 @@ def test_errors_have_the_engines_text(store, index):
 
 def test_calls_on_what_is_closed(tmp_path):
     store = lockstep.open(tmp_path / "s", **SMALL)
-    index = store.index("i", create=True)
-    txn = store.begin()
+    index, heap = store.index("i", create=True), store.heap("h", create=True)
+    with store.transaction() as txn:
+        txn.put(index, "k", "v")
     handle = store._handle
+    txn, other = store.begin(), store.begin()
+    context, batch = store.transaction(), lockstep.Batch().get(index, "k")
+    cursor, scan = txn.cursor(index), txn.scan(index)
     store.close()
-    with pytest.raises(lockstep.Error):
-        txn.get(index, "k")
+
+    async def begin():
+        async with context:
+            pass
+
+    calls = (
+        store.options,
+        store.stats,
+        store.metrics,
+        store.failure,
+        store.objects,
+        store.transactions,
+        store.checkpoint,
+        store.give_back_space,
+        store.verify,
+        store.begin,
+        store.transaction,
+        store.snapshot,
+        store.prepared,
+        context.__enter__,
+        lambda: asyncio.run(begin()),
+        lambda: asyncio.run(store.execute_async(batch)),
+        lambda: asyncio.run(store.run_async(lambda txn: txn.get(index, "k"))),
+        lambda: asyncio.run(store.prepare_async(batch, "g")),
+        lambda: asyncio.run(store.commit_prepared_async("g")),
+        lambda: store.run(lambda txn: None),
+        lambda: store.execute(batch),
+        lambda: store.prepare(batch, "g"),
+        lambda: store.commit_prepared("g"),
+        lambda: store.roll_back_prepared("g"),
+        lambda: store.index("i"),
+        lambda: store.index("i", create=True),
+        lambda: store.heap("h"),
+        lambda: store.heap("h", create=True),
+        lambda: store.secondary_index("by", index, lambda key, value: value),
+        lambda: store.attach_key("by", lambda key, value: value),
+        lambda: store.wait_durable(1),
+        lambda: store.backup(tmp_path / "b"),
+        lambda: store.backup_to(print),
+        lambda: store.set_steps("on"),
+        lambda: store.end_transaction(1),
+        lambda: txn.get(index, "k"),
+        lambda: txn.put(index, "k", "v"),
+        lambda: txn.heap_insert(heap, "row"),
+        lambda: txn.index("i"),
+        lambda: txn.execute(batch),
+        txn.savepoint,
+        txn.commit,
+        txn.abort,
+        other.abort,
+        cursor.next,
+        cursor.seek,
+        lambda: cursor.patch(0, "v"),
+        cursor.close,
+        lambda: next(scan),
+    )
+    for call in calls:
+        with pytest.raises(lockstep.StoreClosed, match=re.escape(repr(store.path))) as caught:
+            call()
+        assert caught.value.code == 12
+    assert str(caught.value) == f"store_closed: store is closed: store {store.path!r}"
+    assert not txn.active and txn.id == 0
     for call in (_core.metrics, _core.stats, _core.checkpoint, _core.objects):
         with pytest.raises(lockstep.StoreClosed):
             call(handle)
         with pytest.raises(lockstep.BadArgument):
             call(12345)
-    with pytest.raises(lockstep.BadArgument):
-        store.stats()
+    with lockstep.open(tmp_path / "s", **SMALL) as again, again.snapshot() as txn:
+        with pytest.raises(lockstep.StoreClosed, match="index or heap of a store that is closed"):
+            txn.get(index, "k")
+        assert txn.get(again.index("i"), "k") == b"v"
+
+
+def test_a_block_whose_store_is_closed_does_not_seem_to_commit(tmp_path):
+    async def main():
+        with lockstep.open(tmp_path / "s", **SMALL) as store:
+            index = store.index("i", create=True)
+            with pytest.raises(lockstep.StoreClosed):
+                async with store.transaction() as txn:
+                    await txn.put(index, "lost", "v")
+                    store.close()
+            assert not txn.active
+            with pytest.raises(lockstep.StoreClosed):
+                await txn.get(index, "k")
+
+    asyncio.run(main())
+    with lockstep.open(tmp_path / "s", **SMALL) as store:
+        index = store.index("i")
+        with pytest.raises(lockstep.StoreClosed):
+            with store.transaction() as txn:
+                txn.put(index, "lost", "v")
+                store.close()
+        with pytest.raises(ZeroDivisionError):
+            with lockstep.open(tmp_path / "s", **SMALL) as again, again.begin() as txn:
+                again.close()
+                raise ZeroDivisionError
+    with lockstep.open(tmp_path / "s", **SMALL) as store, store.snapshot() as txn:
+        assert txn.get(store.index("i"), "lost") is None
+
+
+def test_what_has_ended_says_so(store, index):
+    txn = store.begin()
+    with txn.cursor(index) as cursor:
+        pass
+    with pytest.raises(lockstep.TransactionEnded, match="cursor, which was closed"):
+        cursor.next()
+    later = txn.cursor(index)
+    txn.commit()
+    for call in (txn.commit, txn.abort, lambda: txn.get(index, "k"), later.next):
+        with pytest.raises(lockstep.TransactionEnded, match="was committed, rolled back or"):
+            call()
 
 
 def test_a_child_of_fork_is_refused(store, index):

@@ -130,7 +130,7 @@ class AsyncTransaction:
         try:
             await perform(request, _batch.KEEP, 0, lambda: None)
         finally:
-            self._txn._handle = request.txn()
+            self._txn._number = request.txn()
             if self._txn.active and asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 await self._abandon()
         if request.code() != 0:
@@ -144,7 +144,7 @@ class AsyncTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.active:
+        if self._txn._number == 0:
             return
         if error is None:
             await self.commit()
@@ -316,7 +316,7 @@ class AsyncTransaction:
             await perform(request, end, 0, lambda: None)
         finally:
             if request.txn() == 0:
-                self._txn._handle = 0
+                self._txn._number = 0
         if request.code() != 0:
             request.fail()
         self._txn.lsn = request.lsn()
@@ -326,7 +326,7 @@ class AsyncTransaction:
         try:
             await self._end(_batch.ABORT)
         except Error:
-            self._txn._handle = 0
+            self._txn._number = 0
 
     def _stop(self) -> None:
         """A call is cancelled: ends the transaction, so that the call returns."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import _core
+
 
 class Error(Exception):
     """An operation failed. `str()` is the engine's text: name, meaning, object, numbers, remedy."""
@@ -205,3 +207,9 @@ def make_error(code: int, os: int, a: int, b: int, c: int, text: str) -> Error:
     error.os = os
     error.numbers = (a, b, c)
     return error
+
+
+def refused(cls: type[Error], what: str) -> Error:
+    """The exception of a call that never reaches the engine, with a text as the engine's."""
+    name, meaning = _core.error_name(cls.code), _core.strerror(cls.code)
+    return make_error(cls.code, 0, 0, 0, 0, f"{name}: {meaning}: {what}")

@@ -7,9 +7,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import _core
+from ._errors import Error, TransactionEnded, refused
 
 if TYPE_CHECKING:
     from ._keys import Key, Value
+    from ._transaction import Transaction
 
 T = TypeVar("T", bytes, memoryview)
 _ROWS_FIRST, _ROWS_MAX, _BLOCK_BYTES = 16, 512, 64 << 10
@@ -24,10 +26,12 @@ class Scan(Generic[T]):
 
     def __init__(
         self,
+        txn: Transaction,
         cursor: int,
         forward: bool,
         read: Callable[[int, bool, int, int], tuple[list[tuple[T, T]], bool]],
     ) -> None:
+        self._txn = txn
         self._cursor = cursor
         self._forward = forward
         self._read: Callable[[int, bool, int, int], tuple[list[tuple[T, T]], bool]] = read
@@ -51,7 +55,8 @@ class Scan(Generic[T]):
         """The next records, as many as one hand-over brings; empty at the end of the range."""
         if self._at_end:
             return []
-        rows, self._at_end = self._read(self._cursor, self._forward, self._rows_max, _BLOCK_BYTES)
+        cursor = usable(self._txn, self._cursor)
+        rows, self._at_end = self._read(cursor, self._forward, self._rows_max, _BLOCK_BYTES)
         self._rows_max = min(2 * self._rows_max, _ROWS_MAX)
         if self._at_end:
             self.close()
@@ -62,7 +67,7 @@ class Scan(Generic[T]):
         self._at_end = True
         cursor, self._cursor = self._cursor, 0
         if cursor != 0:
-            _core.cursor_close(cursor)
+            _core.cursor_close(usable(self._txn, cursor))
 
     def __enter__(self) -> Scan[T]:
         return self
@@ -83,7 +88,8 @@ class Cursor:
     A new cursor stands before the first record and behind the last. One thread at a time uses it.
     """
 
-    def __init__(self, cursor: int, secondary: bool) -> None:
+    def __init__(self, txn: Transaction, cursor: int, secondary: bool) -> None:
+        self._txn = txn
         self._cursor = cursor
         self._secondary = secondary
         self._secondary_key = b""
@@ -98,11 +104,11 @@ class Cursor:
 
     def seek(self, low: Key | None = None, high: Key | None = None) -> None:
         """Gives the cursor the range low <= key < high; it stands as a new one."""
-        _core.cursor_seek(self._cursor, low, high)
+        _core.cursor_seek(usable(self._txn, self._cursor), low, high)
 
     def patch(self, offset: int, part: Value) -> bool:
         """Overwrites bytes of the current record's value. False if the record is gone."""
-        return _core.cursor_patch(self._cursor, offset, part)
+        return _core.cursor_patch(usable(self._txn, self._cursor), offset, part)
 
     @property
     def secondary_key(self) -> bytes:
@@ -113,7 +119,7 @@ class Cursor:
         """Ends the cursor before its transaction ends. A second call does nothing."""
         cursor, self._cursor = self._cursor, 0
         if cursor != 0:
-            _core.cursor_close(cursor)
+            _core.cursor_close(usable(self._txn, cursor))
 
     def __enter__(self) -> Cursor:
         return self
@@ -128,11 +134,25 @@ class Cursor:
             self.close()
 
     def _step(self, forward: bool) -> tuple[bytes, bytes] | None:
+        cursor = usable(self._txn, self._cursor)
         if not self._secondary:
-            return _core.cursor_step(self._cursor, forward)
-        row = _core.cursor_step_by(self._cursor, forward)
+            return _core.cursor_step(cursor, forward)
+        row = _core.cursor_step_by(cursor, forward)
         self._secondary_key = b"" if row is None else row[2]
         return None if row is None else row[:2]
+
+
+def usable(txn: Transaction, cursor: int) -> int:
+    """The cursor, which is 0 if it was closed. Raises StoreClosed, TransactionEnded."""
+    if cursor == 0 or txn._number == 0 or txn._store._number == 0:
+        raise _unusable(txn)
+    return cursor
+
+
+def _unusable(txn: Transaction) -> Error:
+    if not txn.active:
+        return txn._ended()
+    return refused(TransactionEnded, "cursor, which was closed")
 
 
 def bounds(

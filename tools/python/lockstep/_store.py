@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
-from ._errors import Deadlock, Error
+from ._errors import Deadlock, Error, StoreClosed, refused
 from ._objects import BackupInfo, Heap, Index, ObjectInfo, PreparedInfo, TransactionInfo
 from ._transaction import KeyFunction, Transaction, pause
 
@@ -70,25 +70,38 @@ class Store:
     """
 
     def __init__(self, path: Path, **options: Unpack[Options]) -> None:
-        self._handle = 0
+        self._number = 0
         given: dict[str, Any] = dict(options)
         logger = given.pop("logger", None)
         steps = given.pop("steps", None)
         numbers = {name: _options.number(name, value) for name, value in given.items()}
         self.path = os.fspath(path)
-        self._handle = _core.open(
+        self._number = _core.open(
             self.path, numbers, None if steps is None else _options.steps_arguments(steps), logger
         )
         self._retries_max: int = _core.get_options(self._handle)[0]["retries_max"]
         _open_stores.add(self)
 
     def close(self) -> None:
-        """Rolls back transactions that are open, writes everything, closes. A second call does
-        nothing."""
-        handle, self._handle = self._handle, 0
+        """Rolls back transactions that are open, writes everything, closes.
+
+        A second call does nothing. Every other call raises StoreClosed then, also those of the
+        store's transactions and cursors.
+        """
+        number, self._number = self._number, 0
         _open_stores.discard(self)
-        if handle != 0:
-            _core.close(handle)
+        if number != 0:
+            _core.close(number)
+
+    @property
+    def _handle(self) -> int:
+        """What the extension takes. Raises StoreClosed."""
+        if self._number == 0:
+            raise self._closed()
+        return self._number
+
+    def _closed(self) -> Error:
+        return refused(StoreClosed, f"store {self.path!r}")
 
     def __enter__(self) -> Store:
         return self
@@ -102,7 +115,7 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Store {self.path!r}{'' if self._handle else ', closed'}>"
+        return f"<Store {self.path!r}{'' if self._number else ', closed'}>"
 
     # Transactions.
 
@@ -111,7 +124,10 @@ class Store:
 
         An exception that leaves the block rolls it back.
         """
-        return TransactionContext(self, _options.begin_arguments(options))
+        begin = _options.begin_arguments(options)
+        if self._number == 0:
+            raise self._closed()
+        return TransactionContext(self, begin)
 
     def begin(self, **options: Unpack[TransactionOptions]) -> Transaction:
         """Begins a transaction, which commit() or abort() ends."""

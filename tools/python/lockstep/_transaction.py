@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _batch, _core, _scan
-from ._errors import Error, StoreFailed, WrongThread
+from ._errors import Error, StoreFailed, TransactionEnded, WrongThread, refused
 from ._objects import Heap, Index, RecordId, Savepoint
 from ._options import Access
 
@@ -41,11 +41,11 @@ class Transaction:
     not change until the call returns.
     """
 
-    __slots__ = ("_handle", "_store", "lsn")
+    __slots__ = ("_number", "_store", "lsn")
 
     def __init__(self, store: Store, handle: int) -> None:
         self._store = store
-        self._handle = handle
+        self._number = handle
         #: Behind commit(): the point for Store.wait_durable(), 0 if nothing was changed.
         self.lsn = 0
 
@@ -58,7 +58,7 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.active:
+        if self._number == 0:
             return
         if error is None:
             self.commit()
@@ -66,14 +66,27 @@ class Transaction:
             self._abandon()
 
     @property
+    def _handle(self) -> int:
+        """What the extension takes. Raises StoreClosed, TransactionEnded."""
+        if self._number == 0 or self._store._number == 0:
+            raise self._ended()
+        return self._number
+
+    def _ended(self) -> Error:
+        if self._store._number == 0:
+            return self._store._closed()
+        how = "transaction, which was committed, rolled back or prepared"
+        return refused(TransactionEnded, how)
+
+    @property
     def active(self) -> bool:
         """Whether the transaction has neither been committed nor rolled back."""
-        return self._handle != 0
+        return self._number != 0 and self._store._number != 0
 
     @property
     def id(self) -> int:
         """The number that Store.end_transaction() takes; 0 if the transaction has ended."""
-        return _core.txn_id(self._handle)
+        return _core.txn_id(self._number)
 
     def commit(self) -> int:
         """Commits. The result is that of `lsn`. If it cannot commit, it is rolled back."""
@@ -82,7 +95,7 @@ class Transaction:
         except Error as error:
             self._ended_by(error)
             raise
-        self._handle = 0
+        self._number = 0
         return self.lsn
 
     def abort(self) -> None:
@@ -92,12 +105,12 @@ class Transaction:
         except Error as error:
             self._ended_by(error)
             raise
-        self._handle = 0
+        self._number = 0
 
     def _ended_by(self, error: Error) -> None:
         """A commit or rollback that fails has ended, unless another thread is in a call."""
         if not isinstance(error, WrongThread):
-            self._handle = 0
+            self._number = 0
 
     def prepare(self, gid: Value) -> bool:
         """The first phase of two-phase commit: promises to commit or roll back as Store will say.
@@ -112,9 +125,9 @@ class Transaction:
         try:
             prepared = _core.prepare(self._handle, gid)
         except StoreFailed:
-            self._handle = 0
+            self._number = 0
             raise
-        self._handle = 0
+        self._number = 0
         return prepared
 
     def savepoint(self) -> Savepoint:
@@ -213,7 +226,7 @@ class Transaction:
         """The records (key, value) with low <= key < high, in the order of their keys."""
         low, high = _scan.bounds(low, high, prefix)
         cursor = _core.scan(self._handle, index._handle, low, high, access)
-        return _scan.Scan(cursor, not reverse, _core.cursor_read)
+        return _scan.Scan(self, cursor, not reverse, _core.cursor_read)
 
     def scan_views(
         self,
@@ -231,7 +244,7 @@ class Transaction:
         """
         low, high = _scan.bounds(low, high, prefix)
         cursor = _core.scan(self._handle, index._handle, low, high, access)
-        return _scan.Scan(cursor, not reverse, _core.cursor_read_views)
+        return _scan.Scan(self, cursor, not reverse, _core.cursor_read_views)
 
     def scan_by(
         self,
@@ -248,7 +261,7 @@ class Transaction:
         The bounds are secondary keys. With `only` the range is that one secondary key.
         """
         cursor = self._by(secondary, low, high, only, access)
-        return _scan.Scan(cursor, not reverse, _core.cursor_read)
+        return _scan.Scan(self, cursor, not reverse, _core.cursor_read)
 
     def cursor(
         self,
@@ -259,7 +272,7 @@ class Transaction:
     ) -> _scan.Cursor:
         """A cursor over low <= key < high."""
         cursor = _core.scan(self._handle, index._handle, low, high, access)
-        return _scan.Cursor(cursor, secondary=False)
+        return _scan.Cursor(self, cursor, secondary=False)
 
     def cursor_by(
         self,
@@ -271,7 +284,8 @@ class Transaction:
         access: Access = Access.READ,
     ) -> _scan.Cursor:
         """A cursor over records of a primary in the order of a secondary index."""
-        return _scan.Cursor(self._by(secondary, low, high, only, access), secondary=True)
+        cursor = self._by(secondary, low, high, only, access)
+        return _scan.Cursor(self, cursor, secondary=True)
 
     def _by(
         self, secondary: Index, low: Key | None, high: Key | None, only: Key | None, access: Access
@@ -322,7 +336,7 @@ class Transaction:
     def commit_with(self, batch: _batch.Batch) -> list[Any]:
         """Performs the operations of a batch and commits, in one hand-over; their results."""
         results = _batch.execute_within(batch, self._handle, _batch.COMMIT)
-        self._handle = 0
+        self._number = 0
         self.lsn = batch._request.lsn()
         return results
 
@@ -336,9 +350,9 @@ class Transaction:
             results = _batch.execute_within(batch, self._handle, _batch.PREPARE)
         except StoreFailed:
             if batch._request.txn() == 0:
-                self._handle = 0
+                self._number = 0
             raise
-        self._handle = 0
+        self._number = 0
         return results, batch._request.prepared()
 
     def index(self, name: str, *, create: bool = False) -> Index:
@@ -397,8 +411,8 @@ class Transaction:
 
     def _abandon(self) -> None:
         """Rolls back because of an exception, which must not be hidden by another."""
-        handle, self._handle = self._handle, 0
+        number, self._number = self._number, 0
         try:
-            _core.abort(handle)
+            _core.abort(number)
         except Error:
             pass
