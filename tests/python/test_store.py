@@ -64,8 +64,27 @@ def test_bad_options(tmp_path):
         lockstep.open(tmp_path / "s", colour=1)
     with pytest.raises(TypeError, match="unknown option colour"):
         lockstep.open(tmp_path / "s", steps={"colour": 1})
-    with pytest.raises(OverflowError, match="workers"):
-        lockstep.open(tmp_path / "s", workers=-1)
+    refused = (
+        ("workers", "two", TypeError, "an int, not 'two' of type str"),
+        ("workers", 1.5, TypeError, "an int, not 1.5 of type float"),
+        ("workers", None, TypeError, "an int, not None of type NoneType"),
+        ("workers", -1, OverflowError, "from 0 to 4294967295, not -1"),
+        ("pool_bytes", 1 << 64, OverflowError, "from 0 to 18446744073709551615, not 1844"),
+        ("pool_bytes", "x" * 1000, TypeError, r"an int, not 'x{99}\.\.\. of type str"),
+        ("sync", 1, TypeError, "True or False, not 1 of type int"),
+        ("archive", b"a", TypeError, "a text, not b'a' of type bytes"),
+        ("lock_timeout", -1, ValueError, "0 seconds or more, or None for never, not -1"),
+        ("lock_timeout", float("nan"), ValueError, "0 seconds or more, or None for never, not nan"),
+        ("slice_warning", 1e30, ValueError, "0 seconds or more, or None for never, not 1e"),
+        ("slice_warning", 10**400, ValueError, "0 seconds or more, or None for never, not 1000"),
+        ("lock_timeout", "1", TypeError, "a number of seconds, or None for never, not '1' of"),
+    )
+    for name, value, kind, text in refused:
+        with pytest.raises(kind, match=f"option {name} is {text}"):
+            lockstep.open(tmp_path / "s", **{name: value})
+    with pytest.raises(TypeError, match="option team_max is an int, not 'all' of type str"):
+        lockstep.open(tmp_path / "s", steps={"team_max": "all"})
+    assert not (tmp_path / "s").exists()
     with pytest.raises(ValueError, match="io is one of automatic"):
         lockstep.open(tmp_path / "s", io="fast")
     with pytest.raises(lockstep.BadOption):
@@ -81,6 +100,82 @@ def test_bad_transaction_options(store):
         store.transaction(speed=1)
     with pytest.raises(ValueError, match="isolation is one of"):
         store.transaction(isolation="none")
+    refused = (
+        ("lock_timeout", -1, ValueError, "0 seconds or more, or None for never, not -1"),
+        ("lock_timeout", [1], TypeError, "a number of seconds, or None for never, not"),
+        ("operations", "many", TypeError, "an int, not 'many' of type str"),
+        ("priority", 1 << 32, OverflowError, "from 0 to 4294967295, not 4294967296"),
+        ("read_only", "yes", TypeError, "True or False, not 'yes' of type str"),
+    )
+    for name, value, kind, text in refused:
+        for call in (store.transaction, store.begin):
+            with pytest.raises(kind, match=f"option {name} is {text}"):
+                call(**{name: value})
+
+
+def test_arguments_of_a_wrong_type_are_named(store, index, heap, tmp_path):
+    batch = lockstep.Batch
+    with store.transaction() as txn:
+        id = txn.heap_insert(heap, "row")
+        refused = (
+            ("a key is", lambda: txn.put(index, None, "v")),
+            ("a value is", lambda: txn.put(index, "k", None)),
+            ("a value is", lambda: txn.update(index, "k", 1)),
+            ("a key is", lambda: txn.get(index, None)),
+            ("a key is", lambda: txn.erase(index, None)),
+            ("bytes-like object", lambda: txn.get_into(index, "k", None)),
+            ("a key is", lambda: txn.get_many(index, [None])),
+            ("keys is a list of keys, not 'abc'", lambda: txn.get_many(index, "abc")),
+            ("not iterable", lambda: txn.insert_many(index, None)),
+            ("access is an int, not 'read'", lambda: txn.get(index, "k", "read")),
+            ("access is an int", lambda: txn.scan(index, access=None)),
+            ("access is an int", lambda: txn.heap_get(heap, id, "read")),
+            ("offset is an int, not '1'", lambda: txn.patch(index, "k", "1", "v")),
+            ("a value is", lambda: txn.patch(index, "k", 0, None)),
+            ("fill_percent is an int", lambda: txn.bulk_load(index, [], "full")),
+            ("id is a RecordId, not 7", lambda: txn.heap_get(heap, 7)),
+            ("page of the id is an int", lambda: txn.heap_erase(heap, ("a", 1))),
+            ("a value is", lambda: txn.heap_insert(heap, None)),
+            ("a value is", lambda: txn.heap_update(heap, id, None)),
+            ("each is a function", lambda: txn.heap_each(heap, None)),
+            ("a value is", lambda: txn.prepare(None)),
+            ("name is a text, not 3", lambda: txn.index(3)),
+            ("name is a text, not None", lambda: txn.create_heap(None)),
+            ("name is a text", lambda: txn.drop(None)),
+            ("key is a function", lambda: txn.secondary_index("by", index, "value")),
+            ("unique is True", lambda: txn.secondary_index("by", index, len, unique=1)),
+            ("build_bytes is", lambda: txn.secondary_index("by", index, len, build_bytes=1.5)),
+            ("progress is", lambda: txn.secondary_index("by", index, len, progress=1)),
+            ("a key is", lambda: batch().get(index, None)),
+            ("a value is", lambda: batch().put(index, "k", None)),
+            ("offset is an int", lambda: batch().patch(index, "k", None, "v")),
+            ("access is an int", lambda: batch().get(index, "k", "read")),
+            ("id is a RecordId", lambda: batch().heap_get(heap, None)),
+            ("a value is", lambda: batch().heap_update(heap, id, None)),
+            ("name is a text, not 3", lambda: store.index(3)),
+            ("name is a text", lambda: store.attach_key(None, len)),
+            ("key is a function", lambda: store.attach_key("by", None)),
+            ("threads is an int", lambda: store.verify("all")),
+            ("lsn is an int", lambda: store.wait_durable(None)),
+            ("id is an int", lambda: store.end_transaction("1")),
+            ("a value is", lambda: store.commit_prepared(None)),
+            ("bytes_per_second is", lambda: store.backup(tmp_path, bytes_per_second=0.5)),
+            ("progress is a function", lambda: store.backup(tmp_path, progress=7)),
+            ("sink is a function", lambda: store.backup_to(None)),
+            ("backups is a list of directories, not a text", lambda: restore("full")),
+            ("backups is a list of directories, not a path", lambda: restore(tmp_path)),
+            ("until is an LSN or a datetime", lambda: restore([tmp_path], until="now")),
+        )
+
+        def restore(backups, **options):
+            lockstep.restore_backup(backups, tmp_path / "to", **options)
+
+        for text, call in refused:
+            with pytest.raises(TypeError, match=text) as caught:
+                call()
+            assert "arg0" not in str(caught.value)
+        with pytest.raises(OverflowError, match="offset is from 0 to [0-9]*, not -1"):
+            txn.patch(index, "k", -1, "v")
 
 
 def test_a_store_is_open_once(tmp_path, store):
@@ -250,7 +345,7 @@ def test_restore_to_a_point_of_the_archive(tmp_path):
         restored("f", archive=archive, until=datetime.datetime(2026, 1, 1))
     with pytest.raises(TypeError, match="PathLike"):
         lockstep.open(tmp_path / "g", archive=7)
-    with pytest.raises(TypeError, match="option archive is no text"):
+    with pytest.raises(TypeError, match="option archive is a text"):
         lockstep.open(tmp_path / "g", archive=b"archive")
 
 

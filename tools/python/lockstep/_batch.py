@@ -65,15 +65,15 @@ class Batch:
         return self
 
     def heap_get(self, heap: Heap, id: RecordId, access: Access = Access.READ) -> Batch:
-        self._request.heap_get(heap._handle, id[0], id[1], access, self._room, True)
+        self._request.heap_get(heap._handle, id, access, self._room, True)
         return self
 
     def heap_update(self, heap: Heap, id: RecordId, record: Value) -> Batch:
-        self._request.heap_change(_HEAP_UPDATE, heap._handle, id[0], id[1], record)
+        self._request.heap_change(_HEAP_UPDATE, heap._handle, id, record)
         return self
 
     def heap_erase(self, heap: Heap, id: RecordId) -> Batch:
-        self._request.heap_change(_HEAP_ERASE, heap._handle, id[0], id[1], None)
+        self._request.heap_change(_HEAP_ERASE, heap._handle, id, None)
         return self
 
 

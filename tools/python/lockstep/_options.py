@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Literal, TypedDict, get_args
+from numbers import Real
+from operator import index
+from typing import Any, Literal, SupportsIndex, TypedDict, get_args
 
 from . import _core
 
@@ -107,6 +110,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "io": get_args(IoMethod),
     "archive_failure": get_args(ArchiveFailure),
 }
+_U32_MAX = (1 << 32) - 1
 _SECONDS = (
     "transaction_age_max",
     "lazy_flush_interval",
@@ -120,15 +124,41 @@ Begin = tuple[int, int, bool, int, int, int]
 DEFAULT_BEGIN: Begin = (0, 0, False, 0, 0, _core.NEVER)
 
 
-def nanos(seconds: float | None) -> int:
-    """Seconds as nanoseconds; None is never."""
-    return _core.NEVER if seconds is None else round(seconds * 1e9)
+def nanos(name: str, seconds: Any) -> int:
+    """The seconds of an option as nanoseconds; None is never. Raises TypeError, ValueError."""
+    if seconds is None:
+        return _core.NEVER
+    if not isinstance(seconds, Real):
+        raise wrong_type(name, "a number of seconds, or None for never", seconds)
+    try:
+        nanoseconds = float(seconds) * 1e9
+    except OverflowError:
+        nanoseconds = math.inf
+    if not 0 <= nanoseconds < _core.NEVER:
+        raise ValueError(
+            f"option {name} is 0 seconds or more, or None for never, not {seconds!r}"
+        )
+    return round(nanoseconds)
+
+
+def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
+    """The exception for an option of another type, as that of the extension."""
+    return TypeError(f"option {name} is {wanted}, not {value!r} of type {type(value).__name__}")
+
+
+def whole(name: str, value: Any) -> int:
+    """The value of an option of a transaction that is an unsigned integer of 4 bytes."""
+    if not isinstance(value, SupportsIndex):
+        raise wrong_type(name, "an int", value)
+    if not 0 <= index(value) <= _U32_MAX:
+        raise OverflowError(f"option {name} is from 0 to {_U32_MAX}, not {value!r}")
+    return index(value)
 
 
 def number(name: str, value: Any) -> Any:
     """The value of an option as the engine takes it: choices and times become numbers."""
     if name in _SECONDS:
-        return nanos(value)
+        return nanos(name, value)
     if name == "archive" and value is not None:
         return os.fspath(value)
     if name == "points" and isinstance(value, str):
@@ -156,12 +186,15 @@ def begin_arguments(options: TransactionOptions) -> Begin:
     unknown = given.keys() - TransactionOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"unknown option {min(unknown)}")
+    read_only = given.get("read_only", False)
+    if not isinstance(read_only, bool):
+        raise wrong_type("read_only", "True or False", read_only)
     return (
         given.get("isolation", 0),
         given.get("durability", 0),
-        given.get("read_only", False),
-        given.get("operations", 0),
-        given.get("priority", 0),
+        read_only,
+        whole("operations", given.get("operations", 0)),
+        whole("priority", given.get("priority", 0)),
         given.get("lock_timeout", _core.NEVER),
     )
 

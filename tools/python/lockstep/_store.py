@@ -384,14 +384,19 @@ def restore_backup(
     is in doubt in the result (Store.prepared()). `history` says whose log is followed; None is that
     of the last backup. Blocks; releases the GIL.
     """
+    if isinstance(backups, (str, bytes, os.PathLike)):
+        what = "a path" if isinstance(backups, os.PathLike) else "a text"
+        raise TypeError(f"backups is a list of directories, not {what}")
     lsn, nanos = 0, 0
     if isinstance(until, datetime.datetime):
         if until.tzinfo is None:
             raise ValueError("until has no time zone; pass datetime(..., tzinfo=datetime.UTC)")
         since = until - datetime.datetime.fromtimestamp(0, datetime.UTC)
         nanos = since // datetime.timedelta(microseconds=1) * 1000
-    elif until is not None:
+    elif isinstance(until, int):
         lsn = until
+    elif until is not None:
+        raise TypeError(f"until is an LSN or a datetime, not {until!r}")
     return BackupInfo(
         *_core.restore_backup(
             [os.fspath(b) for b in backups],

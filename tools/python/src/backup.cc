@@ -69,11 +69,12 @@ int take(void* arg, const char* file, uint64_t offset, lockstep_slice bytes) {
 }
 
 nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::handle function,
-                 uint64_t bytes_per_second, const std::optional<nb::tuple>& since,
+                 nb::handle bytes_per_second, const std::optional<nb::tuple>& since,
                  nb::handle progress) {
     lockstep_backup_options options;
     lockstep_backup_options_init(&options, sizeof options);
-    options.bytes_per_second = bytes_per_second;
+    options.bytes_per_second = whole<uint64_t>(bytes_per_second, "bytes_per_second");
+    if (!directory) python::function(function, "sink");
     lockstep_backup_info from{};
     if (since) {
         from = info_from(*since);
@@ -81,7 +82,7 @@ nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::
     }
     if (!progress.is_none()) {
         options.progress = progressed;
-        options.progress_arg = progress.ptr();
+        options.progress_arg = python::function(progress, "progress").ptr();
     }
     lockstep_backup_info info{};
     info.size = sizeof info;
@@ -154,7 +155,7 @@ nb::tuple update_backup(const std::string& full, const std::string& next) {
 }  // namespace
 
 void add_backup(nb::module_& module) {
-    module.def("backup", backup, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
+    module.def("backup", backup, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
                nb::arg().none(), nb::arg().none());
     module.def("read_backup", read_backup);
     module.def("update_backup", update_backup);

@@ -20,6 +20,55 @@ void raise(PyObject* type, const std::string& text) {
     throw nb::python_error();
 }
 
+namespace {
+
+// What a message shows of a value: its repr() in ASCII, cut if it is long.
+std::string shown(nb::handle value) {
+    constexpr size_t kMost = 100;
+    const nb::object text = nb::steal(PyObject_ASCII(value.ptr()));
+    if (!text.is_valid()) throw nb::python_error();
+    const std::string whole = PyUnicode_AsUTF8(text.ptr());
+    return whole.size() <= kMost ? whole : whole.substr(0, kMost) + "...";
+}
+
+}  // namespace
+
+void refuse_type(const std::string& name, const char* wanted, nb::handle value) {
+    raise(PyExc_TypeError, name + " is " + wanted + ", not " + shown(value) + " of type " +
+                               Py_TYPE(value.ptr())->tp_name);
+}
+
+void refuse_range(const std::string& name, const std::string& least, const std::string& most,
+                  nb::handle value) {
+    raise(PyExc_OverflowError,
+          name + " is from " + least + " to " + most + ", not " + shown(value));
+}
+
+std::string text(nb::handle value, const std::string& name) {
+    Py_ssize_t size = 0;
+    if (!PyUnicode_Check(value.ptr())) refuse_type(name, "a text", value);
+    const char* const utf8 = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    if (utf8 == nullptr) throw nb::python_error();
+    return {utf8, static_cast<size_t>(size)};
+}
+
+bool flag(nb::handle value, const std::string& name) {
+    if (!PyBool_Check(value.ptr())) refuse_type(name, "True or False", value);
+    return value.is(Py_True);
+}
+
+nb::handle function(nb::handle value, const std::string& name) {
+    if (PyCallable_Check(value.ptr()) == 0) refuse_type(name, "a function", value);
+    return value;
+}
+
+lockstep_record_id record_id_of(nb::handle id) {
+    const bool fits = PyTuple_Check(id.ptr()) || PyList_Check(id.ptr());
+    if (!fits || PySequence_Size(id.ptr()) != 2) refuse_type("id", "a RecordId", id);
+    const nb::object page(id[0]), slot(id[1]);
+    return {whole<uint32_t>(page, "page of the id"), whole<uint32_t>(slot, "slot of the id")};
+}
+
 Bytes::Bytes(nb::handle object, Use use) : owner_(nb::borrow(object)) {
     if (PyBytes_Check(object.ptr())) {
         slice_ = {PyBytes_AS_STRING(object.ptr()),

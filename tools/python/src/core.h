@@ -9,6 +9,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,10 @@ Types& types();
 [[noreturn]] void raise(const lockstep_error& error);
 // Raises a built-in exception.
 [[noreturn]] void raise(PyObject* type, const std::string& text);
+// Raises a TypeError or OverflowError that names what an application gave, and its value.
+[[noreturn]] void refuse_type(const std::string& name, const char* wanted, nb::handle value);
+[[noreturn]] void refuse_range(const std::string& name, const std::string& least,
+                               const std::string& most, nb::handle value);
 
 // Runs fn(lockstep_error*) -> code without the GIL, and raises its error.
 template <class Fn>
@@ -105,6 +110,26 @@ private:
     Bytes bytes_;
 };
 
+// A whole number that an application gave. Raises TypeError or OverflowError, which name it.
+template <class T>
+T whole(nb::handle value, const std::string& name) {
+    T number{};
+    if (!PyIndex_Check(value.ptr())) [[unlikely]]
+        refuse_type(name, "an int", value);
+    const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+    if (!index.is_valid()) throw nb::python_error();
+    if (!nb::try_cast(index, number)) [[unlikely]]
+        refuse_range(name, std::to_string(std::numeric_limits<T>::min()),
+                     std::to_string(std::numeric_limits<T>::max()), value);
+    return number;
+}
+// A text, True or False, a function; else a TypeError that names the argument.
+std::string text(nb::handle value, const std::string& name);
+bool flag(nb::handle value, const std::string& name);
+nb::handle function(nb::handle value, const std::string& name);
+// The lock that a read takes.
+inline int access_of(nb::handle value) { return whole<int>(value, "access"); }
+
 // The key and the value of a record, which is a tuple.
 std::pair<nb::object, nb::object> pair_of(nb::handle record);
 
@@ -138,9 +163,8 @@ inline nb::object bytes_of(const lockstep_slice& slice) { return bytes_of(slice.
 inline nb::object record_id(const lockstep_record_id& id) {
     return invoke(types().record_id, id.page, id.slot);
 }
-inline lockstep_record_id record_id(const std::pair<uint32_t, uint32_t>& id) {
-    return {id.first, id.second};
-}
+// The reverse. Raises a TypeError that names `id`.
+lockstep_record_id record_id_of(nb::handle id);
 
 // Each file's part of the module.
 void add_keys(nb::module_& module);

@@ -10,8 +10,9 @@ namespace {
 
 lockstep_cursor* c(Number cursor) { return handle<lockstep_cursor>(cursor); }
 
-Number scan(Number txn, Number index, nb::handle low, nb::handle high, int access) {
+Number scan(Number txn, Number index, nb::handle low, nb::handle high, nb::handle given) {
     const Bound from(low), to(high);
+    const int access = access_of(given);
     lockstep_cursor* cursor = nullptr;
     call([&](lockstep_error* error) {
         return lockstep_scan(handle<lockstep_txn>(txn), handle<lockstep_index>(index), from.slice(),
@@ -21,8 +22,9 @@ Number scan(Number txn, Number index, nb::handle low, nb::handle high, int acces
 }
 
 Number scan_by(Number txn, Number secondary, nb::handle low, nb::handle high, bool only,
-               int access) {
+               nb::handle given) {
     const Bound from(low), to(high);
+    const int access = access_of(given);
     lockstep_cursor* cursor = nullptr;
     call([&](lockstep_error* error) {
         return lockstep_scan_by(handle<lockstep_txn>(txn), handle<lockstep_index>(secondary),
@@ -118,8 +120,9 @@ nb::tuple read_views(Number cursor, bool forward, size_t rows_max, size_t bytes)
     return nb::make_tuple(result, block.at_end(rows_max));
 }
 
-bool patch(Number cursor, size_t offset, nb::handle part) {
+bool patch(Number cursor, nb::handle from, nb::handle part) {
     const Value value(part);
+    const auto offset = whole<size_t>(from, "offset");
     bool found = false;
     call([&](lockstep_error* error) {
         return lockstep_cursor_patch(c(cursor), offset, value.slice(), &found, error);
@@ -130,15 +133,16 @@ bool patch(Number cursor, size_t offset, nb::handle part) {
 }  // namespace
 
 void add_cursor(nb::module_& module) {
-    module.def("scan", scan, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg());
+    module.def("scan", scan, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
     module.def("scan_by", scan_by, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
-               nb::arg(), nb::arg());
+               nb::arg(), nb::arg().none());
     module.def("cursor_seek", seek, nb::arg(), nb::arg().none(), nb::arg().none());
     module.def("cursor_step", step);
     module.def("cursor_step_by", step_by);
     module.def("cursor_read", read);
     module.def("cursor_read_views", read_views);
-    module.def("cursor_patch", patch);
+    module.def("cursor_patch", patch, nb::arg(), nb::arg().none(), nb::arg().none());
     module.def("cursor_close", [](Number cursor) {
         call([&](lockstep_error* error) { return lockstep_cursor_close(c(cursor), error); });
     });

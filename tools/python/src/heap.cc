@@ -1,6 +1,4 @@
 // heap.cc - of the Python binding: records of heaps.
-#include <nanobind/stl/pair.h>
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +9,6 @@
 namespace lockstep::python {
 
 namespace {
-
-using Id = std::pair<uint32_t, uint32_t>;
 
 lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
 lockstep_heap* h(Number heap) { return handle<lockstep_heap>(heap); }
@@ -26,27 +22,30 @@ nb::object insert(Number txn, Number heap, nb::handle record) {
     return record_id(id);
 }
 
-nb::object get(Number txn, Number heap, const Id& id, int access) {
-    return read_whole(
-        [&](char* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error) {
-            return lockstep_heap_get(c(txn), h(heap), record_id(id), access, buffer, room, bytes,
-                                     found, error);
-        });
+nb::object get(Number txn, Number heap, nb::handle given, nb::handle lock) {
+    const lockstep_record_id id = record_id_of(given);
+    const int access = access_of(lock);
+    return read_whole([&](char* buffer, size_t room, size_t* bytes, bool* found,
+                          lockstep_error* error) {
+        return lockstep_heap_get(c(txn), h(heap), id, access, buffer, room, bytes, found, error);
+    });
 }
 
-bool update(Number txn, Number heap, const Id& id, nb::handle record) {
+bool update(Number txn, Number heap, nb::handle given, nb::handle record) {
+    const lockstep_record_id id = record_id_of(given);
     const Value value(record);
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_heap_update(c(txn), h(heap), record_id(id), value.slice(), &found, error);
+        return lockstep_heap_update(c(txn), h(heap), id, value.slice(), &found, error);
     });
     return found;
 }
 
-bool erase(Number txn, Number heap, const Id& id) {
+bool erase(Number txn, Number heap, nb::handle given) {
+    const lockstep_record_id id = record_id_of(given);
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_heap_erase(c(txn), h(heap), record_id(id), &found, error);
+        return lockstep_heap_erase(c(txn), h(heap), id, &found, error);
     });
     return found;
 }
@@ -69,7 +68,7 @@ struct Visitor {
 };
 
 void each(Number txn, Number heap, nb::handle function) {
-    Visitor visitor{function, nullptr};
+    Visitor visitor{python::function(function, "each"), nullptr};
     call([&](lockstep_error* error) {
         return lockstep_heap_scan(c(txn), h(heap), Visitor::visit, &visitor, error);
     });
@@ -96,11 +95,11 @@ nb::list scan(Number txn, Number heap) {
 }  // namespace
 
 void add_heap(nb::module_& module) {
-    module.def("heap_insert", insert);
-    module.def("heap_get", get);
-    module.def("heap_update", update);
-    module.def("heap_erase", erase);
-    module.def("heap_each", each);
+    module.def("heap_insert", insert, nb::arg(), nb::arg(), nb::arg().none());
+    module.def("heap_get", get, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("heap_update", update, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("heap_erase", erase, nb::arg(), nb::arg(), nb::arg().none());
+    module.def("heap_each", each, nb::arg(), nb::arg(), nb::arg().none());
     module.def("heap_scan", scan);
 }
 

@@ -15,8 +15,9 @@ namespace {
 lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
 lockstep_index* i(Number index) { return handle<lockstep_index>(index); }
 
-nb::object get(Number txn, Number index, nb::handle key, int access) {
+nb::object get(Number txn, Number index, nb::handle key, nb::handle given) {
     const Key bytes(key);
+    const int access = access_of(given);
     return read_whole(
         [&](char* buffer, size_t room, size_t* size, bool* found, lockstep_error* error) {
             return lockstep_get(c(txn), i(index), bytes.slice(), access, buffer, room, size, found,
@@ -24,8 +25,9 @@ nb::object get(Number txn, Number index, nb::handle key, int access) {
         });
 }
 
-nb::object get_into(Number txn, Number index, nb::handle key, nb::handle buffer, int access) {
+nb::object get_into(Number txn, Number index, nb::handle key, nb::handle buffer, nb::handle given) {
     const Key bytes(key);
+    const int access = access_of(given);
     const Room room(buffer);
     size_t size = 0;
     bool found = false;
@@ -57,7 +59,9 @@ std::vector<char> look_up(Number txn, Number index, std::vector<lockstep_lookup>
     return memory;
 }
 
-nb::list get_many(Number txn, Number index, nb::handle given, int access) {
+nb::list get_many(Number txn, Number index, nb::handle given, nb::handle lock) {
+    const int access = access_of(lock);
+    if (PyUnicode_Check(given.ptr())) refuse_type("keys", "a list of keys", given);
     std::deque<Key> keys;
     for (const nb::handle key : given) keys.emplace_back(key);
     std::vector<lockstep_lookup> rows(keys.size());
@@ -117,9 +121,10 @@ bool update(Number txn, Number index, nb::handle key, nb::handle value) {
     return found;
 }
 
-bool patch(Number txn, Number index, nb::handle key, size_t offset, nb::handle part) {
+bool patch(Number txn, Number index, nb::handle key, nb::handle from, nb::handle part) {
     const Key k(key);
     const Value v(part);
+    const auto offset = whole<size_t>(from, "offset");
     bool found = false;
     call([&](lockstep_error* error) {
         return lockstep_patch(c(txn), i(index), k.slice(), offset, v.slice(), nullptr, &found,
@@ -183,7 +188,8 @@ private:
     std::exception_ptr raised_;
 };
 
-void bulk_load(Number txn, Number index, nb::handle given, uint32_t fill_percent) {
+void bulk_load(Number txn, Number index, nb::handle given, nb::handle fill) {
+    const auto fill_percent = whole<uint32_t>(fill, "fill_percent");
     Records records(given);
     lockstep_error error;
     error.text[0] = '\0';
@@ -199,16 +205,18 @@ void bulk_load(Number txn, Number index, nb::handle given, uint32_t fill_percent
 }  // namespace
 
 void add_index(nb::module_& module) {
-    module.def("get", get);
-    module.def("get_into", get_into);
-    module.def("get_many", get_many);
-    module.def("insert", insert);
-    module.def("insert_many", insert_many);
-    module.def("put", put);
-    module.def("update", update);
-    module.def("patch", patch);
-    module.def("erase", erase);
-    module.def("bulk_load", bulk_load);
+    module.def("get", get, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("get_into", get_into, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
+    module.def("get_many", get_many, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("insert", insert, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("insert_many", insert_many, nb::arg(), nb::arg(), nb::arg().none());
+    module.def("put", put, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("update", update, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("patch", patch, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
+    module.def("erase", erase, nb::arg(), nb::arg(), nb::arg().none());
+    module.def("bulk_load", bulk_load, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

@@ -25,7 +25,8 @@ void progressed(void* arg, uint64_t pages_read, uint64_t entries_loaded) {
 using MakeIndex = int (*)(lockstep_txn*, const char*, const lockstep_secondary_options*,
                           lockstep_index**, lockstep_error*);
 
-Number index(Number txn, const std::string& name, int how) {
+Number index(Number txn, nb::handle given, int how) {
+    const std::string name = text(given, "name");
     lockstep_index* made = nullptr;
     call([&](lockstep_error* error) {
         if (how == kFind) return lockstep_find_index_in(c(txn), name.c_str(), &made, error);
@@ -37,26 +38,29 @@ Number index(Number txn, const std::string& name, int how) {
 }
 
 // `store` keeps the key function.
-Number secondary(Number store, Number txn, const std::string& name, bool open_too, Number of,
-                 nb::handle key, bool unique, uint64_t build_bytes, nb::handle progress) {
+Number secondary(Number store, Number txn, nb::handle given, bool open_too, Number of,
+                 nb::handle key, nb::handle unique, nb::handle build_bytes, nb::handle progress) {
+    const std::string name = text(given, "name");
     lockstep_secondary_options options;
     lockstep_secondary_options_init(&options, sizeof options);
     options.of = handle<lockstep_index>(of);
     options.key = secondary_keys;
-    options.key_arg = keep(store, key);
-    options.unique = unique;
-    if (build_bytes != 0) options.build_bytes = build_bytes;
+    options.unique = flag(unique, "unique");
+    if (const auto bytes = whole<uint64_t>(build_bytes, "build_bytes"); bytes != 0)
+        options.build_bytes = bytes;
     if (!progress.is_none()) {
         options.progress = progressed;
-        options.progress_arg = progress.ptr();
+        options.progress_arg = function(progress, "progress").ptr();
     }
+    options.key_arg = keep(store, function(key, "key"));
     lockstep_index* made = nullptr;
     const MakeIndex make = open_too ? lockstep_open_or_create_index : lockstep_create_index;
     call([&](lockstep_error* error) { return make(c(txn), name.c_str(), &options, &made, error); });
     return number(made);
 }
 
-Number heap(Number txn, const std::string& name, int how) {
+Number heap(Number txn, nb::handle given, int how) {
+    const std::string name = text(given, "name");
     lockstep_heap* made = nullptr;
     call([&](lockstep_error* error) {
         const auto make = how == kFind     ? lockstep_find_heap_in
@@ -67,18 +71,21 @@ Number heap(Number txn, const std::string& name, int how) {
     return number(made);
 }
 
+void drop(Number txn, nb::handle given) {
+    const std::string name = text(given, "name");
+    call([&](lockstep_error* error) { return lockstep_drop(c(txn), name.c_str(), error); });
+}
+
 }  // namespace
 
 void add_objects(nb::module_& module) {
-    module.def("index", index);
-    module.def("secondary", secondary, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-               nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-    module.def("heap", heap);
+    module.def("index", index, nb::arg(), nb::arg().none(), nb::arg());
+    module.def("secondary", secondary, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
+               nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("heap", heap, nb::arg(), nb::arg().none(), nb::arg());
     module.def("index_id", [](Number i) { return lockstep_index_id(handle<lockstep_index>(i)); });
     module.def("heap_id", [](Number h) { return lockstep_heap_id(handle<lockstep_heap>(h)); });
-    module.def("drop", [](Number txn, const std::string& name) {
-        call([&](lockstep_error* error) { return lockstep_drop(c(txn), name.c_str(), error); });
-    });
+    module.def("drop", drop, nb::arg(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

@@ -23,8 +23,11 @@ namespace {
 
 template <class T>
 void set_field(T& field, const char* name, nb::handle value) {
-    if (!nb::try_cast(value, field))
-        raise(PyExc_OverflowError, std::string("option ") + name + " is out of range");
+    field = whole<T>(value, std::string("option ") + name);
+}
+
+void set_field(bool& field, const char* name, nb::handle value) {
+    field = flag(value, std::string("option ") + name);
 }
 
 // The text lives as long as the dictionary of the options.
@@ -32,7 +35,7 @@ void set_field(const char*& field, const char* name, nb::handle value) {
     field = value.is_none() ? nullptr : PyUnicode_AsUTF8(value.ptr());
     if (field != nullptr || value.is_none()) return;
     PyErr_Clear();
-    raise(PyExc_TypeError, std::string("option ") + name + " is no text");
+    refuse_type(std::string("option ") + name, "a text", value);
 }
 
 [[noreturn]] void unknown(const char* name) {

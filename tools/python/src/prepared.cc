@@ -57,9 +57,9 @@ bool end_prepared(Number store, nb::handle gid, bool commit) {
 
 void add_prepared(nb::module_& module) {
     module.attr("GID_BYTES_MAX") = LOCKSTEP_GID_BYTES_MAX;
-    module.def("prepare", prepare);
+    module.def("prepare", prepare, nb::arg(), nb::arg().none());
     module.def("prepared", prepared);
-    module.def("end_prepared", end_prepared);
+    module.def("end_prepared", end_prepared, nb::arg(), nb::arg().none(), nb::arg());
 }
 
 }  // namespace lockstep::python

@@ -68,12 +68,13 @@ lockstep_slice Request::keep_value(nb::handle value) {
     return bytes_.emplace_back(value, Bytes::Use::value).slice();
 }
 
-void Request::get(Number index, nb::handle key, int access, size_t room, bool whole) {
+void Request::get(Number index, nb::handle key, nb::handle access, size_t room, bool whole) {
+    const int lock = access_of(access);
     const lockstep_slice bytes = keep_key(key);
     lockstep_operation& o = add(whole ? LOCKSTEP_OP_GET_WHOLE : LOCKSTEP_OP_GET);
     o.index = handle<lockstep_index>(index);
     o.key = bytes;
-    o.access = access;
+    o.access = lock;
     o.room = room;
 }
 
@@ -85,9 +86,10 @@ void Request::put(int kind, Number index, nb::handle key, nb::handle value) {
     o.value = v;
 }
 
-void Request::patch(Number index, nb::handle key, size_t offset, nb::handle part) {
+void Request::patch(Number index, nb::handle key, nb::handle offset, nb::handle part) {
+    const auto from = whole<size_t>(offset, "offset");
     put(LOCKSTEP_OP_PATCH, index, key, part);
-    operations_.back().offset = offset;
+    operations_.back().offset = from;
 }
 
 void Request::erase(Number index, nb::handle key) {
@@ -97,12 +99,13 @@ void Request::erase(Number index, nb::handle key) {
     o.key = bytes;
 }
 
-void Request::heap_get(Number heap, uint32_t page, uint32_t slot, int access, size_t room,
-                       bool whole) {
+void Request::heap_get(Number heap, nb::handle id, nb::handle access, size_t room, bool whole) {
+    const lockstep_record_id place = record_id_of(id);
+    const int lock = access_of(access);
     lockstep_operation& o = add(whole ? LOCKSTEP_OP_HEAP_GET_WHOLE : LOCKSTEP_OP_HEAP_GET);
     o.heap = handle<lockstep_heap>(heap);
-    o.id = {page, slot};
-    o.access = access;
+    o.id = place;
+    o.access = lock;
     o.room = room;
 }
 
@@ -113,11 +116,13 @@ void Request::heap_insert(Number heap, nb::handle record) {
     o.value = value;
 }
 
-void Request::heap_change(int kind, Number heap, uint32_t page, uint32_t slot, nb::handle record) {
-    const lockstep_slice value = record.is_none() ? lockstep_slice{} : keep_value(record);
+void Request::heap_change(int kind, Number heap, nb::handle id, nb::handle record) {
+    const lockstep_record_id place = record_id_of(id);
+    const lockstep_slice value =
+        kind == LOCKSTEP_OP_HEAP_ERASE ? lockstep_slice{} : keep_value(record);
     lockstep_operation& o = add(kind);
     o.heap = handle<lockstep_heap>(heap);
-    o.id = {page, slot};
+    o.id = place;
     o.value = value;
 }
 
@@ -244,19 +249,22 @@ void add_batch(nb::module_& module) {
         .def("drain", &Completions::drain);
     nb::class_<Request>(module, "Request")
         .def(nb::init<>())
-        .def("get", &Request::get)
-        .def("put", &Request::put)
-        .def("patch", &Request::patch)
-        .def("erase", &Request::erase)
-        .def("heap_get", &Request::heap_get)
-        .def("heap_insert", &Request::heap_insert)
-        .def("heap_change", &Request::heap_change, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+        .def("get", &Request::get, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
+             nb::arg())
+        .def("put", &Request::put, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
+        .def("patch", &Request::patch, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg().none())
+        .def("erase", &Request::erase, nb::arg(), nb::arg().none())
+        .def("heap_get", &Request::heap_get, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg(), nb::arg())
+        .def("heap_insert", &Request::heap_insert, nb::arg(), nb::arg().none())
+        .def("heap_change", &Request::heap_change, nb::arg(), nb::arg(), nb::arg().none(),
              nb::arg().none())
         .def("__len__", &Request::size)
-        .def("step", &Request::step)
+        .def("step", &Request::step, nb::arg(), nb::arg(), nb::arg().none())
         .def("use", &Request::use)
         .def("begin_in", &Request::begin_in)
-        .def("name", &Request::name)
+        .def("name", &Request::name, nb::arg().none())
         .def("batch", &Request::batch)
         .def("submit",
              [](nb::handle self, const Completions& completions, int end, size_t from) {

@@ -52,13 +52,13 @@ public:
     Request();
     Request(const Request&) = delete;
 
-    void get(Number index, nb::handle key, int access, size_t room, bool whole);
+    void get(Number index, nb::handle key, nb::handle access, size_t room, bool whole);
     void put(int kind, Number index, nb::handle key, nb::handle value);
-    void patch(Number index, nb::handle key, size_t offset, nb::handle part);
+    void patch(Number index, nb::handle key, nb::handle offset, nb::handle part);
     void erase(Number index, nb::handle key);
-    void heap_get(Number heap, uint32_t page, uint32_t slot, int access, size_t room, bool whole);
+    void heap_get(Number heap, nb::handle id, nb::handle access, size_t room, bool whole);
     void heap_insert(Number heap, nb::handle record);
-    void heap_change(int kind, Number heap, uint32_t page, uint32_t slot, nb::handle record);
+    void heap_change(int kind, Number heap, nb::handle id, nb::handle record);
     // A step of a procedure object. A request has at most one.
     void step(nb::handle object, const std::string& procedure, nb::handle request);
     size_t size() const { return operations_.size(); }

@@ -87,6 +87,13 @@ nb::list transactions(Number store) {
     return result;
 }
 
+void end_transaction(Number store, nb::handle given) {
+    const auto id = whole<uint64_t>(given, "id");
+    call([&](lockstep_error* error) {
+        return lockstep_end_transaction(handle<lockstep_store>(store), id, error);
+    });
+}
+
 }  // namespace
 
 void add_stats(nb::module_& module) {
@@ -94,11 +101,7 @@ void add_stats(nb::module_& module) {
     module.def("metrics", [](Number store) { return text_of(store, lockstep_metrics); });
     module.def("failure", [](Number store) { return text_of(store, lockstep_failure); });
     module.def("transactions", transactions);
-    module.def("end_transaction", [](Number store, uint64_t id) {
-        call([&](lockstep_error* error) {
-            return lockstep_end_transaction(handle<lockstep_store>(store), id, error);
-        });
-    });
+    module.def("end_transaction", end_transaction, nb::arg(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

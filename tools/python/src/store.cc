@@ -40,7 +40,8 @@ void close(Number store) {
     forget(store);
 }
 
-Number find(Number store, const std::string& name, bool is_index) {
+Number find(Number store, nb::handle given, bool is_index) {
+    const std::string name = text(given, "name");
     Number found = 0;
     call([&](lockstep_error* error) {
         if (is_index) {
@@ -75,7 +76,13 @@ nb::list objects(Number store) {
     return result;
 }
 
-nb::list verify(Number store, uint32_t threads) {
+void wait_durable(Number store, nb::handle given) {
+    const auto lsn = whole<uint64_t>(given, "lsn");
+    call([&](lockstep_error* error) { return lockstep_wait_durable(c(store), lsn, error); });
+}
+
+nb::list verify(Number store, nb::handle given) {
+    const auto threads = whole<uint32_t>(given, "threads");
     std::vector<std::string> faults;
     const auto each = [](void* arg, const char* text) {
         static_cast<std::vector<std::string>*>(arg)->emplace_back(text);
@@ -99,8 +106,9 @@ void set_steps(Number store, const nb::dict& given) {
     call([&](lockstep_error* error) { return lockstep_set_steps(c(store), &steps, error); });
 }
 
-void attach_key(Number store, const std::string& name, nb::handle function) {
-    Function* const kept = keep(store, function);
+void attach_key(Number store, nb::handle given, nb::handle key) {
+    const std::string name = text(given, "name");
+    Function* const kept = keep(store, function(key, "key"));
     call([&](lockstep_error* error) {
         return lockstep_attach_key(c(store), name.c_str(), secondary_keys, kept, error);
     });
@@ -111,15 +119,13 @@ void attach_key(Number store, const std::string& name, nb::handle function) {
 void add_store(nb::module_& module) {
     module.def("open", open, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
     module.def("close", close);
-    module.def("find", find);
+    module.def("find", find, nb::arg(), nb::arg().none(), nb::arg());
     module.def("objects", objects);
-    module.def("verify", verify);
+    module.def("verify", verify, nb::arg(), nb::arg().none());
     module.def("give_back_space", give_back_space);
     module.def("set_steps", set_steps);
-    module.def("attach_key", attach_key);
-    module.def("wait_durable", [](Number store, uint64_t lsn) {
-        call([&](lockstep_error* error) { return lockstep_wait_durable(c(store), lsn, error); });
-    });
+    module.def("attach_key", attach_key, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("wait_durable", wait_durable, nb::arg(), nb::arg().none());
     module.def("checkpoint", [](Number store) {
         call([&](lockstep_error* error) { return lockstep_checkpoint(c(store), error); });
     });
