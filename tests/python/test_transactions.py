@@ -1,12 +1,13 @@
 """test_transactions - records of indexes and heaps, savepoints, deadlocks, secondary indexes."""
 
 import array
+import asyncio
 import sys
 import threading
 
 import lockstep
 import pytest
-from lockstep import Access
+from lockstep import Access, Batch
 
 
 def test_records(store, index):
@@ -302,22 +303,127 @@ def test_key_functions_after_an_open(tmp_path):
             assert list(txn.scan_by(store.index("by"))) == [(b"k", b"v")]
 
 
-def test_a_key_function_that_raises_refuses_the_change(store, index, monkeypatch):
+@pytest.fixture
+def unraisable(monkeypatch):
+    """What goes to sys.unraisablehook."""
     raised = []
     monkeypatch.setattr(sys, "unraisablehook", lambda info: raised.append(info.exc_value))
-    bad = {b"number": 3, b"zero": None}
+    return raised
 
-    def key(_, value):
-        return 1 // 0 if value == b"zero" else bad.get(value, value)
 
-    by = store.secondary_index("by", index, key)
+def inverse(_, value):
+    """A key function that raises for the values `zero`, `number` and `list`."""
+    if value == b"zero":
+        return str(1 // 0)
+    return {b"number": 3, b"list": [b"good", None]}.get(value, value)
+
+
+def test_a_call_raises_what_its_key_function_has_raised(store, index, unraisable):
+    by = store.secondary_index("by", index, inverse)
+    bad = {"zero": ZeroDivisionError, "number": TypeError, "list": TypeError}
     with store.transaction() as txn:
         txn.put(index, "good", "good")
-        for value in bad:
-            with pytest.raises(lockstep.KeyTooLong):
-                txn.put(index, "k", value)
+        for value, kind in bad.items():
+            for call in (txn.put, txn.insert):
+                with pytest.raises(kind) as caught:
+                    call(index, "k\0", value)
+                assert any("inverse" in str(entry) for entry in caught.traceback) == (
+                    kind is ZeroDivisionError
+                )
+                assert caught.value.__notes__ == [
+                    "the key function of 'by' has raised this for the record of key b'k\\x00'"
+                ]
+            with pytest.raises(kind):
+                txn.update(index, "good", value)
+            with pytest.raises(kind):
+                txn.insert_many(index, [("m", "before"), ("n", value)])
+            txn.erase(index, "m")
+            with pytest.raises(kind):
+                txn.execute(Batch().put(index, "k", value))
         assert list(txn.scan_by(by)) == [(b"good", b"good")]
-    assert [type(error) for error in raised] == [TypeError, ZeroDivisionError]
+        with pytest.raises(lockstep.KeyTooLong):
+            txn.put(index, "k", "x" * 2000)
+    with pytest.raises(ZeroDivisionError):
+        store.run(lambda txn: txn.put(index, "k", "zero"))
+    with pytest.raises(ZeroDivisionError):
+        store.execute(Batch().put(index, "k", "zero"))
+    assert unraisable == []
+
+
+def test_an_exception_that_takes_no_note_is_raised(store, index):
+    class Bare(Exception):
+        add_note = None
+
+    def key(key, value):
+        raise Bare
+
+    store.secondary_index("by", index, key)
+    with pytest.raises(Bare):
+        store.run(lambda txn: txn.put(index, "k", "v"))
+
+
+def test_key_functions_that_raise_in_coroutines(store, index, unraisable):
+    store.secondary_index("by", index, inverse, unique=True)
+
+    async def main():
+        with pytest.raises(ZeroDivisionError):
+            async with store.transaction() as txn:
+                await txn.put(index, "k", "zero")
+        with pytest.raises(ZeroDivisionError):
+            await store.execute_async(Batch().put(index, "k", "zero"))
+
+    asyncio.run(main())
+    assert unraisable == []
+
+
+def test_a_build_raises_what_the_key_function_has_raised(store, index, unraisable):
+    with store.transaction() as txn:
+        txn.insert_many(index, (((n,), b"v" * 1000) for n in range(2000)))
+    with pytest.raises(ZeroDivisionError):
+        store.secondary_index("by", index, lambda key, value: str(1 // 0))
+    assert [o.name for o in store.objects()] == ["records"] and unraisable == []
+
+
+def test_each_call_raises_its_own_exception(store, index, unraisable):
+    """Many threads at once, also more than exceptions that are kept."""
+
+    class Mine(Exception):
+        pass
+
+    def key(key, value):
+        raise Mine(key)
+
+    store.secondary_index("by", index, key)
+    wrong = []
+
+    def work(n):
+        for turn in range(30):
+            try:
+                store.run(lambda txn: txn.put(index, f"{n}.{turn}", "v"))
+            except Mine as error:
+                if error.args != (f"{n}.{turn}".encode(),):
+                    wrong.append(error)
+            else:
+                wrong.append((n, turn))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert wrong == [] and unraisable == []
+
+
+def test_an_exception_that_no_call_raises_is_not_lost(tmp_path, unraisable):
+    """verify() returns faults, so what a key function has raised goes to sys.unraisablehook."""
+    with lockstep.open(tmp_path / "s", workers=1, pool_bytes=16 << 20) as store:
+        index = store.index("i", create=True)
+        store.secondary_index("by", index, fields)
+        store.run(lambda txn: [txn.put(index, (n,), "v") for n in range(40)])
+        store.attach_key("by", lambda key, value: str(1 // 0))
+        assert store.verify() != []
+        assert len(unraisable) == 80
+    assert {type(error) for error in unraisable} == {ZeroDivisionError}
 
 
 def test_many_threads(store, index):

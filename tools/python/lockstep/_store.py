@@ -279,7 +279,10 @@ class Store:
         return _core.give_back_space(self._handle)
 
     def verify(self, threads: int = 1) -> list[str]:
-        """Checks every page and structure; no transaction may be active. The result: faults."""
+        """Checks every page and structure; no transaction may be active. The result: faults.
+
+        What a key function raises meanwhile goes to sys.unraisablehook.
+        """
         return _core.verify(self._handle, threads)
 
     def backup(

@@ -379,9 +379,9 @@ class Transaction:
 
         key(key, value) returns the key of a record in it, or a list of keys. Equal records must
         give equal keys. It runs on a thread of its own while the change waits, so it must not use
-        the store. If it raises an exception, the change raises KeyTooLong, and the exception goes
-        to sys.unraisablehook. `progress` gets pages read and entries loaded. `new`: raises
-        AlreadyExists if the name is taken.
+        the store. If it raises an exception, the change of the record, or this call, raises that
+        exception, and the record stays as it was. `progress` gets pages read and entries loaded.
+        `new`: raises AlreadyExists if the name is taken.
         """
         handle = _core.secondary(
             self._store._handle,

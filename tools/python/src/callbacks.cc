@@ -6,7 +6,10 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <semaphore>
@@ -79,19 +82,76 @@ Functions& functions() {
     return *kept;
 }
 
+// An exception of a key function, until a call raises it.
+struct Raised {
+    std::exception_ptr exception;
+    const Function* function;
+    std::string key;  // of the record
+};
+// The place of a Raised tells how long the refused key is. An entry is as long, or longer by the
+// key of the record and two bytes (sm/store/secondary_key.h). No key of an application is like it.
+constexpr size_t kRaisedMax = 32, kRefusedFirst = 64 << 10, kRefusedStep = 2048;
+static_assert(LOCKSTEP_KEY_BYTES_MAX + 2 < kRefusedStep && LOCKSTEP_KEY_BYTES_MAX < kRefusedFirst);
+
+// Under the GIL. Never destroyed: the interpreter may have ended.
+struct AllRaised {
+    std::array<Raised, kRaisedMax> kept;
+    size_t next = 0;
+};
+AllRaised& all_raised() {
+    static auto* const all = new AllRaised;
+    return *all;
+}
+
+void drop(Raised& raised) {
+    if (!raised.exception) return;
+    const Raised gone = std::exchange(raised, {});
+    guarded(gone.function->function, [&] { std::rethrow_exception(gone.exception); });
+}
+
+// The length of the key that refuses the change.
+size_t keep_raised(const Function& function, const lockstep_slice& key) {
+    AllRaised& all = all_raised();
+    const size_t place = all.next++ % kRaisedMax;
+    Raised fresh{std::current_exception(), &function,
+                 std::string(static_cast<const char*>(key.data), key.size)};
+    std::swap(all.kept[place], fresh);
+    drop(fresh);
+    return kRefusedFirst + place * kRefusedStep;
+}
+
+// The exception behind an entry of this length; empty if there is none.
+Raised take_raised(size_t bytes) {
+    const size_t place = (bytes - kRefusedFirst) / kRefusedStep;
+    if (bytes < kRefusedFirst || place >= kRaisedMax) return {};
+    Raised& raised = all_raised().kept[place];
+    const size_t more = bytes - kRefusedFirst - place * kRefusedStep;
+    if (more != 0 && more != raised.key.size() + 2) return {};
+    return std::exchange(raised, {});
+}
+
+// Says in the exception which record it is about. One that takes no note stays as it is.
+void add_note(const nb::python_error& exception, const Raised& raised) {
+    const nb::str note("the key function of {!r} has raised this for the record of key {!r}");
+    try {
+        exception.value().attr("add_note")(
+            note.attr("format")(nb::str(raised.function->name.c_str()),
+                                bytes_of(raised.key.data(), raised.key.size())));
+    } catch (const nb::python_error&) {
+        return;
+    }
+}
+
+// All keys or, if one is wrong, none.
 void add_keys_of(PyObject* function, const lockstep_slice& key, const lockstep_slice& value,
                  lockstep_keys* keys) {
     const nb::object made = invoke(function, bytes_of(key), bytes_of(value));
     if (made.is_none()) return;
-    if (PyList_Check(made.ptr())) {
-        for (const nb::handle one : nb::borrow<nb::list>(made)) {
-            const Key bytes(one);
-            lockstep_keys_add(keys, bytes.slice());
-        }
-        return;
-    }
-    const Key bytes(made);
-    lockstep_keys_add(keys, bytes.slice());
+    std::deque<Key> all;
+    if (PyList_Check(made.ptr()))
+        for (const nb::handle one : nb::borrow<nb::list>(made)) all.emplace_back(one);
+    else all.emplace_back(made);
+    for (const Key& one : all) lockstep_keys_add(keys, one.slice());
 }
 
 }  // namespace
@@ -107,13 +167,39 @@ void run_on_helper(const std::function<void()>& fn) {
     done.acquire();
 }
 
-Function* keep(Number store, nb::handle function) {
+Function* keep(Number store, nb::handle function, const std::string& name) {
     auto& kept = functions()[store];
-    kept.push_back(std::make_unique<Function>(Function{function.inc_ref().ptr()}));
+    kept.push_back(std::make_unique<Function>(Function{function.inc_ref().ptr(), name, store}));
     return kept.back().get();
 }
 
+void drop_raised(Number store) {
+    for (Raised& raised : all_raised().kept)
+        if (raised.exception && raised.function->store == store) drop(raised);
+}
+
+void discard_raised(const Function* function) {
+    for (Raised& raised : all_raised().kept)
+        if (raised.function == function) const Raised gone = std::exchange(raised, {});
+}
+
+void raise_again(const lockstep_error& error) {
+    static constexpr char kBefore[] = "its entry has ";
+    if (error.code != LOCKSTEP_KEY_TOO_LONG) return;
+    const char* const found = std::strstr(error.text, kBefore);
+    if (found == nullptr) return;
+    const Raised raised = take_raised(std::strtoull(found + sizeof kBefore - 1, nullptr, 10));
+    if (!raised.exception) return;
+    try {
+        std::rethrow_exception(raised.exception);
+    } catch (const nb::python_error& exception) {
+        add_note(exception, raised);
+        throw;
+    }
+}
+
 void forget(Number store) {
+    drop_raised(store);
     const auto found = functions().find(store);
     if (found == functions().end()) return;
     post_to_helper([kept = std::make_shared<Functions::mapped_type>(std::move(found->second))] {
@@ -136,14 +222,17 @@ void log_line(void* function, int level, const char* text, size_t bytes) {
     });
 }
 
-// A function that raises gives a key that no index takes, so the call that changes the record fails
-// with key_too_long, and no entry is lost unnoticed.
+// A function that raises gives a key that no index takes, so the call that changes the record is
+// refused, and no entry is lost unnoticed.
 void secondary_keys(void* function, lockstep_slice key, lockstep_slice value, lockstep_keys* keys) {
-    PyObject* const made = static_cast<Function*>(function)->function;
+    const auto& made = *static_cast<Function*>(function);
     run_on_helper([&] {
-        if (guarded(made, [&] { add_keys_of(made, key, value, keys); })) return;
-        static constexpr std::array<char, LOCKSTEP_KEY_BYTES_MAX + 1> kRefused{};
-        lockstep_keys_add(keys, lockstep_bytes(kRefused.data(), kRefused.size()));
+        try {
+            add_keys_of(made.function, key, value, keys);
+        } catch (...) {
+            const std::string refused(keep_raised(made, key), '\1');
+            lockstep_keys_add(keys, lockstep_bytes(refused.data(), refused.size()));
+        }
     });
 }
 

@@ -1,6 +1,8 @@
 // core.cc - of the Python binding: the module, errors, bytes of Python objects.
 #include "tools/python/src/core.h"
 
+#include "tools/python/src/callbacks.h"
+
 namespace lockstep::python {
 
 Types& types() {
@@ -9,6 +11,7 @@ Types& types() {
 }
 
 void raise(const lockstep_error& error) {
+    raise_again(error);
     const nb::object exception = invoke(types().make_error, error.code, error.os, error.a, error.b,
                                         error.c, nb::str(error.text));
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());

@@ -52,10 +52,18 @@ Number secondary(Number store, Number txn, nb::handle given, bool open_too, Numb
         options.progress = progressed;
         options.progress_arg = function(progress, "progress").ptr();
     }
-    options.key_arg = keep(store, function(key, "key"));
+    Function* const kept = keep(store, function(key, "key"), name);
+    options.key_arg = kept;
     lockstep_index* made = nullptr;
     const MakeIndex make = open_too ? lockstep_open_or_create_index : lockstep_create_index;
-    call([&](lockstep_error* error) { return make(c(txn), name.c_str(), &options, &made, error); });
+    try {
+        call([&](lockstep_error* error) {
+            return make(c(txn), name.c_str(), &options, &made, error);
+        });
+    } catch (...) {  // a build runs the function on several threads
+        discard_raised(kept);
+        throw;
+    }
     return number(made);
 }
 

@@ -25,7 +25,7 @@ Number open(const std::string& path, const nb::dict& given,
     forget(0);
     if (!logger.is_none()) {
         options.logger = log_line;
-        options.logger_arg = keep(0, logger);
+        options.logger_arg = keep(0, logger, "");
     }
     lockstep_store* store = nullptr;
     call([&](lockstep_error* error) {
@@ -90,6 +90,7 @@ nb::list verify(Number store, nb::handle given) {
     call([&](lockstep_error* error) {
         return lockstep_verify(c(store), threads, each, &faults, nullptr, error);
     });
+    drop_raised(store);
     nb::list result;
     for (const std::string& fault : faults) result.append(fault);
     return result;
@@ -108,7 +109,7 @@ void set_steps(Number store, const nb::dict& given) {
 
 void attach_key(Number store, nb::handle given, nb::handle key) {
     const std::string name = text(given, "name");
-    Function* const kept = keep(store, function(key, "key"));
+    Function* const kept = keep(store, function(key, "key"), name);
     call([&](lockstep_error* error) {
         return lockstep_attach_key(c(store), name.c_str(), secondary_keys, kept, error);
     });
