@@ -125,7 +125,7 @@ def test_arguments_of_a_wrong_type_are_named(store, index, heap, tmp_path):
             ("a key is", lambda: txn.erase(index, None)),
             ("bytes-like object", lambda: txn.get_into(index, "k", None)),
             ("a key is", lambda: txn.get_many(index, [None])),
-            ("keys is a list of keys, not 'abc'", lambda: txn.get_many(index, "abc")),
+            ("keys is a list of keys, not a text", lambda: txn.get_many(index, "abc")),
             ("not iterable", lambda: txn.insert_many(index, None)),
             ("access is an int, not 'read'", lambda: txn.get(index, "k", "read")),
             ("access is an int", lambda: txn.scan(index, access=None)),
@@ -164,8 +164,17 @@ def test_arguments_of_a_wrong_type_are_named(store, index, heap, tmp_path):
             ("sink is a function", lambda: store.backup_to(None)),
             ("backups is a list of directories, not a text", lambda: restore("full")),
             ("backups is a list of directories, not a path", lambda: restore(tmp_path)),
+            ("history is an int", lambda: restore([tmp_path], history="1")),
+            ("since is a BackupInfo", lambda: store.backup(tmp_path, since="full")),
+            ("keys is a list of keys, not a text", lambda: asyncio.run(get_many())),
+            ("option logger is a function", lambda: lockstep.open(tmp_path / "s", logger=1)),
+            ("option steps is a mode or", lambda: lockstep.open(tmp_path / "s", steps=1)),
             ("until is an LSN or a datetime", lambda: restore([tmp_path], until="now")),
         )
+
+        async def get_many():
+            async with store.transaction() as asynchronous:
+                await asynchronous.get_many(index, "abc")
 
         def restore(backups, **options):
             lockstep.restore_backup(backups, tmp_path / "to", **options)

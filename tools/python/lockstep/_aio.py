@@ -205,6 +205,8 @@ class AsyncTransaction:
         self, index: Index, keys: Iterable[Key], access: Access = Access.READ
     ) -> list[bytes | None]:
         """The values of many keys."""
+        if isinstance(keys, str):
+            raise TypeError("keys is a list of keys, not a text")
         batch = Batch(_ROOM)
         for key in keys:
             batch.get(index, key, access)

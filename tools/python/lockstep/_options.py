@@ -201,5 +201,7 @@ def begin_arguments(options: TransactionOptions) -> Begin:
 
 def steps_arguments(steps: StepsOptions | StepsMode) -> dict[str, Any]:
     """The options of STEPS, or a mode alone."""
+    if not isinstance(steps, (str, dict)):
+        raise wrong_type("steps", "a mode or a dictionary", steps)
     given: dict[str, Any] = {"mode": steps} if isinstance(steps, str) else dict(steps)
     return {name: number(name, value) for name, value in given.items()}

@@ -297,9 +297,7 @@ class Store:
 
         `since`: copies only what has changed since that backup. `progress` runs on another thread.
         """
-        path = os.fspath(directory)
-        made = _core.backup(self._handle, path, None, bytes_per_second, since, progress)
-        return BackupInfo(*made)
+        return self._backup(os.fspath(directory), None, since, bytes_per_second, progress)
 
     def backup_to(
         self,
@@ -313,7 +311,19 @@ class Store:
 
         An exception of the function ends the backup.
         """
-        made = _core.backup(self._handle, None, sink, bytes_per_second, since, progress)
+        return self._backup(None, sink, since, bytes_per_second, progress)
+
+    def _backup(
+        self,
+        path: str | None,
+        sink: Callable[[str, int, bytes], object] | None,
+        since: BackupInfo | None,
+        bytes_per_second: int,
+        progress: Progress | None,
+    ) -> BackupInfo:
+        if since is not None and not isinstance(since, BackupInfo):
+            raise TypeError(f"since is a BackupInfo, not {since!r}")
+        made = _core.backup(self._handle, path, sink, bytes_per_second, since, progress)
         return BackupInfo(*made)
 
     # Observation.
@@ -390,6 +400,8 @@ def restore_backup(
     if isinstance(backups, (str, bytes, os.PathLike)):
         what = "a path" if isinstance(backups, os.PathLike) else "a text"
         raise TypeError(f"backups is a list of directories, not {what}")
+    if history is not None and not isinstance(history, int):
+        raise TypeError(f"history is an int, not {history!r}")
     lsn, nanos = 0, 0
     if isinstance(until, datetime.datetime):
         if until.tzinfo is None:

@@ -61,7 +61,7 @@ std::vector<char> look_up(Number txn, Number index, std::vector<lockstep_lookup>
 
 nb::list get_many(Number txn, Number index, nb::handle given, nb::handle lock) {
     const int access = access_of(lock);
-    if (PyUnicode_Check(given.ptr())) refuse_type("keys", "a list of keys", given);
+    if (PyUnicode_Check(given.ptr())) raise(PyExc_TypeError, "keys is a list of keys, not a text");
     std::deque<Key> keys;
     for (const nb::handle key : given) keys.emplace_back(key);
     std::vector<lockstep_lookup> rows(keys.size());

@@ -25,7 +25,7 @@ Number open(const std::string& path, const nb::dict& given,
     forget(0);
     if (!logger.is_none()) {
         options.logger = log_line;
-        options.logger_arg = keep(0, logger, "");
+        options.logger_arg = keep(0, function(logger, "option logger"), "");
     }
     lockstep_store* store = nullptr;
     call([&](lockstep_error* error) {
