@@ -42,9 +42,12 @@ std::unexpected<Error> record_error(ErrorCode code, const Secondary& secondary, 
 
 std::unexpected<Error> entry_too_long(const Secondary& secondary, Slice primary_key, size_t bytes) {
     DCHECK(bytes > kKeyBytesMax);
-    return record_error(ErrorCode::key_too_long, secondary, primary_key,
-                        "cannot hold the record: its entry has " + std::to_string(bytes) +
-                            " bytes, at most " + std::to_string(kKeyBytesMax) + " are allowed");
+    auto refused =
+        record_error(ErrorCode::key_too_long, secondary, primary_key,
+                     "cannot hold the record: its entry has " + std::to_string(bytes) +
+                         " bytes, at most " + std::to_string(kKeyBytesMax) + " are allowed");
+    refused.error().b = bytes;
+    return refused;
 }
 
 std::unexpected<Error> entry_taken(const Secondary& secondary, Slice primary_key,

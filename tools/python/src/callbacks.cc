@@ -6,8 +6,6 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -184,11 +182,8 @@ void discard_raised(const Function* function) {
 }
 
 void raise_again(const lockstep_error& error) {
-    static constexpr char kBefore[] = "its entry has ";
     if (error.code != LOCKSTEP_KEY_TOO_LONG) return;
-    const char* const found = std::strstr(error.text, kBefore);
-    if (found == nullptr) return;
-    const Raised raised = take_raised(std::strtoull(found + sizeof kBefore - 1, nullptr, 10));
+    const Raised raised = take_raised(error.b);
     if (!raised.exception) return;
     try {
         std::rethrow_exception(raised.exception);

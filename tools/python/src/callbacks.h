@@ -5,8 +5,8 @@
 //            A user thread that waits for it blocks its kernel thread. That thread never holds the
 //            GIL, and whoever holds the GIL never waits for it, so the wait ends.
 //            What a key function raises is kept until the call that ran it has failed, and this
-//            call raises it. The two meet by a number: the refused key is so long that the text of
-//            the engine's error tells which exception it was, whatever threads ran the function.
+//            call raises it. The two meet by a number: the length of the refused key, which the
+//            engine's error has, tells which exception it was, whatever threads ran the function.
 // Invariants CB-1 A function lives until the store that may call it is closed. [checked: forget()]
 //            CB-2 An exception of a key function is raised once by the call that it has refused, or
 //            goes to sys.unraisablehook. [checked: take_raised(), drop_raised()]
