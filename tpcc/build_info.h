@@ -21,7 +21,7 @@ struct BuildInfo {
 };
 BuildInfo build_info();
 // One line for --version of a program.
-std::string version_text(const char* program = "lockstep-tpcc");
+std::string version_text(const char* program);
 
 // The machine that this process runs on, as the kernel describes it.
 struct MachineInfo {

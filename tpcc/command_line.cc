@@ -386,7 +386,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
         "all of them hold.");
     app.name("lockstep-tpcc");
     app.footer(kExamples);
-    app.set_version_flag("--version", version_text());
+    app.set_version_flag("--version", version_text("lockstep-tpcc"));
     add_database_options(app, settings, raw);
     add_load_options(app, settings, raw);
     add_transaction_options(app, settings);

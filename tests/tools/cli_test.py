@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""cli_test.py - `lockstep` as a person at the command line sees it: dump-log and dump-page work on
-files that they may not write, and leave every byte and every time stamp as it was.
+"""cli_test.py - `lockstep` as a person at the command line sees it: it names itself, its commands
+and numbers of things. dump-log and dump-page work on files that they may not write, and leave every
+byte and every time stamp as it was.
 
 Usage: cli_test.py LOCKSTEP DRIVER
 """
@@ -51,6 +52,58 @@ def run(*arguments, says=""):
     return text
 
 
+def refused(*arguments, says):
+    done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True, timeout=100)
+    if done.returncode == 0 or done.stderr != says:
+        sys.exit(f"{arguments}: status {done.returncode}, expected '{says}':\n{done.stderr}")
+
+
+def check_command_line():
+    refused("bogus", says="lockstep: no command 'bogus'; --help lists them\n")
+    refused("bogus", "store", "--json", says="lockstep: no command 'bogus'; --help lists them\n")
+    refused(says="lockstep: no command given; --help lists them\n")
+    text = run("--help", says="lockstep [OPTIONS] COMMAND\n")
+    assert "SUBCOMMAND" not in text, text
+
+
+def check_versions():
+    """Each program calls itself by its own name."""
+    programs = os.path.dirname(LOCKSTEP)
+    for end in ("", "-tpcc", "-bench", "-icache", "-peers"):
+        name = "lockstep" + end
+        program = os.path.join(programs, name)
+        if not os.path.exists(program):  # not in each build
+            continue
+        text = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+        assert text.startswith(name + " ") and "(commit " in text, (name, text)
+
+
+def check_numbers(directory):
+    """One of a thing is not called several."""
+    rows = ['{"lockstep_dump":1}', '{"index":"a"}', '{"index":"a","key":"k","value":"v"}']
+    store = os.path.join(directory, "small")
+
+    def output(*arguments):
+        done = subprocess.run(
+            [LOCKSTEP, *arguments],
+            input="\n".join(rows) + '\n{"end":1}\n',
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+        return done.stdout + done.stderr
+
+    for arguments, says in (
+        (["load", store], ": 1 record into 1 index or heap, "),
+        (["salvage", store, "-o", "/dev/null"], ": 1 record of 1 index or heap saved, 0 losses\n"),
+        (["compact", store], ": 1 record rewritten, "),
+        (["verify", store], " pages, 0 faults\n"),
+    ):
+        text = output(*arguments)
+        assert says in text, (arguments, says, text)
+
+
 def drive(store, *more, kill_after=None):
     """Makes the store or works on it; killed after so many seconds, or closed."""
     small = "--workers 1 --warmup 0 --pool 64M --log-size 256M".split()
@@ -82,11 +135,14 @@ def check(store):
 directory = tempfile.mkdtemp(prefix="lockstep-cli-")
 try:
     os.chmod(directory, 0o755)
+    check_command_line()
+    check_versions()
+    check_numbers(directory)
     path = os.path.join(directory, "store")
     drive(path, "--warehouses", "1", "--transactions", "500")
     check(path)
     drive(path, "--duration", "60", kill_after=2)
     check(path)
-    print("2 passed, 0 failed")
+    print("5 passed, 0 failed")
 finally:
     shutil.rmtree(directory, ignore_errors=True)

@@ -88,7 +88,7 @@ def check_commands(store):
         time.sleep(0.1)
     assert first["program"] == "lockstep-tpcc" and first["directory"] == store, first
     run("stat", store, says=["program", "lockstep-tpcc", "commits", "waits.lock.count"])
-    run("transactions", store, says=["ID", "STATE", "transactions;"])
+    run("transactions", store, says=["ID", "STATE", "; + of the store itself"])
     listed = json_of("transactions", store)
     assert listed["count"] == len(listed["transactions"]), listed
     run("locks", store, says=["wait for a lock", "LOCK, in the last"])

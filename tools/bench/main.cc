@@ -136,7 +136,7 @@ bool read_points(std::string points, bench::Settings& settings) {
 
 int main(int argc, char** argv) {
     CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
-    app.set_version_flag("--version", tpcc::version_text());
+    app.set_version_flag("--version", tpcc::version_text("lockstep-bench"));
     std::string name, json_path;
     bool list = false;
     bench::Settings settings;

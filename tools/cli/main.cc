@@ -13,13 +13,19 @@ int complain(const std::string& doing, const std::string& why) {
     return 1;
 }
 
+static bool is_command(const CLI::App& app, const std::string& name) {
+    return !app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == name; })
+                .empty();
+}
+
 }  // namespace lockstep::cli
 
 int main(int argc, char** argv) {
     namespace cli = lockstep::cli;
     CLI::App app{
         "Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
-    app.set_version_flag("--version", lockstep::tpcc::version_text());
+    app.set_version_flag("--version", lockstep::tpcc::version_text("lockstep"));
+    app.get_formatter()->label("SUBCOMMAND", "COMMAND");
     app.require_subcommand(1);
     int status = 0;
     std::string path;
@@ -68,6 +74,14 @@ int main(int argc, char** argv) {
 
     cli::add_live_commands(app, status);
 
+    if (argc > 1 && argv[1][0] != '-' && !cli::is_command(app, argv[1])) {
+        fmt::print(stderr, "lockstep: no command '{}'; --help lists them\n", argv[1]);
+        return static_cast<int>(CLI::ExitCodes::ExtrasError);
+    }
+    if (argc == 1) {
+        fmt::print(stderr, "lockstep: no command given; --help lists them\n");
+        return static_cast<int>(CLI::ExitCodes::RequiredError);
+    }
     CLI11_PARSE(app, argc, argv);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/opening.h"
 
@@ -30,7 +31,8 @@ int run_verify(const VerifyOptions& o) {
         fmt::print("{}\n", json_text({{"pages", pages}, {"faults", *faults}}));
     } else {
         for (const auto& fault : *faults) fmt::print("{}\n", fault);
-        fmt::print("{}: {} pages, {} faults\n", o.path, pages, faults->size());
+        fmt::print("{}: {}, {}\n", o.path, counted(pages, "page", "pages"),
+                   counted(faults->size(), "fault", "faults"));
     }
     const auto closed = store->close();
     if (!closed) return complain(o.path, closed.error().text());

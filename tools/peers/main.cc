@@ -191,7 +191,7 @@ int run(const Selection& selection, const Conditions& conditions, const Words& w
 
 int main(int argc, char** argv) {
     CLI::App app{"The same workloads on Lockstep and on other storage engines, interleaved."};
-    app.set_version_flag("--version", tpcc::version_text());
+    app.set_version_flag("--version", tpcc::version_text("lockstep-peers"));
     app.footer(kExamples);
     Words words;
     Selection selection;

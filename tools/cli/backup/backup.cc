@@ -14,6 +14,7 @@
 
 #include <lockstep/backup.h>
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_client.h"
 #include "tools/cli/live/live_commands.h"
@@ -63,7 +64,8 @@ void print(const std::string& where, const Json& b, bool json) {
     if (number("since") != 0)
         fmt::print("incremental since LSN {}: restore it with the earlier ones\n", number("since"));
     if (number("pages_zeroed") != 0)
-        fmt::print("{} damaged free pages were left out\n", number("pages_zeroed"));
+        fmt::print("left out: {}\n",
+                   counted(number("pages_zeroed"), "damaged free page", "damaged free pages"));
 }
 
 std::string absolute(const std::string& path) {
@@ -158,8 +160,9 @@ int run_verify(const RestoreSettings& o) {
             continue;
         }
         for (const auto& fault : *faults) fmt::print("{}: {}\n", path, fault);
-        fmt::print("{}: the state at LSN {}, {} pages, {} faults\n", path, info->lsn.value,
-                   info->pages_copied, faults->size());
+        fmt::print("{}: the state at LSN {}, {}, {}\n", path, info->lsn.value,
+                   counted(info->pages_copied, "page", "pages"),
+                   counted(faults->size(), "fault", "faults"));
     }
     if (o.json) fmt::print("{}\n", json_text(all, 2));
     return sound ? 0 : kUnsound;

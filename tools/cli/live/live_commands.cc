@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_text.h"
 
@@ -39,7 +40,8 @@ int live_failed(const LiveError& error, bool json) {
 int live_locks(const std::string& path, bool json) {
     return print(ask(path, command("locks")), json, [](const Json& answer) {
         const Json& waits = answer["waits"];
-        fmt::print("{} transactions wait for a lock.\n", waits.size());
+        fmt::print("{} for a lock.\n",
+                   counted(waits.size(), "transaction waits", "transactions wait"));
         if (!waits.empty()) fmt::print("{}", transactions_text(waits, kWide));
         fmt::print("\n{}", hot_locks_text(answer["hot_locks"], kWide, kHotLocksShown));
     });
@@ -48,8 +50,8 @@ int live_locks(const std::string& path, bool json) {
 int live_transactions(const std::string& path, bool json) {
     return print(ask(path, command("transactions")), json, [](const Json& answer) {
         fmt::print("{}", transactions_text(answer["transactions"], kWide));
-        fmt::print("{} transactions; + of the store itself, * ended from outside\n",
-                   answer["count"].get<uint64_t>());
+        fmt::print("{}; + of the store itself, * ended from outside\n",
+                   counted(answer["count"].get<uint64_t>(), "transaction", "transactions"));
     });
 }
 
@@ -94,8 +96,9 @@ void print_live_stat(const Json& answer, bool json) {
     head.erase("hot_locks");
     fmt::print("{}{}", fields_text(head), fields_text(answer["stats"]));
     for (const Json& of : answer["steps"]["teams"])
-        fmt::print("{:<28} {} teams, {} threads\n", "team " + of["operation"].get<std::string>(),
-                   of["teams"].get<uint64_t>(), of["entered"].get<uint64_t>());
+        fmt::print("{:<28} {}, {}\n", "team " + of["operation"].get<std::string>(),
+                   counted(of["teams"].get<uint64_t>(), "team", "teams"),
+                   counted(of["entered"].get<uint64_t>(), "thread", "threads"));
     fmt::print("\n{}", hot_locks_text(answer["hot_locks"], kWide, kHotLocksShown));
 }
 

@@ -4,6 +4,7 @@
 
 #include "sm/store/gid_text.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/live/live_text.h"
@@ -33,7 +34,7 @@ int show(const Json& answer, bool json) {
         fmt::print("{:>10} {:>8} {:>6}  {}\n", of["transaction"].get<uint64_t>(),
                    time_text(of["age_nanos"].get<uint64_t>()), of["locks"].get<uint64_t>(),
                    of["gid"].get<std::string>());
-    fmt::print("{} transactions in doubt\n", all.size());
+    fmt::print("{} in doubt\n", counted(all.size(), "transaction", "transactions"));
     return 0;
 }
 

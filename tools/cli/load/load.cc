@@ -18,6 +18,7 @@
 
 #include "sm/heap/heap_file.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/load/load_state.h"
 #include "tools/cli/load/load_target.h"
 #include "tools/cli/load/progress.h"
@@ -326,8 +327,9 @@ int run_load(const LoadOptions& options) try {
                                                   {"secondaries_left_out", json_of(left_out)}}
                                .dump());
     else
-        fmt::print("{}: {} records into {} indexes and heaps, {:.1f} s\n", options.path,
-                   load.records(), load.targets(), seconds);
+        fmt::print("{}: {} into {}, {:.1f} s\n", options.path,
+                   counted(load.records(), "record", "records"),
+                   counted(load.targets(), "index or heap", "indexes and heaps"), seconds);
     return 0;
 } catch (const std::exception& error) {
     return complain("load", error.what());

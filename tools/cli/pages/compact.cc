@@ -23,6 +23,7 @@
 #include <filesystem>
 
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/pages/rebuild.h"
 #include "tools/cli/rows/row_reader.h"
@@ -132,10 +133,11 @@ void report(const CompactOptions& o, const Rebuilt& done, uint64_t before, uint6
                                                   {"bytes_after", after}}
                                .dump());
     else
-        fmt::print("{}: {} records{} rewritten, data file {} -> {} bytes\n", o.path, done.records,
-                   done.entries == 0
-                       ? ""
-                       : fmt::format(" and {} entries of secondary indexes", done.entries),
+        fmt::print("{}: {}{} rewritten, data file {} -> {} bytes\n", o.path,
+                   counted(done.records, "record", "records"),
+                   done.entries == 0 ? ""
+                                     : " and " + counted(done.entries, "entry", "entries") +
+                                           " of secondary indexes",
                    before, after);
 }
 

@@ -15,6 +15,7 @@
 #include "sm/heap/heap_page.h"
 #include "sm/space/space_map.h"
 #include "sm/space/space_map_impl.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/pages/page_source.h"
 #include "tools/cli/rows/row_format.h"
 
@@ -107,9 +108,9 @@ void Survey::ask_maps() {
         for (uint32_t bit = end - first; bit < sm::kPagesPerMap; ++bit) missing += is_used(bit);
         if (missing > 0)
             lose({.what = "page",
-                  .why = fmt::format("{} pages in use lie beyond the end of the data "
-                                     "file, which has {} pages",
-                                     missing, notes.size())});
+                  .why = fmt::format("{} beyond the end of the data file, which has {}",
+                                     counted(missing, "page in use lies", "pages in use lie"),
+                                     counted(notes.size(), "page", "pages"))});
     }
 }
 

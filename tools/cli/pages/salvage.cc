@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/pages/page_source.h"
@@ -85,8 +86,9 @@ void report(const Survey& survey, const SalvageOptions& o, const std::vector<Lef
     }
     for (const Loss& loss : survey.losses) fmt::print(to, "{}\n", loss.text());
     for (const LeftOut& secondary : secondaries) fmt::print(to, "{}\n", secondary.text());
-    fmt::print(to, "{}: {} records of {} indexes and heaps saved, {} losses\n", o.path, records,
-               objects, lost);
+    fmt::print(to, "{}: {} of {} saved, {}\n", o.path, counted(records, "record", "records"),
+               counted(objects, "index or heap", "indexes and heaps"),
+               counted(lost, "loss", "losses"));
 }
 
 int run_salvage(const SalvageOptions& o) {

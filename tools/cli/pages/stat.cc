@@ -16,6 +16,7 @@
 #include "sm/store/engine_of.h"
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/rows/losses.h"
@@ -202,10 +203,12 @@ int stat(const std::string& path, bool json) {
     else print_text(*j);
     if (!partly) return status_of(*j);
     fmt::print(stderr,
-               "lockstep: {}: the store was not closed: {} changes follow its last checkpoint. "
+               "lockstep: {}: the store was not closed: {} its last checkpoint. "
                "Indexes, heaps and free pages are shown after it was opened for writing and closed "
                "(lockstep verify does so)\n",
-               path, (*j)["log_changes_since_checkpoint"].get<uint64_t>());
+               path,
+               counted((*j)["log_changes_since_checkpoint"].get<uint64_t>(), "change follows",
+                       "changes follow"));
     return kNotClosed;
 }
 
