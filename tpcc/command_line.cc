@@ -370,6 +370,8 @@ void add_compare(CLI::App& app, Settings& s) {
 
 std::string join_arguments(int argc, const char* const* argv) {
     return fmt::format("lockstep-tpcc{}{}", argc > 1 ? " " : "",
+    compare->add_flag("--force", s.compare_force,
+                      "Print the ratios of results that are not comparable, too");
                        fmt::join(argv + (argc > 1 ? 1 : argc), argv + argc, " "));
 }
 

@@ -83,6 +83,12 @@ std::vector<std::string> differences(const Json& a, const Json& b,
     return lines;
 }
 
+// Why the databases of two runs differ in size, or in how much of them the pool holds. Each run
+// makes its database larger.
+std::vector<std::string> unequal_databases(const Json& a, const Json& b) {
+    return differences(a, b, {"settings/pool_bytes", "settings/run_number"});
+}
+
 // What makes two results answers to different questions.
 std::vector<std::string> obstacles(const Json& a, const Json& b) {
     auto lines = differences(
@@ -90,6 +96,7 @@ std::vector<std::string> obstacles(const Json& a, const Json& b) {
         {"settings/warehouses", "settings/terminals_per_warehouse", "settings/txn", "settings/rate",
          "settings/arrivals", "settings/think", "settings/isolation", "settings/durability",
          "machine/processor", "machine/processors", "build/kind"});
+    for (std::string& line : unequal_databases(a, b)) lines.push_back(std::move(line));
     for (const Json* result : {&a, &b}) {
         const std::string which = result == &a ? "A" : "B";
         if (value_at(*result, "ended") != "\"complete\"")
@@ -119,6 +126,15 @@ double mean(const std::vector<double>& samples) {
     return samples.empty() ? 0
                            : std::accumulate(samples.begin(), samples.end(), 0.0) /
                                  static_cast<double>(samples.size());
+}
+
+void print_obstacles(const std::vector<std::string>& reasons, bool unequal) {
+    say("\nNot comparable:\n");
+    for (const std::string& reason : reasons) say("  {}\n", reason);
+    if (unequal)
+        say("Each run makes its database larger, and without --pool the size of the pool follows "
+            "it.\nCompare runs of two databases that were loaded with the same --seed, with the "
+            "same --pool and\nthe same run number.\n");
 }
 
 void print_line(const std::string& name, const std::vector<double>& a,
@@ -174,26 +190,25 @@ RatioInterval compare_samples(const std::vector<double>& a, const std::vector<do
     return r;
 }
 
-int compare_files(const std::string& file_a, const std::string& file_b) {
+int compare_files(const std::string& file_a, const std::string& file_b, bool force) {
     const auto a = read_result(file_a), b = read_result(file_b);
     if (!a || !b) return 2;
     say("A {}\nB {}\n", file_a, file_b);
     const auto reasons = obstacles(*a, *b);
     if (!reasons.empty()) {
-        say("\nNot comparable:\n");
-        for (const std::string& reason : reasons) say("  {}\n", reason);
-        return 1;
+        print_obstacles(reasons, !unequal_databases(*a, *b).empty());
+        if (!force) return say("--force prints the ratios all the same.\n"), 1;
     }
     const auto changes = differences(
         *a, *b,
         {"build/commit", "build/compiler", "machine/kernel", "settings/workers", "settings/steps",
          "settings/team_max", "settings/lock_policy", "settings/reads", "settings/calls",
-         "settings/pool_bytes", "settings/log_bytes", "settings/io", "settings/warmup_s",
-         "settings/duration_s", "settings/run_number"});
+         "settings/log_bytes", "settings/io", "settings/warmup_s", "settings/duration_s"});
     say("\nWhat differs besides the results:\n");
     for (const std::string& change : changes) say("  {}\n", change);
     if (changes.empty()) say("  nothing that the results name\n");
     say("\n");
+    if (!reasons.empty()) say("WARNING: the ratios are of results that are not comparable.\n");
     print_table(*a, *b);
     say("\nThe intervals cover the noise within these two runs, not what differs from one "
         "start of the program\nto the next. Repeat both runs in turn before you rely on a "

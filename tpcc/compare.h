@@ -6,6 +6,8 @@
 //            contains 1 means: no difference was shown.
 //            The interval covers the noise within the two runs. It does not cover what differs from
 //            one start of a program to the next, such as the placement of memory.
+//            Each run makes its database larger. So results with different run numbers, or with
+//            different pools, are not comparable.
 // Source     B. L. Welch, "The generalization of Student's problem", 1947; batch means as in A. M.
 //            Law, "Simulation Modeling and Analysis".
 #pragma once
@@ -25,7 +27,8 @@ struct RatioInterval {
 RatioInterval compare_samples(const std::vector<double>& a, const std::vector<double>& b);
 
 // Prints the comparison. Returns 0; 1 if the results are not comparable, which is explained; 2 if a
-// file cannot be read as a result.
-int compare_files(const std::string& a, const std::string& b);
+// file cannot be read as a result. With `force` it prints the ratios of results that are not
+// comparable below a warning, and returns 0.
+int compare_files(const std::string& a, const std::string& b, bool force);
 
 }  // namespace lockstep::tpcc

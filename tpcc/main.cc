@@ -141,6 +141,7 @@ int main(int argc, char** argv) {
     (void)std::signal(SIGPIPE, SIG_IGN);
     const Settings& settings = parsed.settings;
     if (settings.action == Action::compare)
-        return flushed(compare_files(settings.compare_files[0], settings.compare_files[1]));
+        return flushed(compare_files(settings.compare_files[0], settings.compare_files[1],
+                                     settings.compare_force));
     return flushed(run_program(settings));
 }

@@ -37,6 +37,7 @@ struct Settings {
     std::string dump_directory, json_file, html_file, csv_directory, picture_file, ack_check_file,
         delivery_file;
     std::array<std::string, 2> compare_files;
+    bool compare_force = false;
     std::string command_line;               // as given
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
     bool control = false;                   // Options::control

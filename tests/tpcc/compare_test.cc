@@ -1,9 +1,15 @@
 // labels: unit
-// compare_test.cc - ratios of two runs and their intervals.
+// compare_test.cc - ratios of two runs and their intervals; results that are not comparable.
 #include "tpcc/compare.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
@@ -45,7 +51,80 @@ TEST(Compare, TooLittleIsNotJudged) {
     EXPECT_NEAR(compare_samples(few, many).ratio, 2, 0.5);
     EXPECT_FALSE(compare_samples({}, many).known);
     EXPECT_FALSE(compare_samples({1, 2, 0, 4, 5, 6}, many).known);
-    EXPECT_EQ(compare_files("/proc/version", "/proc/version"), 2);
+    EXPECT_EQ(compare_files("/proc/version", "/proc/version", false), 2);
+    EXPECT_EQ(compare_files("/proc/version", "/proc/version", true), 2);
+}
+
+// A result of a run as --json writes it, as far as the comparison reads it.
+class Results : public testing::Test {
+protected:
+    Results() : directory_(make_own_directory("compare")) {}
+    ~Results() override { std::filesystem::remove_all(directory_); }
+
+    std::string write(const std::string& name, int run_number, uint64_t pool_bytes) {
+        nlohmann::json types, point{{"measured", true}, {"length_s", 1}};
+        const nlohmann::json numbers{{"count", 9},  {"tx_per_s", 500}, {"p50_us", 5},
+                                     {"p90_us", 9}, {"p99_us", 20},    {"p999_us", 40}};
+        for (const char* type : {"NewOrder", "Payment", "OrderStatus", "Delivery", "StockLevel"})
+            types[type] = numbers;
+        point["all"] = numbers;
+        point["types"] = types;
+        const nlohmann::json result{{"settings",
+                                     {{"warehouses", 1},
+                                      {"interval_s", 1},
+                                      {"run_number", run_number},
+                                      {"pool_bytes", pool_bytes}}},
+                                    {"ended", "complete"},
+                                    {"series", std::vector<nlohmann::json>(6, point)}};
+        const std::string path = directory_ + "/" + name;
+        std::ofstream(path) << result;
+        return path;
+    }
+    // The status and what was printed.
+    static std::pair<int, std::string> compare(const std::string& a, const std::string& b,
+                                               bool force = false) {
+        testing::internal::CaptureStdout();
+        const int status = compare_files(a, b, force);
+        std::fflush(stdout);
+        return {status, testing::internal::GetCapturedStdout()};
+    }
+
+private:
+    std::string directory_;
+};
+
+bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
+
+TEST_F(Results, EqualRunNumbersAndPoolsAreCompared) {
+    const auto [status, text] = compare(write("a", 2, 1000), write("b", 2, 1000));
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(has(text, "transactions a second")) << text;
+    EXPECT_FALSE(has(text, "WARNING")) << text;
+}
+
+// Each run makes its database larger, and a pool that is sized to the data with it.
+TEST_F(Results, OtherRunNumbersOrPoolsAreRefused) {
+    const std::string base = write("a", 1, 1000), later = write("b", 2, 1000),
+                      larger = write("c", 1, 2000);
+    for (const auto& [other, reason] : {std::pair{later, "settings/run_number: 1 against 2"},
+                                        std::pair{larger, "settings/pool_bytes: 1000 against"}}) {
+        const auto [status, text] = compare(base, other);
+        EXPECT_EQ(status, 1);
+        EXPECT_TRUE(has(text, "Not comparable:")) << text;
+        EXPECT_TRUE(has(text, reason)) << text;
+        EXPECT_TRUE(has(text, "same --pool")) << text;
+        EXPECT_TRUE(has(text, "--force")) << text;
+        EXPECT_FALSE(has(text, "transactions a second")) << text;
+    }
+}
+
+TEST_F(Results, ForcedRatiosHaveAWarningAboveThem) {
+    const auto [status, text] = compare(write("a", 1, 1000), write("b", 2, 1000), true);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(has(text, "Not comparable:")) << text;
+    const size_t warning = text.find("WARNING"), ratios = text.find("transactions a second");
+    ASSERT_NE(ratios, text.npos) << text;
+    EXPECT_LT(warning, ratios) << text;
 }
 
 }  // namespace

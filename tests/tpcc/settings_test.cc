@@ -168,6 +168,8 @@ TEST(Settings, NonsenseIsRefused) {
         {"--duration", "1", "--transactions", "5"},
         {"--ack-fd", "3"},
         {"--check-only"},
+    EXPECT_FALSE(parsed.settings.compare_force);
+    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/etc/group", "--force"}).settings.compare_force);
         {"--dump", "d"},
         {"--picture", "x.gif"},
         {"--check-acks", "f"},
