@@ -110,7 +110,7 @@ void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
                    "Maximum log size, such as 2G (default: sized to the data)")
         ->check(kSize);
     app.add_option("--io", s.io_name, "I/O method")
-        ->check(one_of(kIoMethods))
+        ->transform(one_of(kIoMethods))
         ->capture_default_str();
     app.add_option("--seed", raw.seed,
                    "Seed of the load and of this run (default: 1 for the load; each run of a "
@@ -121,7 +121,7 @@ void add_team_options(CLI::App& app, Settings& s) {
     app.option_defaults()->group("Teams (STEPS)");
     app.add_option("--steps", s.steps_name,
                    "Run threads in teams (STEPS), or with one part of STEPS alone")
-        ->check(one_of(kStepsModes))
+        ->transform(one_of(kStepsModes))
         ->capture_default_str();
     app.add_option(
            "--ctx-points", s.ctx_points_name,
@@ -136,10 +136,10 @@ void add_team_options(CLI::App& app, Settings& s) {
                    "teams and none; 0: always --team-max")
         ->capture_default_str();
     app.add_option("--team-policy", s.team_policy_name, "Which list of threads forms the next team")
-        ->check(one_of(kTeamPolicies))
+        ->transform(one_of(kTeamPolicies))
         ->capture_default_str();
     app.add_option("--team-gate", s.team_gate_name, "How many threads of a list form a team")
-        ->check(one_of(kTeamGates))
+        ->transform(one_of(kTeamGates))
         ->capture_default_str();
 }
 
@@ -175,11 +175,11 @@ void add_load_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->check(CLI::Range(0.0, 1e8))
         ->capture_default_str();
     app.add_option("--arrivals", raw.arrivals, "With --rate: random or equal times between them")
-        ->check(one_of(kArrivalKinds))
+        ->transform(one_of(kArrivalKinds))
         ->capture_default_str();
     app.add_option("--txn", s.mix_name,
                    "Transaction types to run; mix4 is the mix without Delivery")
-        ->check(one_of(kMixes))
+        ->transform(one_of(kMixes))
         ->capture_default_str();
     app.add_option("--weights", raw.weights,
                    "Weights of New-Order, Payment, Order-Status, Delivery and Stock-Level, such as "
@@ -198,18 +198,18 @@ void add_transaction_options(CLI::App& app, Settings& s) {
     app.option_defaults()->group("Transactions");
     app.add_option("--durability", s.durability_name,
                    "When a commit returns: at once (lazy) or when it is on disk")
-        ->check(one_of(kDurabilities))
+        ->transform(one_of(kDurabilities))
         ->capture_default_str();
     app.add_option("--isolation", s.isolation_name, "Isolation level of all transactions")
-        ->check(one_of(kIsolations))
+        ->transform(one_of(kIsolations))
         ->capture_default_str();
     app.add_option("--reads", s.reads_name,
                    "How Order-Status and Stock-Level read: with locks, at --isolation, or in a "
                    "snapshot")
-        ->check(one_of(kReads))
+        ->transform(one_of(kReads))
         ->capture_default_str();
     app.add_option("--lock-policy", s.lock_policy_name, "Order of waiters for a contended lock")
-        ->check(one_of(kLockPolicies))
+        ->transform(one_of(kLockPolicies))
         ->capture_default_str();
     app.add_option("--lock-bypass", s.lock_bypass_max,
                    "Maximum number of times a waiter is overtaken under that policy")
@@ -218,7 +218,7 @@ void add_transaction_options(CLI::App& app, Settings& s) {
     app.add_option("--calls", s.calls_name,
                    "How transactions ask for several records of a table: in one call (many), or "
                    "one record a call (single), as in the thesis")
-        ->check(one_of(kCalls))
+        ->transform(one_of(kCalls))
         ->capture_default_str();
     app.add_option("--ack-fd", s.run.executor.ack_fd,
                    "Write a line to this descriptor after each durable commit")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ inline const Names<LockPolicy> kLockPolicies = {{"fifo", LockPolicy::fifo},
 inline const Names<StepsMode> kStepsModes = {
     {"off", StepsMode::off},           {"on", StepsMode::on},
     {"ctx", StepsMode::ctx},           {"grouping", StepsMode::grouping},
-    {"prefetch", StepsMode::prefetch}, {"ctx_only", StepsMode::ctx_only},
+    {"prefetch", StepsMode::prefetch}, {"ctx-only", StepsMode::ctx_only},
     {"fastctx", StepsMode::fastctx}};
 inline const Names<TeamPolicy> kTeamPolicies = {{"last-leaver", TeamPolicy::last_leaver},
                                                 {"largest", TeamPolicy::largest},
@@ -30,17 +31,25 @@ inline const Names<TeamGate> kTeamGates = {
 
 inline const Names<Calls> kCalls = {{"many", Calls::many}, {"single", Calls::single}};
 
+// Names have hyphens. The spelling with underscores, as of the enumerators, is accepted as well.
+inline std::string with_hyphens(std::string name) {
+    std::ranges::replace(name, '_', '-');
+    return name;
+}
+
+// For transform(): the option then holds the name as the list spells it.
 template <class T>
 CLI::IsMember one_of(const Names<T>& names) {
     std::vector<std::string> list;
     for (const auto& entry : names) list.push_back(entry.first);
-    return CLI::IsMember(list);
+    return CLI::IsMember(list, with_hyphens);
 }
 
 // Turns a name into its choice. CLI11's own help would print the choices as raw bytes.
 template <class T>
 CLI::Validator chosen_from(const Names<T>& names) {
-    return CLI::CheckedTransformer(names).description(one_of(names).get_description());
+    return CLI::CheckedTransformer(names, with_hyphens)
+        .description(one_of(names).get_description());
 }
 
 }  // namespace lockstep::tpcc

@@ -30,7 +30,7 @@ TEST(Settings, Defaults) {
 
 TEST(Settings, TeamsAndPoints) {
     const auto parsed =
-        parse({"--steps", "ctx_only", "--ctx-points", "btree_leaf,record", "--team-max", "9",
+        parse({"--steps", "ctx-only", "--ctx-points", "btree_leaf,record", "--team-max", "9",
                "--team-policy", "largest", "--team-gate", "c-gated", "--team-window", "100"});
     ASSERT_FALSE(parsed.exit_status);
     const StepsOptions steps = parsed.settings.store_options(1).steps;
@@ -50,6 +50,23 @@ TEST(Settings, TeamsAndPoints) {
     std::remove(file.c_str());
     ASSERT_FALSE(from_file.exit_status);
     EXPECT_EQ(from_file.settings.steps.points, *ctx_points_from("btree_leaf,lock_bucket"));
+}
+
+TEST(Settings, NamesHaveHyphensOrUnderscores) {
+    const auto hyphens = parse({"--steps", "ctx-only", "--team-policy", "last-leaver",
+                                "--team-gate", "t-gated", "--lock-policy", "short-first"}),
+               underscores = parse({"--steps", "ctx_only", "--team-policy", "last_leaver",
+                                    "--team-gate", "t_gated", "--lock-policy", "short_first"});
+    ASSERT_FALSE(hyphens.exit_status || underscores.exit_status);
+    EXPECT_EQ(underscores.settings.steps.mode, StepsMode::ctx_only);
+    EXPECT_EQ(underscores.settings.lock_policy, LockPolicy::short_first);
+    // A report names them in one way, so that two reports can be compared.
+    for (const Settings* s : {&hyphens.settings, &underscores.settings}) {
+        EXPECT_EQ(s->steps_name, "ctx-only");
+        EXPECT_EQ(s->team_policy_name, "last-leaver");
+        EXPECT_EQ(s->team_gate_name, "t-gated");
+        EXPECT_EQ(s->lock_policy_name, "short-first");
+    }
 }
 
 TEST(Settings, LockPolicies) {
