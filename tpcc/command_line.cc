@@ -44,11 +44,15 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
     return std::nullopt;
 }
 
+// Of the pool and of the log: check_options() of the store has the same limits.
 const CLI::Validator kSize(
     [](std::string& text) {
-        return parse_size(text) ? "" : "is not a size such as 512M or 2G: " + text;
+        const auto bytes = parse_size(text);
+        if (!bytes) return "is not a size such as 512M or 2G: " + text;
+        const bool fits = *bytes >= 4ull << 20 && *bytes <= 1ull << 40;
+        return fits ? "" : "is not in the range 4M to 1T: " + text;
     },
-    "SIZE");
+    "SIZE in [4M - 1T]");
 
 const Names<ArrivalKind> kArrivalKinds = {{"poisson", ArrivalKind::poisson},
                                           {"constant", ArrivalKind::constant}};
@@ -104,7 +108,7 @@ void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->check(CLI::Range(1u, 64u))
         ->capture_default_str();
     app.add_option("--pool", raw.pool,
-                   "Buffer pool size, such as 512M or 2G (default: sized to the data)")
+                   "Buffer pool size, such as 512M (default: sized to the data)")
         ->check(kSize);
     app.add_option("--log-size", raw.log,
                    "Maximum log size, such as 2G (default: sized to the data)")
@@ -280,8 +284,9 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
             ""));
     app.add_flag(
         "--control", s.control,
-        "Let `lockstep top`, `stat`, `locks`, `transactions`, `end` and `checkpoint` see the "
-        "open store (Options::control)");
+        "Let the commands of `lockstep` that ask an open store reach this one: top, stat, locks, "
+        "transactions, end, checkpoint, prepared, commit, rollback, metrics and backup "
+        "(Options::control)");
     app.add_option("--archive", s.archive,
                    "Directory that receives the log before it is recycled (Options::archive)");
 }
@@ -365,13 +370,13 @@ void add_compare(CLI::App& app, Settings& s) {
     compare->add_option("B", s.compare_files[1], "Result file that is compared with it")
         ->required()
         ->check(CLI::ExistingFile);
+    compare->add_flag("--force", s.compare_force,
+                      "Print the ratios of results that are not comparable, too");
     compare->final_callback([&s] { s.action = Action::compare; });
 }
 
 std::string join_arguments(int argc, const char* const* argv) {
     return fmt::format("lockstep-tpcc{}{}", argc > 1 ? " " : "",
-    compare->add_flag("--force", s.compare_force,
-                      "Print the ratios of results that are not comparable, too");
                        fmt::join(argv + (argc > 1 ? 1 : argc), argv + argc, " "));
 }
 
@@ -387,6 +392,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
         "and checks the twelve consistency conditions and the stock. The exit status is 0 only if "
         "all of them hold.");
     app.name("lockstep-tpcc");
+    app.get_formatter()->label("SUBCOMMAND", "COMMAND");
     app.footer(kExamples);
     app.set_version_flag("--version", version_text("lockstep-tpcc"));
     add_database_options(app, settings, raw);

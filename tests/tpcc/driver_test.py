@@ -104,6 +104,12 @@ def check_help():
     text = run("--help")
     for group in ("Database:", "Offered load:", "Transactions:", "Results:", "Examples:"):
         assert group in text, group
+    assert "[COMMAND]" in text and "SUBCOMMAND" not in text, text
+    # All commands of `lockstep` that ask an open store.
+    control = " ".join(re.search(r"--control +((?:.*\n)+?) +--archive", text).group(1).split())
+    for command in ("top stat locks transactions end checkpoint prepared commit rollback").split():
+        assert re.search(rf"\b{command}\b", control), (command, control)
+    assert "metrics and backup" in control, control
     assert re.match(r"lockstep-tpcc \d+\.\d+\.\d+ \(commit \w", run("--version"))
 
 
@@ -261,7 +267,7 @@ def check(directory):
     )
     run("--path", "/proc/nothing/here", status=2, says="/proc/nothing/here")
     run("--json", "/proc/nothing/here", status=2, says="/proc/nothing/here")
-    run("--pool", "1M", status=2, says="pool_bytes")
+    run("--pool", "3", status=None, says="--pool: is not in the range 4M to 1T: 3")
     for bad in (
         ["--nonsense"],
         ["--txn", "all"],

@@ -168,6 +168,8 @@ TEST(Settings, Compare) {
     ASSERT_FALSE(parsed.exit_status);
     EXPECT_EQ(parsed.settings.action, Action::compare);
     EXPECT_EQ(parsed.settings.compare_files[1], "/etc/group");
+    EXPECT_FALSE(parsed.settings.compare_force);
+    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/etc/group", "--force"}).settings.compare_force);
     EXPECT_TRUE(parse({"compare", "/etc/passwd"}).exit_status);
     EXPECT_TRUE(parse({"compare", "/etc/passwd", "/no/such/file"}).exit_status);
 }
@@ -185,8 +187,6 @@ TEST(Settings, NonsenseIsRefused) {
         {"--duration", "1", "--transactions", "5"},
         {"--ack-fd", "3"},
         {"--check-only"},
-    EXPECT_FALSE(parsed.settings.compare_force);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/etc/group", "--force"}).settings.compare_force);
         {"--dump", "d"},
         {"--picture", "x.gif"},
         {"--check-acks", "f"},
@@ -211,6 +211,26 @@ TEST(Settings, NonsenseIsRefused) {
         ASSERT_TRUE(parsed.exit_status) << arguments[0];
         EXPECT_NE(*parsed.exit_status, 0);
         EXPECT_FALSE(text.empty());
+    }
+}
+
+// The message names the option and its range, not the field of the store's options.
+TEST(Settings, SizesOutsideTheirRangeAreRefused) {
+    for (const char* option : {"--pool", "--log-size"}) {
+        for (const char* size : {"3", "4095K", "2T"}) {
+            testing::internal::CaptureStderr();
+            const auto parsed = parse({option, size});
+            const std::string text = testing::internal::GetCapturedStderr();
+            ASSERT_TRUE(parsed.exit_status) << option << ' ' << size;
+            EXPECT_NE(text.find(std::string(option) + ": is not in the range 4M to 1T: " + size),
+                      std::string::npos)
+                << text;
+        }
+        for (const char* size : {"4M", "1T"}) {
+            const auto parsed = parse({option, size});
+            ASSERT_FALSE(parsed.exit_status) << option << ' ' << size;
+            EXPECT_TRUE(check_options(parsed.settings.store_options(1))) << option << ' ' << size;
+        }
     }
 }
 
