@@ -13,6 +13,17 @@ for file in bin/lockstep{,-tpcc,-bench,-icache} share/man/man1/lockstep{,-stat,-
     share/doc/lockstep/{LICENSE,README.md,CHANGELOG.md}; do
     [ -f "$scratch/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
+# A relative link of an installed document names an installed file.
+documents=$scratch/prefix/share/doc/lockstep
+for document in README.md CHANGELOG.md; do
+    [ "$(head -1 "$documents/$document")" = "$(head -1 "$source/$document")" ] ||
+        { echo "another title: $document"; exit 1; }
+    tr '\n' ' ' <"$documents/$document" | grep -oP '\]\(\K[^) #][^) ]*(?=\))' |
+        grep -v '^[a-z]*:' >"$scratch/links" || true
+    while read -r link; do
+        [ -e "$documents/${link%%#*}" ] || { echo "dead link in $document: $link"; exit 1; }
+    done <"$scratch/links"
+done
 cp -r "$source/tools/examples" "$scratch/examples"
 lines=$(wc -l <"$scratch/examples/first_steps.cc")
 [ "$lines" -le 25 ] || { echo "first_steps.cc has $lines lines, more than 25"; exit 1; }

@@ -28,9 +28,41 @@ if(LOCKSTEP_MAN_PAGES)
         COMPONENT tools FILES_MATCHING PATTERN "*.1.gz")
 endif()
 
+# Writes a document of the source to TARGET. A link to a file that is not installed becomes the name
+# of that file in the source.
+function(lockstep_installed_document source target)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(READ ${source} text)
+    string(REGEX MATCHALL "!?\\[[^]]*\\]\\([^) #]+[^) ]*\\)" links "${text}")
+    foreach(link IN LISTS links)
+        string(REGEX REPLACE "^!?\\[([^]]*)\\]\\(([^)]*)\\)$" "\\1" words "${link}")
+        string(REGEX REPLACE "^!?\\[([^]]*)\\]\\(([^)]*)\\)$" "\\2" path "${link}")
+        if(path MATCHES "^[a-z]+:" OR path MATCHES "^(LICENSE|README.md|CHANGELOG.md)")
+            continue()
+        endif()
+        string(FIND "${path}" "${words}" at)
+        if(at EQUAL 0)
+            string(REPLACE "${link}" "`${path}`" text "${text}")
+        else()
+            string(REPLACE "${link}" "${words}: `${path}`" text "${text}")
+        endif()
+    endforeach()
+    string(REGEX REPLACE "^(# [^\n]*\n)" "\\1
+This document comes from the source of Lockstep. Names of files are relative to the source; its
+folder `tools/examples/` is installed beside this document as `examples/`.
+" text "${text}")
+    file(WRITE ${target}.new "${text}")
+    file(COPY_FILE ${target}.new ${target} ONLY_IF_DIFFERENT)
+    file(REMOVE ${target}.new)
+endfunction()
+
 set(LOCKSTEP_DOCUMENTS ${CMAKE_INSTALL_DATAROOTDIR}/doc/lockstep)
-install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION
-    ${LOCKSTEP_DOCUMENTS} COMPONENT dev)
+foreach(document README.md CHANGELOG.md)
+    lockstep_installed_document(${CMAKE_SOURCE_DIR}/${document}
+        ${CMAKE_BINARY_DIR}/documents/${document})
+    install(FILES ${CMAKE_BINARY_DIR}/documents/${document} DESTINATION ${LOCKSTEP_DOCUMENTS}
+        COMPONENT dev)
+endforeach()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/tools/examples DESTINATION ${LOCKSTEP_DOCUMENTS} COMPONENT
     dev)
 # The packages name the licence in a file `copyright` of their own.
