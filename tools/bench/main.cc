@@ -50,7 +50,7 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"lock-payment", "TPC-C Payment on 1 and 2 warehouses: lock waits and throughput by policy",
          bench_lock_payment},
         {"production-line",
-         "the thesis's scheduling model in virtual time under each gate of a stage",
+         "how long requests wait when a queue forms batches by different rules, in virtual time",
          bench_production_line},
         {"instructions",
          "exact instructions per transaction and operation, and lines of code (valgrind)",
