@@ -187,6 +187,12 @@ Unexpected Catalog::Impl::unknown_name(std::string_view name) {
                      printable(name) + "; Store::list() gives the names that exist");
 }
 
+Unexpected Catalog::Impl::other_kind(std::string_view name, ObjectKind wanted) {
+    return fail_with(
+        ErrorCode::wrong_kind, "index or heap",
+        printable(name) + " is " + (wanted == ObjectKind::index ? "a heap" : "an index"));
+}
+
 // The object that `txn` sees under the name, or null. The tree has it even if this transaction made
 // it, when no other transaction can see it yet. `access` is the lock on the name, free or not.
 Result<Catalog::Impl::Object*> Catalog::Impl::see(txn::Transaction& txn, std::string_view name,
@@ -222,10 +228,7 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, const CatalogEntry& wan
         }
     }
     if (object == nullptr) return Impl::unknown_name(name);
-    if (object->entry.kind != kind)
-        return fail_with(
-            ErrorCode::wrong_kind, "index or heap",
-            printable(name) + " is " + (kind == ObjectKind::index ? "a heap" : "an index"));
+    if (object->entry.kind != kind) return Impl::other_kind(name, kind);
     DCHECK((kind == ObjectKind::index) == (object->tree != nullptr));
     TRY(Impl::check_root(engine_, *object));
     return object->entry.id;

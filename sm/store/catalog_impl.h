@@ -93,6 +93,7 @@ struct Catalog::Impl {
     }
     static Result<void> check_name(std::string_view name);
     [[gnu::cold]] static Unexpected unknown_name(std::string_view name);
+    [[gnu::cold]] static Unexpected other_kind(std::string_view name, ObjectKind wanted);
     static DropEntry drop_entry(const CatalogEntry& entry) {
         return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
     }
@@ -104,12 +105,14 @@ struct Catalog::Impl {
         return names.contains(name);
     }
     Result<Object*> find(std::string_view name, ObjectKind kind) const {
-        SpinGuard guard(lock);
-        const auto it = names.find(name);
-        if (it == names.end()) return fail(ErrorCode::no_such_object, "index or heap");
-        if (it->second->entry.kind != kind)
-            return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
-        return it->second;
+        Object* object = nullptr;
+        {
+            SpinGuard guard(lock);
+            if (const auto it = names.find(name); it != names.end()) object = it->second;
+        }
+        if (object == nullptr) return unknown_name(name);
+        if (object->entry.kind != kind) return other_kind(name, kind);
+        return object;
     }
 };
 

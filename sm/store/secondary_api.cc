@@ -163,10 +163,12 @@ Result<bool> SecondaryCursor::read_record() {
 }
 
 Result<bool> SecondaryCursor::step(bool forward) {
-    if (secondary_ == nullptr)
-        return fail(ErrorCode::bad_argument, "index that is not secondary", entries_.id().value);
     for (;;) {
-        if (!LOCKSTEP_TRY(forward ? cursor_.next() : cursor_.prev())) {
+        const bool moved = LOCKSTEP_TRY(forward ? cursor_.next() : cursor_.prev());
+        if (secondary_ == nullptr)
+            return fail(ErrorCode::bad_argument, "index that is not secondary",
+                        entries_.id().value);
+        if (!moved) {
             secondary_key_.clear(), key_.clear(), value_.clear();
             return false;
         }
