@@ -44,15 +44,15 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
     return std::nullopt;
 }
 
-// Of the pool and of the log: check_options() of the store has the same limits.
+// Of the pool and of the log: the store takes a little more.
 const CLI::Validator kSize(
     [](std::string& text) {
         const auto bytes = parse_size(text);
         if (!bytes) return "is not a size such as 512M or 2G: " + text;
-        const bool fits = *bytes >= 4ull << 20 && *bytes <= 1ull << 40;
-        return fits ? "" : "is not in the range 4M to 1T: " + text;
+        const bool fits = *bytes >= 4ull << 20 && *bytes <= 1023ull << 30;
+        return fits ? "" : "is not in the range 4M to 1023G: " + text;
     },
-    "SIZE in [4M - 1T]");
+    "SIZE in [4M - 1023G]");
 
 const Names<ArrivalKind> kArrivalKinds = {{"poisson", ArrivalKind::poisson},
                                           {"constant", ArrivalKind::constant}};

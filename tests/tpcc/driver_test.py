@@ -267,7 +267,7 @@ def check(directory):
     )
     run("--path", "/proc/nothing/here", status=2, says="/proc/nothing/here")
     run("--json", "/proc/nothing/here", status=2, says="/proc/nothing/here")
-    run("--pool", "3", status=None, says="--pool: is not in the range 4M to 1T: 3")
+    run("--pool", "3", status=None, says="--pool: is not in the range 4M to 1023G: 3")
     for bad in (
         ["--nonsense"],
         ["--txn", "all"],
