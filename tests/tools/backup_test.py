@@ -144,7 +144,8 @@ def main():
 
         # What must be refused.
         run(LOCKSTEP, "backup", store, full, status=1, says="the directory is not empty")
-        run(LOCKSTEP, "backup", store, store, status=1, says="the directory is not empty")
+        for target in (store, store + "/backup"):
+            run(LOCKSTEP, "backup", store, target, status=1, says="lies in the store's directory")
         run(LOCKSTEP, "backup", place("none"), place("c"), status=1, says="bad_path")
         run(LOCKSTEP, "restore", "--backup", more, "--to", place("c"), status=1, says="full one")
         run(LOCKSTEP, "restore", "--backup", full, "--to", full, status=1, says="one of the ")
