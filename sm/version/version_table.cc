@@ -14,8 +14,8 @@ using Below = txn::Outcome::Below;
 
 namespace {
 
-// The shortest version takes 128 bytes, so a small table is never full; a chain of a large one has
-// a few.
+// The shortest version takes 128 bytes: there are at least as many buckets as versions, except in
+// the largest table.
 constexpr size_t kBytesPerBucket = 128, kBucketsMin = 1024, kBucketsMax = 4 << 20;
 static_assert(kBucketsMax <= VersionBucket::kBucketsMax);
 constexpr size_t kClear = 1024;   // versions that clear() frees between two yields
