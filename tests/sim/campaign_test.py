@@ -92,7 +92,7 @@ def test_refusals(program, place):
 
 def test_failures(program, place):
     """A failing seed is kept and shrunk, and the others of the campaign run."""
-    options = ["--seeds", 2, "--piece", 1, "--crash-points", 6, "--workload", "records"]
+    options = ["--seeds", 2, "--piece", 1, "--crash-points", 24, "--workload", "records"]
     bad = {"LOCKSTEP_MUTANT": "commit_does_not_wait"}
     text = run(program, "--campaign", place, *options, status=1, **bad)
     assert "campaign: 2 of 2 seeds" in text, text
