@@ -1,0 +1,102 @@
+"""test_backups - backups, restores, the log archive."""
+
+import datetime
+import time
+
+import lockstep
+import pytest
+from conftest import SMALL
+
+
+def test_backups(store, index, tmp_path):
+    with store.transaction() as txn:
+        txn.insert_many(index, [(n.to_bytes(4, "big"), b"v" * 1000) for n in range(1000)])
+    seen = []
+    full = store.backup(tmp_path / "full", progress=lambda *now: seen.append(now))
+    assert seen and seen[-1][0] <= seen[-1][1]
+    with store.transaction() as txn:
+        txn.put(index, "later", "x")
+    step = store.backup(tmp_path / "step", since=full, bytes_per_second=1 << 30)
+    assert step.since == full.lsn and step.pages_copied < full.pages_copied
+    assert lockstep.read_backup(tmp_path / "full").lsn == full.lsn
+    assert lockstep.verify_backup(tmp_path / "step") == []
+    made = lockstep.restore_backup([tmp_path / "full", tmp_path / "step"], tmp_path / "new")
+    assert made.lsn == step.lsn
+    with lockstep.open(tmp_path / "new", **SMALL) as restored, restored.transaction() as txn:
+        assert txn.get(restored.index("records"), "later") == b"x"
+    made = lockstep.update_backup(tmp_path / "full", tmp_path / "step")
+    assert made.lsn == step.lsn and made.pages_copied == made.pages
+    assert lockstep.verify_backup(tmp_path / "full") == []
+    with pytest.raises(lockstep.BadBackup, match="only a full backup|follow|incremental one"):
+        lockstep.update_backup(tmp_path / "full", tmp_path / "full")
+    page = tmp_path / "step"
+    file = max(page.iterdir(), key=lambda path: path.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 255
+    file.write_bytes(content)
+    try:
+        faults = lockstep.verify_backup(page)
+    except lockstep.BadBackup as error:
+        faults = [str(error)]
+    assert faults
+    with pytest.raises(lockstep.Error):
+        lockstep.read_backup(tmp_path / "none")
+
+
+def test_restore_to_a_point_of_the_archive(tmp_path):
+    with lockstep.open(tmp_path / "db", archive=tmp_path / "archive", **SMALL) as store:
+        index = store.index("records", create=True)
+
+        def put(value):
+            with store.transaction() as txn:
+                txn.put(index, "k", value)
+
+        put("one")
+        full = store.backup(tmp_path / "full")
+        assert full.ended_at / 1e9 == pytest.approx(time.time(), abs=3600)
+        put("two")
+        time.sleep(0.3)
+        moment = datetime.datetime.now(datetime.UTC)
+        time.sleep(0.3)
+        put("three")
+        assert store.options()["archive"] == str(tmp_path / "archive")
+        assert store.stats()["archive_gaps"] == 0
+
+    def restored(name, **options):
+        lockstep.restore_backup([tmp_path / "full"], tmp_path / name, **options)
+        with lockstep.open(tmp_path / name, **SMALL) as store, store.snapshot() as txn:
+            return txn.get(store.index("records"), "k")
+
+    archive = tmp_path / "archive"
+    assert restored("a") == b"one"
+    assert restored("b", archive=archive) == b"three"
+    assert restored("c", archive=archive, until=moment) == b"two"
+    assert restored("d", archive=archive, until=full.lsn, history=full.history) == b"one"
+    with pytest.raises(lockstep.BadArchive):
+        restored("e", archive=archive, until=1 << 60)
+    with pytest.raises(ValueError, match="time zone"):
+        restored("f", archive=archive, until=datetime.datetime(2026, 1, 1))
+    with pytest.raises(TypeError, match="PathLike"):
+        lockstep.open(tmp_path / "g", archive=7)
+    with pytest.raises(TypeError, match="option archive is a text"):
+        lockstep.open(tmp_path / "g", archive=b"archive")
+
+
+def test_backup_to_a_function(store, index):
+    with store.transaction() as txn:
+        txn.put(index, "k", "v")
+    files: dict[str, bytearray] = {}
+
+    def sink(file, offset, data):
+        content = files.setdefault(file, bytearray())
+        content.extend(b"\0" * (offset + len(data) - len(content)))
+        content[offset : offset + len(data)] = data
+
+    info = store.backup_to(sink)
+    assert info.bytes > 0 and sum(map(len, files.values())) >= info.pages_copied
+
+    def full(file, offset, data):
+        raise RuntimeError("disk is full")
+
+    with pytest.raises(RuntimeError, match="disk is full"):
+        store.backup_to(full)
