@@ -83,12 +83,13 @@ Result<void> Archiver::stop() {
     return durable;
 }
 
-// Where the archive ends. LSNs below the hold are not there any more.
+// Where the archive ends. LSNs below the hold are not there any more. A restored store has left its
+// parent's history at `history_begin`, and need not have the log below.
 Result<void> Archiver::locate() {
     if (located_) return {};
     DCHECK(gap_end_.load() == 0 || env_.options.archive_failure == ArchiveFailure::go_on);
     const Lsn has = TRY(target_->look(env_.superblock));
-    const Lsn from = hold_.from();
+    const Lsn from = std::max(hold_.from(), Lsn{env_.superblock.history_begin});
     if (has > env_.log->tail())
         return bad_archive(
             "option archive",

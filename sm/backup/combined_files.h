@@ -32,6 +32,8 @@ public:
     // Adds what the backup in `directory` knows, earlier backups first. False: its data.lsn is
     // missing or damaged, and nothing is known of some pages.
     Result<bool> add_lsns(const std::string& directory, const BackupManifest& manifest);
+    // What was added, by page; 0: not known.
+    std::vector<uint64_t>& lsns() { return lsns_; }
     // Pages of which add_lsns() has learned more than the backup before said. Ascending.
     const std::vector<PageId>& raised() const { return raised_; }
     // The pages that lay_over() has written.

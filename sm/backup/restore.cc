@@ -7,7 +7,7 @@
 
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/combined_files.h"
-#include "sm/backup/log_extension.h"
+#include "sm/backup/roll_forward.h"
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
@@ -19,6 +19,8 @@ namespace lockstep::sm {
 namespace {
 
 using threads::CopyStream, threads::Disk, threads::DiskFile;
+
+constexpr uint64_t kRestoreMemoryLeast = 64 << 10, kRestoreMemoryMost = 1ull << 40;
 
 bool belongs_to_backup(const std::string& name) {
     return name.starts_with("log.") || name == "data" || name == "data.lsn" || name == kPagesName ||
@@ -41,8 +43,8 @@ private:
     Result<void> read_chain();
     Result<void> clear_target();
     Result<void> combine();
-    Result<void> check();
-    BackupManifest result() const;
+    Result<void> check(const BackupManifest& made);
+    BackupManifest result();
     const BackupManifest& last() const { return chain_.back(); }
 
     Disk& disk_;
@@ -51,22 +53,28 @@ private:
     const RestoreOptions& options_;
     CopyStream stream_;
     CombinedFiles files_;
-    std::optional<LogExtension> extension_;  // with an archive
+    std::optional<RollForward> roll_;  // with an archive
     std::vector<BackupManifest> chain_;
 };
 
 Result<BackupInfo> Restore::run() {
+    if (options_.memory_bytes < kRestoreMemoryLeast || options_.memory_bytes > kRestoreMemoryMost)
+        return fail(ErrorCode::bad_argument, "memory_bytes of a restore", options_.memory_bytes);
     TRY(read_chain());
-    if (!options_.archive.empty()) extension_ = TRY(LogExtension::plan(disk_, last(), options_));
+    if (!options_.archive.empty())
+        roll_.emplace(TRY(RollForward::plan(disk_, backups_.back(), last(), options_)));
     else if (options_.until != kLsnNone || options_.until_time != 0)
         return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
     TRY(clear_target());
     TRY(combine());
-    if (extension_) TRY(extension_->run(to_, stream_));
-    TRY(files_.write_superblocks(result().superblock));
-    TRY(check());
+    if (roll_) TRY(roll_->run(to_, files_.lsns(), stream_));
+    else TRY(files_.copy_log(backups_.back()));
+    const BackupManifest made = result();
+    TRY(files_.write_lsns("data.lsn", made));
+    TRY(files_.write_superblocks(made.superblock));
+    TRY(check(made));
     TRY(disk_.sync_directory(to_));
-    TRY(files_.write_manifest(kManifestName, result()));
+    TRY(files_.write_manifest(kManifestName, made));
     return TRY(read_manifest(disk_, to_)).info();
 }
 
@@ -126,14 +134,13 @@ Result<void> Restore::combine() {
     DCHECK(!chain_.empty() && pages > 0);
     if (!whole)
         return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged", backups_.back());
-    TRY(files_.write_lsns("data.lsn", last()));
-    return files_.copy_log(backups_.back());
+    return {};
 }
 
 // RS-2. Reads what the target has now, so it also finds what a device has lost.
-Result<void> Restore::check() {
+Result<void> Restore::check(const BackupManifest& made) {
     if (MUTANT(restore_unchecked)) return {};
-    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, result(), stream_));
+    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, made, stream_));
     if (faults.empty()) return {};
     Error error{.code = ErrorCode::bad_backup, .what = "a restored file"};
     set_error_detail(error, faults.front());
@@ -141,10 +148,11 @@ Result<void> Restore::check() {
 }
 
 // What the target becomes.
-BackupManifest Restore::result() const {
-    BackupManifest manifest = full_backup_of(last());
-    if (extension_) extension_->note_in(manifest);
-    return manifest;
+BackupManifest Restore::result() {
+    BackupManifest manifest = last();
+    if (roll_) roll_->note_in(manifest);
+    manifest.pages = files_.lsns().size();
+    return full_backup_of(manifest);
 }
 
 }  // namespace

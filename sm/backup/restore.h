@@ -10,9 +10,9 @@
 //                 as the newest backup that knows it says. Else the restore fails. So a damaged
 //                 page of an earlier backup does no harm if a later one brings it. [checked:
 //                 check()]
-//            RS-3 With an archive the log goes on from the last backup's point without a gap, and
+//            RS-3 With an archive the state goes on from the last backup's point without a gap, and
 //                 ends at a record's boundary not behind the point that was asked for. [checked:
-//                 LogExtension]
+//                 RollForward]
 // Blocking   Blocks the calling kernel thread.
 #pragma once
 

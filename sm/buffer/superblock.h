@@ -36,7 +36,8 @@ struct Superblock {
     uint32_t version;
     uint32_t page_bytes;
     uint64_t uuid[2];
-    uint64_t checkpoint_lsn;  // begin record of the last completed checkpoint
+    // Begin record of the last completed checkpoint; in a restored store, see RC-5.
+    uint64_t checkpoint_lsn;
     uint64_t log_start;
     uint64_t log_segment_bytes;
     uint32_t catalog_root;

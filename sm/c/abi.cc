@@ -186,5 +186,6 @@ static_assert(offsetof(lockstep_backup_info, lsn) == 8);
 static_assert(offsetof(lockstep_backup_info, nanos) == 88);
 static_assert(offsetof(lockstep_backup_info, history) == 104);
 static_assert(offsetof(lockstep_restore_options, history) == 32);
+static_assert(offsetof(lockstep_restore_options, memory_bytes) == 40);
 
 }  // namespace lockstep::c

@@ -58,11 +58,13 @@ constexpr lockstep_backup_options kDefaults = {.size = sizeof(lockstep_backup_op
                                                .progress = nullptr,
                                                .progress_arg = nullptr};
 
-constexpr lockstep_restore_options kRestoreDefaults = {.size = sizeof(lockstep_restore_options),
-                                                       .archive = nullptr,
-                                                       .until = kLsnNone.value,
-                                                       .until_time = 0,
-                                                       .history = kHistoryOfBackup};
+constexpr lockstep_restore_options kRestoreDefaults = {
+    .size = sizeof(lockstep_restore_options),
+    .archive = nullptr,
+    .until = kLsnNone.value,
+    .until_time = 0,
+    .history = kHistoryOfBackup,
+    .memory_bytes = RestoreOptions{}.memory_bytes};
 
 // Options of the C++ interface, with the earlier backup that they point to.
 struct Wanted {
@@ -165,7 +167,8 @@ int lockstep_restore_backup(const char* const* backups, size_t count, const char
         const lockstep::RestoreOptions point = {.archive = o.archive != nullptr ? o.archive : "",
                                                 .until = lockstep::Lsn{o.until},
                                                 .until_time = o.until_time,
-                                                .history = o.history};
+                                                .history = o.history,
+                                                .memory_bytes = o.memory_bytes};
         return c::tell(info, TRY(lockstep::restore_backup(names, to, point)));
     };
     return c::report(call(), error);

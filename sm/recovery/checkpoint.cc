@@ -105,12 +105,17 @@ Lsn begin_checkpoint(RestartEnv& env) {
 // Writes the list of live transactions; the end of the last record is returned.
 Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     std::vector<txn::TransactionTable::Live> live = env.txns->live();
+    oldest = env.txns->oldest_first_lsn();
+    if (env.losers)
+        for (const Unended& loser : *env.losers) {
+            live.push_back({loser.id, loser.first, loser.last, txn::TxnState::aborting});
+            oldest = std::min(oldest, loser.first);
+        }
     std::erase_if(live, [](const auto& t) {
         return t.state == txn::TxnState::committed || t.first == kLsnNone ||
                (t.state == txn::TxnState::aborting && MUTANT(rolling_back_not_listed)) ||
                (t.state == txn::TxnState::prepared && MUTANT(prepared_not_listed));
     });
-    oldest = env.txns->oldest_first_lsn();
     next = env.txns->next_id();
     if (MUTANT(live_not_listed)) live.clear();
     const uint32_t parts = static_cast<uint32_t>(live.size() / kCheckpointTxnsMax + 1);

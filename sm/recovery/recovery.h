@@ -9,6 +9,9 @@
 //                 undone twice.
 //            RC-3 The superblock names a checkpoint only when all it promises is durable.
 //            RC-4 Recovering one image twice gives identical bytes.
+//            RC-5 The superblock of a restored store may name a record that begins no checkpoint.
+//                 Then the volume has every change of the log, and no redo is needed. A restart
+//                 completes a checkpoint before it changes a page. [checked: restart()]
 // Source     C. Mohan et al., "ARIES", 1992; PostgreSQL's checkpoint rule (redo pointer = begin).
 #pragma once
 

@@ -47,7 +47,9 @@ public:
     // Those without an end, also those in doubt; newest last record first: the order of undo.
     std::vector<Unended> unended() const;
     TxnId next_txn() const { return TxnId{next_txn_}; }
-    Lsn image_lsn() const { return image_lsn_; }   // see Env::image_lsn
+    Lsn image_lsn() const { return image_lsn_; }  // see Env::image_lsn
+    // The first record is that of a checkpoint. Otherwise RC-5 holds.
+    bool begins_with_checkpoint() const { return image_lsn_ != kLsnNone; }
     uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
 
 private:

@@ -23,7 +23,7 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
         TRY(MemoryReserve::require());  // partitions' batches grow beyond it
         ++report.records;
         TRY(analysis.see(record));
-        TRY(redo.feed(record));
+        if (analysis.begins_with_checkpoint()) TRY(redo.feed(record));  // RC-5
     }
     return reader.require_end(report.log_end);
 }
@@ -43,6 +43,16 @@ Result<void> undo_losers(RestartEnv& env, const std::vector<Unended>& losers,
         ++report.losers;
     }
     return {};
+}
+
+// RC-5. The next restart begins with what is changed from now on.
+Result<void> begin_redo_here(RestartEnv& env, const std::vector<Unended>& losers) {
+    DCHECK(env.checkpointer != nullptr && env.image_lsn.load() == kLsnMax.value);
+    if (MUTANT(restored_not_checkpointed)) return {};
+    env.losers = MUTANT(losers_not_listed) ? nullptr : &losers;
+    auto done = env.checkpointer->run(true);
+    env.losers = nullptr;
+    return done;
 }
 
 }  // namespace
@@ -73,12 +83,13 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     if (env.redone) env.redone();
     // What is changed from now on is replayed from the same begin record, until the next
     // checkpoint: the same image rule goes on.
-    env.image_lsn.store(analysis.image_lsn().value);
+    if (analysis.begins_with_checkpoint()) env.image_lsn.store(analysis.image_lsn().value);
     env.txns->set_next_id(std::max(analysis.next_txn(), TxnId{env.superblock.next_txn}));
     TRY(env.space->open());
     if (env.objects) TRY(env.objects->load());
     std::vector<Unended> losers = analysis.unended();
     report.in_doubt = TRY(adopt_in_doubt(env, losers));
+    if (!analysis.begins_with_checkpoint()) TRY(begin_redo_here(env, losers));
     TRY(undo_losers(env, losers, report));
     report.undo_nanos = clock.now() - redone;
     report.clean = env.superblock.clean && analysis.changes() == 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include <lockstep/options.h>
 #include "sm/buffer/superblock.h"
@@ -11,6 +12,7 @@
 namespace lockstep::sm {
 
 class Checkpointer;
+struct Unended;
 
 struct RestartEnv : Env {
     Options options;                // as given and checked
@@ -20,6 +22,8 @@ struct RestartEnv : Env {
     txn::LogOptions log_options;
     Superblock superblock{};  // as last read or written; the checkpointer's
     Checkpointer* checkpointer = nullptr;
+    // Live transactions that are not adopted yet, during a restart: a checkpoint lists them too.
+    const std::vector<Unended>* losers = nullptr;
     // Called by the checkpointer's thread some fifty times a second, between checkpoints.
     std::function<void()> tick;
     // For tests: called when a restart has redone everything and undone nothing.

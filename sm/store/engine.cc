@@ -163,10 +163,10 @@ Result<bool> Engine::open_files(const std::string& directory) {
 Result<void> Engine::lock_files(const std::string& directory, Result<void> locked) {
     DCHECK(!directory.empty());
     if (locked || locked.error().code != ErrorCode::store_locked) return locked;
+    std::string holder = error_detail(locked.error());
+    if (holder.empty()) holder = "another process, or a second time in this one";
     return fail_with(ErrorCode::store_locked, "lock file",
-                     directory +
-                         " is open in another process, or a second time in this one; "
-                         "close it there");
+                     directory + " is open in " + holder + "; close it there");
 }
 
 Result<void> Engine::begin_creation(const std::string& directory) {

@@ -69,7 +69,7 @@ def test_restore_to_a_point_of_the_archive(tmp_path):
 
     archive = tmp_path / "archive"
     assert restored("a") == b"one"
-    assert restored("b", archive=archive) == b"three"
+    assert restored("b", archive=archive, memory_bytes=1 << 20) == b"three"
     assert restored("c", archive=archive, until=moment) == b"two"
     assert restored("d", archive=archive, until=full.lsn, history=full.history) == b"one"
     with pytest.raises(lockstep.BadArchive):

@@ -52,7 +52,17 @@
     X(time_point_late, sm_archive_restore_test, \
       "a restore to a time has what committed later") \
     X(restore_uncut, sm_archive_restore_test, \
-      "a restore leaves log behind its point") \
+      "a restore has log behind its point") \
+    X(backup_log_not_applied, sm_archive_restore_test, \
+      "a restore applies the archive's log only, not that of the backup") \
+    X(restored_page_lost, sm_archive_restore_test, \
+      "a restore does not write each page that it has changed") \
+    X(unended_log_dropped, sm_archive_restore_test, \
+      "a restored store lacks the log of transactions that have not ended") \
+    X(restored_not_checkpointed, sm_archive_crash_test, \
+      "the first open of a restored store changes pages that a second one will not redo") \
+    X(losers_not_listed, sm_archive_crash_test, \
+      "the first checkpoint of a restored store forgets what is to be rolled back") \
     X(rebuild_left_out, sm_archive_rebuild_test, \
       "pages are not rebuilt from backups") \
     X(cut_off_update_unseen, sm_backup_crash_test, \

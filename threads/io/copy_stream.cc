@@ -80,6 +80,7 @@ struct Overlap {
     void run_writer(CopyStream::Write step) {
         while (CopyBuffer* const buffer = checked.pop()) {
             DCHECK(buffer->bytes != nullptr && buffer->size > 0);
+            DCHECK(buffer->size <= CopyBuffer::kBytes);
             if (written && (!buffer->dropped || MUTANT(stream_writes_dropped))) {
                 written = step(*buffer);
                 if (!written) over.store(true, std::memory_order_relaxed);
@@ -128,6 +129,7 @@ private:
 
 CopyStream::CopyStream(CopySteps steps, AlignedBuffer memory)
     : steps_(steps), memory_(std::move(memory)) {
+    DCHECK(memory_ != nullptr);
     for (size_t i = 0; i < kBuffers; ++i)
         buffers_[i].bytes = memory_.get() + i * CopyBuffer::kBytes;
 }

@@ -139,6 +139,7 @@ public:
     virtual bool exists(std::string_view path) = 0;
     virtual Result<void> sync_directory(std::string_view path) = 0;
     // Advisory lock for the life of the FileId; store_locked if another process or store holds it.
+    // The error's detail is the holder, if the system tells (lock_holder.h).
     virtual Result<void> lock_exclusive(FileId file) = 0;
     // The same, but several holders may share it. Error: store_locked if it is held exclusively. A
     // disk without shared locks takes an exclusive one.

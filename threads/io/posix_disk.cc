@@ -14,6 +14,7 @@
 #include "threads/base/error_detail.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/durable_writes.h"
+#include "threads/io/lock_holder.h"
 #include "threads/io/under_valgrind.h"
 #include "threads/io/uring_queue.h"
 
@@ -243,7 +244,8 @@ Result<void> PosixDisk::lock_shared(FileId file) { return lock(file, LOCK_SH); }
 Result<void> PosixDisk::lock(FileId file, int operation) {
     DCHECK(file.value >= 0);
     const int64_t result = retry([&] { return flock(file.value, operation | LOCK_NB); });
-    if (result == -EWOULDBLOCK) return fail(ErrorCode::store_locked, "lock file");
+    if (result == -EWOULDBLOCK)
+        return fail_with(ErrorCode::store_locked, "lock file", lock_holder(file.value));
     if (result < 0) return fail_file(static_cast<int>(-result), "lock file");
     std::lock_guard lock(mutex_);
     if (std::find(locked_.begin(), locked_.end(), file.value) == locked_.end())

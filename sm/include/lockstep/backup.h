@@ -101,6 +101,9 @@ struct RestoreOptions {
     Nanos until_time = 0;
     // The history whose log is followed. Another one than the backup's must come from it.
     uint64_t history = kHistoryOfBackup;
+    // Bound on the pages in memory while the archive's log is applied to them, 64 KB .. 1 TB. If
+    // that changes more pages, some are written and read several times.
+    uint64_t memory_bytes = 1ull << 30;
 };
 
 // Puts backups together in the directory `to`, which is made, or empty: the result is a complete
@@ -108,10 +111,11 @@ struct RestoreOptions {
 // and then the incremental ones in their order, each made since the one before. Each page is
 // checked. A restore that was cut off may be started again with the same target. Blocks the calling
 // kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
-// other), bad_path (also if `to` is not empty), bad_argument (a point, but no archive), io_error,
-// no_space, out_of_memory. With an archive also bad_archive: of another store, with a gap or a
-// damaged file, or it does not reach the point. BackupInfo::lsn is the point that was reached, on a
-// record's boundary.
+// other), bad_path (also if `to` is not empty), bad_argument (a point without an archive, or
+// memory_bytes out of its range), io_error, no_space, out_of_memory. With an archive, its log is
+// applied to the pages here. So the first open has only to roll back what had not committed. Then
+// also bad_archive: of another store, with a gap or a damaged file, or it does not reach the point.
+// BackupInfo::lsn is the point that was reached, on a record's boundary.
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
                                   const RestoreOptions& options = {});
 

@@ -146,6 +146,58 @@ TEST(ArchiveCrash, EachRestoredStateEqualsTheModel) {
     EXPECT_GT(images, 5 * seeds);
 }
 
+// RC-5: power cuts while a restored store is opened for the first time, with transactions to roll
+// back that have changed many pages.
+TEST(ArchiveCrash, TheFirstOpenOfARestoredStoreMayBeCutOff) {
+    size_t cuts = 0;
+    const uint64_t first = seed_of_run();
+    for (uint64_t seed = first; seed < first + 6 && !::testing::Test::HasFailure(); ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        SimDisk disk({.seed = seed});
+        SimStore store(disk, seed);
+        archive_options(store.options());
+        ASSERT_OK(store.open());
+        Rng rng(seed);
+        Commits commits;
+        store.on_thread([&] {
+            Commits::make_index(*store);
+            commits.many(*store, rng, 20);
+            ASSERT_OK(store->backup("/backup"));
+            auto loser = store->begin();
+            ASSERT_OK(loser);
+            const auto index = store->index("i");
+            ASSERT_OK(index);
+            for (int i = 0; i < 60; ++i) {
+                const std::string key = "loser" + std::to_string(i);
+                ASSERT_OK(index->put(*loser, key, random_text(rng, 2000)));
+                if (i % 8 == 0) commits.many(*store, rng, 1);
+            }
+            commits.many(*store, rng, 3);
+            ASSERT_OK(loser->abort());
+        });
+        const Lsn until = commits.newest();
+        ASSERT_OK(store.close());
+        ASSERT_OK(restore_to(disk, "/backup", {.until = until}));
+        std::vector<std::unique_ptr<SimDisk>> images;
+        disk.observe([&](const SimEvent& event) {
+            if (event.path.starts_with("/restored"))
+                images.push_back(disk.image(rng.next(), any_crash(rng)));
+        });
+        SimStore again(disk, seed + 1);
+        again.options().log_bytes = 8 << 20;
+        ASSERT_OK(again.open("/restored"));
+        again.on_thread([&] { ASSERT_OK(again->checkpoint()); });
+        disk.observe(nullptr);
+        ASSERT_OK(again.close());
+        for (auto& image : images) {
+            EXPECT_EQ(opened(*image, "/restored"), commits.at(until));
+            if (::testing::Test::HasFailure()) break;
+            ++cuts;
+        }
+    }
+    EXPECT_GT(cuts, 60u) << "too few to judge";
+}
+
 // AR-5: power cuts as soon as a piece has its name. The last records below the durable end may be
 // the begin of a record that the restart does not find.
 TEST(ArchiveCrash, ARestartFindsTheLogThatAPieceHas) {

@@ -116,6 +116,41 @@ TEST_F(ArchiveRestore, TakesMoreLogThanTheBoundOfTheLog) {
     make(20, 6000, 4000);
     EXPECT_GT(end_.value - backup_.lsn.value, uint64_t{16} << 20);
     EXPECT_GE(expect_state(kLsnNone, commits_), commits_.newest());
+    // All of it is in the pages.
+    const auto again = restore_to(disk_, "/backup", {}, "/again");
+    ASSERT_OK(again);
+    EXPECT_LE(again->log_bytes, 16u << 10);
+}
+
+// RP-3. A page that a record of the log brings may be damaged in the backup.
+TEST_F(ArchiveRestore, ADamagedPageIsBroughtByTheLogOrNamed) {
+    make(100, 300);
+    const auto file = disk_.open("/backup/data", 0);
+    ASSERT_OK(file);
+    sm::Page kept, damaged;
+    size_t brought = 0, named = 0;
+    for (uint64_t page = 2; page < backup_.pages && !HasFailure(); ++page) {
+        SCOPED_TRACE("page " + std::to_string(page));
+        const uint64_t offset = page * kPageBytes;
+        ASSERT_OK(disk_.read_now(*file, offset, &kept, kPageBytes));
+        damaged = kept;
+        damaged.body[100] ^= std::byte{1};
+        ASSERT_OK(disk_.write_now(*file, offset, &damaged, kPageBytes));
+        const auto info = restore_to(disk_, "/backup", {});
+        ASSERT_OK(disk_.write_now(*file, offset, &kept, kPageBytes));
+        if (info) {
+            EXPECT_EQ(opened(disk_, "/restored"), commits_.at(info->lsn));
+            ++brought;
+            continue;
+        }
+        EXPECT_EQ(code_of(info), ErrorCode::bad_backup) << text_of(info);
+        EXPECT_NE(text_of(info).find("page " + std::to_string(page)), std::string::npos)
+            << text_of(info);
+        ++named;
+    }
+    disk_.close(*file);
+    EXPECT_GT(brought, 0u);
+    EXPECT_GT(named, 0u);
 }
 
 TEST_F(ArchiveRestore, IncrementalBackupsToo) {
@@ -184,6 +219,13 @@ TEST_F(ArchiveRestore, NamesWhatCannotBeReached) {
     EXPECT_EQ(code_of(restore_to(disk_, "/backup", {.until = end_, .until_time = 5})),
               ErrorCode::bad_argument);
     const std::string from[] = {"/backup"};
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{65535}, (uint64_t{1} << 40) + 1}) {
+        RestoreOptions memory;
+        memory.memory_bytes = bytes;
+        const auto refused = sm::restore_on(disk_, from, "/r1", memory);
+        EXPECT_EQ(code_of(refused), ErrorCode::bad_argument);
+        EXPECT_NE(text_of(refused).find("memory_bytes"), std::string::npos) << text_of(refused);
+    }
     RestoreOptions no_archive;
     no_archive.until = end_;
     EXPECT_EQ(code_of(sm::restore_on(disk_, from, "/r2", no_archive)), ErrorCode::bad_argument);

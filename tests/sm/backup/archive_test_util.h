@@ -117,12 +117,13 @@ inline void remove_directory(threads::SimDisk& disk, const std::string& director
         EXPECT_TRUE(disk.unlink(directory + "/" + name));
 }
 
-// Restores to a fresh directory.
+// Restores to a fresh directory, in as little memory as there may be.
 inline Result<BackupInfo> restore_to(threads::SimDisk& disk, const std::string& backup,
                                      RestoreOptions options, const std::string& to = "/restored") {
     remove_directory(disk, to);
     const std::string from[] = {backup};
     if (options.archive.empty()) options.archive = kArchive;
+    options.memory_bytes = 64 << 10;
     return sm::restore_on(disk, from, to, options);
 }
 

@@ -36,11 +36,11 @@ TEST_F(RefusedPath, OfAnOpen) {
 TEST_F(RefusedPath, OfAStoreThatIsOpen) {
     const Store store = open("s");
     expect_refused(ErrorCode::store_locked, Store::open(path("s"), small_options()),
-                   {path("s"), "another process"});
+                   {path("s"), "is open in"});
     Options reading = small_options();
     reading.read_only = true;
     expect_refused(ErrorCode::store_locked, Store::open(path("s"), reading),
-                   {path("s"), "another process"});
+                   {path("s"), "is open in"});
 }
 
 TEST_F(RefusedPath, OfOtherFiles) {

@@ -35,6 +35,7 @@ struct RestoreSettings {
     std::vector<std::string> backups;
     std::string to, archive, until_time, history;
     uint64_t until = 0;
+    uint64_t memory_bytes = RestoreOptions{}.memory_bytes;
     bool json = false;
 };
 
@@ -198,7 +199,8 @@ std::optional<Nanos> time_of(std::string text) {
 }
 
 int run_restore(const RestoreSettings& o) {
-    RestoreOptions options{.archive = o.archive, .until = Lsn{o.until}};
+    RestoreOptions options{
+        .archive = o.archive, .until = Lsn{o.until}, .memory_bytes = o.memory_bytes};
     if (!o.until_time.empty()) {
         const auto time = time_of(o.until_time);
         if (!time)
@@ -322,6 +324,12 @@ void add_backup(CLI::App& app, int& status) {
                            : std::string("16 hexadecimal digits are needed");
             },
             "HISTORY"))
+        ->needs(archive);
+    restore
+        ->add_option(
+            "--memory", o->memory_bytes,
+            "Memory for the pages that the archive's log changes, such as 4G (default: 1G)")
+        ->transform(CLI::AsSizeValue(false))
         ->needs(archive);
     restore->add_flag("--json", o->json, "Print JSON");
     restore->callback([o, &status] { status = run_restore(*o); });

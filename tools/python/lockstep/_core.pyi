@@ -61,6 +61,7 @@ def restore_backup(
     until: int,
     until_time: int,
     history: int | None,
+    memory_bytes: int | None,
     /,
 ) -> tuple[Any, ...]: ...
 def update_backup(full: str, next: str, /) -> tuple[Any, ...]: ...

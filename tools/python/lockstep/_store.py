@@ -389,13 +389,15 @@ def restore_backup(
     archive: Path | None = None,
     until: int | datetime.datetime | None = None,
     history: int | None = None,
+    memory_bytes: int | None = None,
 ) -> BackupInfo:
     """Puts a full backup, and the incremental ones behind it, together in a directory.
 
     With the log archive of their store the result is the state at its end, at the LSN `until`, or
     at that time: no transaction that committed later is in it. What was prepared and undecided then
     is in doubt in the result (Store.prepared()). `history` says whose log is followed; None is that
-    of the last backup. Blocks; releases the GIL.
+    of the last backup. `memory_bytes` bounds the pages in memory while the archive's log is applied
+    to them; None is 1 GB. Blocks; releases the GIL.
     """
     if isinstance(backups, (str, bytes, os.PathLike)):
         what = "a path" if isinstance(backups, os.PathLike) else "a text"
@@ -420,6 +422,7 @@ def restore_backup(
             lsn,
             nanos,
             history,
+            memory_bytes,
         )
     )
 

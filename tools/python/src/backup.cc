@@ -125,13 +125,15 @@ nb::list verify_backup(const std::string& directory) {
 
 nb::tuple restore_backup(const std::vector<std::string>& backups, const std::string& to,
                          const std::optional<std::string>& archive, uint64_t until,
-                         uint64_t until_time, const std::optional<uint64_t>& history) {
+                         uint64_t until_time, const std::optional<uint64_t>& history,
+                         const std::optional<uint64_t>& memory_bytes) {
     lockstep_restore_options options;
     lockstep_restore_options_init(&options, sizeof options);
     if (archive) options.archive = archive->c_str();
     options.until = until;
     options.until_time = until_time;
     if (history) options.history = *history;
+    if (memory_bytes) options.memory_bytes = *memory_bytes;
     std::vector<const char*> names;
     for (const std::string& backup : backups) names.push_back(backup.c_str());
     lockstep_backup_info info{};
@@ -161,7 +163,7 @@ void add_backup(nb::module_& module) {
     module.def("update_backup", update_backup);
     module.def("verify_backup", verify_backup);
     module.def("restore_backup", restore_backup, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-               nb::arg(), nb::arg().none());
+               nb::arg(), nb::arg().none(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

@@ -67,6 +67,8 @@ typedef struct lockstep_restore_options {
     uint64_t until;       // LSN; 0: the archive's end
     uint64_t until_time;  // or nanoseconds since 1970, UTC; 0: not by time
     uint64_t history;     // whose log is followed; UINT64_MAX: the backup's
+    // Bound on the pages in memory while the archive's log is applied to them.
+    uint64_t memory_bytes;
 } lockstep_restore_options;
 // Fills the struct with the defaults and sets its size. Never waits.
 void lockstep_restore_options_init(lockstep_restore_options* options, size_t size);

@@ -1,0 +1,222 @@
+// roll_forward.cc - see roll_forward.h.
+#include "sm/backup/roll_forward.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "threads/base/check.h"
+#include "threads/base/mutants.h"
+#include "threads/io/disk_file.h"
+#include "txn/log/durable_end_file.h"
+
+namespace lockstep::sm {
+
+using threads::CopyBuffer, threads::CopyStream, threads::Disk, threads::DiskFile;
+
+namespace {
+
+std::string lsn(uint64_t value) { return "LSN " + std::to_string(value); }
+std::string at_time(Nanos time) {
+    return std::to_string(time / kSecond) + "." +
+           std::to_string(kSecond + time % kSecond).substr(1) + " s after 1970";
+}
+
+// Of a time record. Error: corrupt_log.
+Result<std::optional<Nanos>> time_in(const txn::LogRecordView& record) {
+    if (record.header->kind != static_cast<uint16_t>(txn::TxnLogKind::time))
+        return std::optional<Nanos>();
+    txn::TimePayload payload;
+    if (record.payload_bytes() < sizeof payload)
+        return fail(ErrorCode::corrupt_log, "time record", record.lsn.value);
+    std::memcpy(&payload, record.payload(), sizeof payload);
+    return std::optional<Nanos>(payload.time);
+}
+
+}  // namespace
+
+RollForward::RollForward(Disk& disk, ArchiveIndex index, std::string directory,
+                         const BackupManifest& backup, const RestoreOptions& options)
+    : disk_(&disk),
+      index_(std::move(index)),
+      directory_(std::move(directory)),
+      backup_(backup),
+      options_(options),
+      chain_end_(index_.end_of_chain(backup.end)),
+      end_(backup.end),
+      end_time_(backup.ended_at),
+      analysis_(Lsn{backup.superblock.checkpoint_lsn}) {}
+
+Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
+                                      const BackupManifest& backup, const RestoreOptions& options) {
+    if (options.until != kLsnNone && options.until_time != 0)
+        return fail(ErrorCode::bad_argument, "a restore goes to an LSN or to a time, not to both");
+    if (options.until != kLsnNone && options.until.value < backup.end)
+        return bad_archive("point of the restore", lsn(options.until.value) +
+                                                       " is before the backup's point, " +
+                                                       lsn(backup.end) + ": use an earlier backup");
+    if (options.until_time != 0 && options.until_time < backup.ended_at)
+        return bad_archive("point of the restore",
+                           at_time(options.until_time) + " is before the backup's end, " +
+                               at_time(backup.ended_at) + ": use an earlier backup");
+    const uint64_t history =
+        options.history == kHistoryOfBackup ? backup.superblock.history : options.history;
+    RollForward roll(disk,
+                     TRY(ArchiveIndex::load(disk, std::string(options.archive), backup, history)),
+                     directory, backup, options);
+    const uint64_t end = roll.chain_end_;
+    const auto behind = roll.index_.next_begin(end);
+    const bool reached = options.until != kLsnNone && end >= options.until.value;
+    if (behind && !reached && !MUTANT(archive_gap_unseen))
+        return bad_archive("log archive",
+                           roll.index_.directory() + " has a gap from " + lsn(end) + " to " +
+                               lsn(*behind) +
+                               ": bring the missing files back, restore to a point before the gap, "
+                               "or use a backup made behind it");
+    if (options.until != kLsnNone && !reached) {
+        const std::string others = roll.index_.other_histories();
+        return bad_archive("point of the restore",
+                           lsn(options.until.value) + " is behind the archive's end, " + lsn(end) +
+                               (others.empty() ? std::string(": choose an earlier point")
+                                               : "; it also has the histories " + others));
+    }
+    roll.assert_state();
+    return roll;
+}
+
+Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns,
+                              CopyStream& stream) {
+    RestoreLog log(*disk_, directory_, backup_, index_);
+    if (by_time()) TRY(find_time(log, stream));
+    {
+        RestoredPages pages =
+            TRY(RestoredPages::open(*disk_, to + "/data", lsns, options_.memory_bytes));
+        TRY(apply(log, pages, stream));
+        TRY(pages.finish());
+    }
+    if (end_ > backup_.end) last_ = TRY(log.piece_at(end_ - 1));
+    return keep_log(log, to, stream);
+}
+
+// Sets the point to the end of the newest time record that is not later than the wanted time.
+Result<void> RollForward::find_time(RestoreLog& log, CopyStream& stream) {
+    RecordCheck records(Lsn{backup_.end});
+    Nanos newest = backup_.ended_at;
+    bool late = false;
+    records.on_record([&](const txn::LogRecordView& record) -> Result<void> {
+        const std::optional<Nanos> time = TRY(time_in(record));
+        if (!time) return {};
+        newest = std::max(newest, *time);
+        late = late || *time > options_.until_time;
+        if (late && !MUTANT(time_point_late)) return {};
+        end_ = record.end().value;
+        end_time_ = std::max(end_time_, std::min(*time, options_.until_time));
+        return {};
+    });
+    const auto look = [&](const CopyBuffer& buffer) -> Result<bool> {
+        TRY(log.check(records, buffer));
+        return !late;
+    };
+    TRY(log.pass(backup_.end, chain_end_, stream, look,
+                 [](CopyBuffer&) { return Result<void>(); }));
+    assert_state();
+    if (late) return {};
+    return bad_archive("point of the restore",
+                       at_time(options_.until_time) + " is behind the archive's end, " +
+                           at_time(newest) + ": restore without a time for the archive's end");
+}
+
+Result<void> RollForward::apply(RestoreLog& log, RestoredPages& pages, CopyStream& stream) {
+    const uint64_t begin =
+        MUTANT(backup_log_not_applied) ? backup_.end : backup_.superblock.checkpoint_lsn;
+    uint64_t stop = by_time() ? end_ : chain_end_;
+    if (options_.until != kLsnNone) stop = std::min(stop, options_.until.value);
+    if (MUTANT(restore_uncut)) stop = chain_end_;
+    RecordCheck records{Lsn{begin}};
+    records.stop_at(Lsn{stop});
+    records.on_record([&](const txn::LogRecordView& record) -> Result<void> {
+        TRY(note(record));
+        return pages.apply(record);
+    });
+    const auto look = [&](const CopyBuffer& buffer) -> Result<bool> {
+        TRY(log.check(records, buffer));
+        return true;
+    };
+    TRY(log.pass(begin, stop, stream, look, [](CopyBuffer&) { return Result<void>(); }));
+    DCHECK(end_ <= stop && (end_ == records.position().value || by_time()));
+    return {};
+}
+
+Result<void> RollForward::note(const txn::LogRecordView& record) {
+    assert_state();
+    TRY(analysis_.see(record));
+    last_record_ = record.lsn.value;
+    if (by_time() || record.lsn.value < backup_.end) return {};
+    DCHECK(record.lsn.value == end_);  // without a gap
+    end_ = record.end().value;
+    if (const std::optional<Nanos> time = TRY(time_in(record)))
+        end_time_ = std::max(end_time_, *time);
+    return {};
+}
+
+// The target's log has the last record, so that it is a log, and those that rollbacks need.
+Result<void> RollForward::keep_log(RestoreLog& log, const std::string& to, CopyStream& stream) {
+    log_begin_ = last_record_;
+    for (const Unended& unended : analysis_.unended())
+        if (!MUTANT(unended_log_dropped)) log_begin_ = std::min(log_begin_, unended.first.value);
+    DCHECK(log_begin_ < end_ && log_begin_ >= backup_.superblock.log_start);
+    const txn::LogFiles files(*disk_, to, backup_.superblock.log_segment_bytes);
+    const auto write = [&](CopyBuffer& buffer) -> Result<void> {
+        const uint64_t whole = txn::block_ceil(buffer.size);
+        std::memset(buffer.bytes + buffer.size, 0, whole - buffer.size);
+        return write_log(files, buffer.at, buffer.bytes, whole);
+    };
+    const auto look = [](CopyBuffer&) { return Result<bool>(true); };  // apply() has
+    TRY(log.pass(log_begin_, end_, stream, look, write));
+    for (const uint64_t number : TRY(files.list())) {
+        const DiskFile file(*disk_, TRY(files.open(number, Disk::kDirect)));
+        TRY(disk_->sync_now(file.id()));
+    }
+    const DiskFile file =
+        TRY(DiskFile::open(*disk_, files.mark_path(), Disk::kCreate | Disk::kDirect));
+    const txn::DurableEnd mark{
+        .sequence = 3, .durable_end = end_, .segment_bytes = files.segment_bytes()};
+    return mark.store(*disk_, file.id());
+}
+
+Result<void> RollForward::write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,
+                                    uint64_t bytes) const {
+    DCHECK(at % txn::kLogBlock == 0 && bytes % txn::kLogBlock == 0 && at < end_);
+    while (bytes > 0) {
+        const uint64_t some = std::min(bytes, files.segment_end(at) - at);
+        const uint64_t begin = files.number_of(at) * files.segment_bytes();
+        DCHECK(begin <= at && at + some <= begin + files.segment_bytes());
+        const DiskFile file(*disk_,
+                            TRY(files.open(files.number_of(at), Disk::kCreate | Disk::kDirect)));
+        TRY(disk_->allocate(file.id(),
+                            std::min(files.segment_bytes(), txn::block_ceil(end_) - begin)));
+        TRY(disk_->write_now(file.id(), at - begin, from, some));
+        at += some;
+        from += some;
+        bytes -= some;
+    }
+    return {};
+}
+
+void RollForward::note_in(BackupManifest& manifest) const {
+    DCHECK(manifest.end == backup_.end && log_begin_ < end_);
+    manifest.end = end_;
+    manifest.ended_at = end_time_;
+    manifest.log_bytes = txn::block_ceil(end_) - txn::block_floor(log_begin_);
+    Superblock& block = manifest.superblock;
+    block.checkpoint_lsn = block.log_start = log_begin_;
+    block.next_txn = std::max(block.next_txn, analysis_.next_txn().value);
+    block.clean = 0;
+    if (last_.end <= backup_.end || end_ <= last_.history_begin) return;
+    block.history = last_.history;
+    block.history_parent = last_.history_parent;
+    block.history_begin = last_.history_begin;
+}
+
+}  // namespace lockstep::sm

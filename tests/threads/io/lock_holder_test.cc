@@ -1,0 +1,74 @@
+// lock_holder_test.cc - the name of the process that holds a file's lock.
+#include "threads/io/lock_holder.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace lockstep {
+namespace {
+
+using threads::lock_holder;
+
+class LockHolder : public ::testing::Test {
+protected:
+    void SetUp() override {
+        char name[] = "/tmp/lock-holder-XXXXXX";
+        file_ = mkstemp(name);
+        ASSERT_GE(file_, 0);
+        path_ = name;
+        const int other = open(path_.c_str(), O_RDWR);
+        ASSERT_GE(other, 0);
+        ASSERT_EQ(flock(other, LOCK_EX), 0);
+        told_ = !lock_holder(file_).empty();
+        close(other);
+    }
+    void TearDown() override {
+        close(file_);
+        std::filesystem::remove(path_);
+    }
+
+    int file_ = -1;
+    std::string path_;
+    bool told_ = false;  // this system tells who holds a lock of such a file
+};
+
+TEST_F(LockHolder, AFreeFileHasNone) { EXPECT_EQ(lock_holder(file_), ""); }
+
+TEST_F(LockHolder, ThisProcess) {
+    if (!told_) GTEST_SKIP() << "/proc/locks does not tell";
+    ASSERT_EQ(flock(file_, LOCK_EX), 0);
+    EXPECT_EQ(lock_holder(file_), "this process");
+}
+
+TEST_F(LockHolder, AnotherProcessByNumberAndName) {
+    if (!told_) GTEST_SKIP() << "/proc/locks does not tell";
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int own = open(path_.c_str(), O_RDWR);
+        const char answer = flock(own, LOCK_EX) == 0 ? 'y' : 'n';
+        (void)!write(ready[1], &answer, 1);
+        for (;;) pause();
+    }
+    ASSERT_GT(child, 0);
+    char answer = 0;
+    ASSERT_EQ(read(ready[0], &answer, 1), 1);
+    EXPECT_EQ(answer, 'y');
+    const std::string holder = lock_holder(file_);
+    EXPECT_EQ(holder.find("process " + std::to_string(child) + " (threads_lock_"), 0u) << holder;
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+}  // namespace
+}  // namespace lockstep
