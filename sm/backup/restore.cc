@@ -65,6 +65,7 @@ Result<BackupInfo> Restore::run() {
         roll_.emplace(TRY(RollForward::plan(disk_, backups_.back(), last(), options_)));
     else if (options_.until != kLsnNone || options_.until_time != 0)
         return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
+    if (roll_) TRY(roll_->find_time(stream_));
     TRY(clear_target());
     TRY(combine());
     if (roll_) TRY(roll_->run(to_, files_.lsns(), stream_));

@@ -85,22 +85,10 @@ Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
     return roll;
 }
 
-Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns,
-                              CopyStream& stream) {
-    RestoreLog log(*disk_, directory_, backup_, index_);
-    if (by_time()) TRY(find_time(log, stream));
-    {
-        RestoredPages pages =
-            TRY(RestoredPages::open(*disk_, to + "/data", lsns, options_.memory_bytes));
-        TRY(apply(log, pages, stream));
-        TRY(pages.finish());
-    }
-    if (end_ > backup_.end) last_ = TRY(log.piece_at(end_ - 1));
-    return keep_log(log, to, stream);
-}
-
 // Sets the point to the end of the newest time record that is not later than the wanted time.
-Result<void> RollForward::find_time(RestoreLog& log, CopyStream& stream) {
+Result<void> RollForward::find_time(CopyStream& stream) {
+    if (!by_time()) return {};
+    RestoreLog log(*disk_, directory_, backup_, index_);
     RecordCheck records(Lsn{backup_.end});
     Nanos newest = backup_.ended_at;
     bool late = false;
@@ -125,6 +113,19 @@ Result<void> RollForward::find_time(RestoreLog& log, CopyStream& stream) {
     return bad_archive("point of the restore",
                        at_time(options_.until_time) + " is behind the archive's end, " +
                            at_time(newest) + ": restore without a time for the archive's end");
+}
+
+Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns,
+                              CopyStream& stream) {
+    RestoreLog log(*disk_, directory_, backup_, index_);
+    {
+        RestoredPages pages =
+            TRY(RestoredPages::open(*disk_, to + "/data", lsns, options_.memory_bytes));
+        TRY(apply(log, pages, stream));
+        TRY(pages.finish());
+    }
+    if (end_ > backup_.end) last_ = TRY(log.piece_at(end_ - 1));
+    return keep_log(log, to, stream);
 }
 
 Result<void> RollForward::apply(RestoreLog& log, RestoredPages& pages, CopyStream& stream) {

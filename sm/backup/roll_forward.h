@@ -8,8 +8,8 @@
 //            the log of transactions that have not ended at the point, and its first open has
 //            nothing to redo (RC-5).
 //            A point in time is the end of the newest time record that is not later. So the state
-//            has nothing that committed behind it (AR-4). It is looked for first: what lies behind
-//            it must not get into the pages.
+//            has nothing that committed behind it (AR-4). find_time() looks for it first: what lies
+//            behind it must not get into the pages.
 // Blocking   Blocks the calling kernel thread.
 #pragma once
 
@@ -28,8 +28,12 @@ public:
     // `backup`: the last one, in `directory`. Errors: bad_archive, bad_argument, those of the disk.
     static Result<RollForward> plan(threads::Disk& disk, const std::string& directory,
                                     const BackupManifest& backup, const RestoreOptions& options);
+    // For a restore to a time: reads the archive's log, and refuses a time that it does not reach.
+    // Nothing is written. Errors: bad_archive, corrupt_log, those of the disk.
+    Result<void> find_time(threads::CopyStream& stream);
     // The directory `to` has the pages of the backup, with `lsns` as in restored_pages.h, and no
-    // log. Errors: bad_archive, bad_backup, corrupt_log, out_of_memory, those of the disk.
+    // log. Comes last. Errors: bad_archive, bad_backup, corrupt_log, out_of_memory, those of the
+    // disk.
     Result<void> run(const std::string& to, std::vector<uint64_t>& lsns,
                      threads::CopyStream& stream);
     // What is different from the backup, after run().
@@ -38,8 +42,6 @@ public:
 private:
     RollForward(threads::Disk& disk, ArchiveIndex index, std::string directory,
                 const BackupManifest& backup, const RestoreOptions& options);
-    Result<void> find_time(RestoreLog& log, threads::CopyStream& stream);
-    Result<bool> see_time(const txn::LogRecordView& record);
     Result<void> apply(RestoreLog& log, RestoredPages& pages, threads::CopyStream& stream);
     Result<void> note(const txn::LogRecordView& record);
     Result<void> keep_log(RestoreLog& log, const std::string& to, threads::CopyStream& stream);

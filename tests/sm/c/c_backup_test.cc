@@ -123,6 +123,10 @@ TEST_F(CBackup, RestoresGoToAPointOfTheArchive) {
     EXPECT_EQ(value_in("to2"), "two");
     ASSERT_C(lockstep_restore_backup(backups, 1, (to + "3").c_str(), nullptr, &info, &error));
     EXPECT_EQ(value_in("to3"), "one");
+    point.memory_bytes = 1;
+    EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
+              LOCKSTEP_BAD_ARGUMENT);
+    point.memory_bytes = 1 << 20;
     point.until = UINT64_MAX;
     EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
               LOCKSTEP_BAD_ARCHIVE);
