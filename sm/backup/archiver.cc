@@ -38,6 +38,7 @@ Archiver::Archiver(RestartEnv& env, txn::LogHold hold, std::unique_ptr<ArchiveTa
     : env_(env),
       hold_(std::move(hold)),
       target_(std::move(target)),
+      own_begin_{std::min(env.superblock.history_begin, env.superblock.log_start)},
       backlog_max_(env.options.archive_backlog_bytes != 0 ? env.options.archive_backlog_bytes
                                                           : env.log->capacity_bytes() / 4),
       files_(*env.disk, env.log_options.directory, env.log_options.segment_bytes) {
@@ -83,13 +84,13 @@ Result<void> Archiver::stop() {
     return durable;
 }
 
-// Where the archive ends. LSNs below the hold are not there any more. A restored store has left its
-// parent's history at `history_begin`, and need not have the log below.
+// Where the archive ends. LSNs below the hold are not there any more. A restored store never had
+// those below own_begin_.
 Result<void> Archiver::locate() {
     if (located_) return {};
     DCHECK(gap_end_.load() == 0 || env_.options.archive_failure == ArchiveFailure::go_on);
     const Lsn has = TRY(target_->look(env_.superblock));
-    const Lsn from = std::max(hold_.from(), Lsn{env_.superblock.history_begin});
+    const Lsn from = std::max(hold_.from(), own_begin_);
     if (has > env_.log->tail())
         return bad_archive(
             "option archive",

@@ -78,6 +78,8 @@ private:
     RestartEnv& env_;
     txn::LogHold hold_;
     const std::unique_ptr<ArchiveTarget> target_;
+    // Of a restored store: the least LSN that its log has ever had. Else 0.
+    const Lsn own_begin_;
     const uint64_t backlog_max_;
     // --- the archiver's thread
     txn::LogFiles files_;

@@ -140,8 +140,7 @@ Result<void> Backup::check_since() const {
     const BackupInfo& since = *options_.since;
     if (since.store[0] != superblock_.uuid[0] || since.store[1] != superblock_.uuid[1])
         return fail(ErrorCode::bad_backup, "the earlier backup is of another store");
-    if (since.redo_from.value > superblock_.checkpoint_lsn || since.lsn > env_.log->durable() ||
-        since.lsn == kLsnNone)
+    if (since.lsn > env_.log->durable() || since.lsn == kLsnNone)
         return fail(ErrorCode::bad_backup, "the earlier backup is newer than the store",
                     since.lsn.value, env_.log->durable().value);
     if (!superblock_.follows(since.history, since.lsn.value) && !MUTANT(since_of_any_history)) {

@@ -1,9 +1,9 @@
 // combined_files.h - the files of a backup that is put together from other backups.
 //
 // Concepts   The data file has the pages of a full backup, and over them those of each incremental
-//            one. The log is that of the last one. What a page must have (data.lsn) is what the
-//            newest backup says of it that knows it: an incremental backup does not know the pages
-//            that it has not read.
+//            one. The log, if it is copied, is that of the last one. What a page must have
+//            (data.lsn) is what the newest backup says of it that knows it: an incremental backup
+//            does not know the pages that it has not read.
 // Blocking   All calls block the calling kernel thread.
 #pragma once
 

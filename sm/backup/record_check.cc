@@ -56,7 +56,11 @@ Result<size_t> RecordCheck::see_records(std::span<const std::byte> bytes) {
             break;
         }
         DCHECK(header->bytes <= left && header->kind != 0);
-        if (each_) TRY(each_({.lsn = at_, .header = header}));
+        if (each_) {
+            const auto taken = each_({.lsn = at_, .header = header});
+            refused_ = !taken;
+            TRY(taken);
+        }
         used += header->bytes;
         at_ = at_ + header->bytes;
     }

@@ -26,6 +26,8 @@ public:
     void on_record(std::function<Result<void>(const txn::LogRecordView&)> each) {
         each_ = std::move(each);
     }
+    // The last see() failed because the function above did.
+    bool refused() const { return refused_; }
     // Stops at the record that would end behind this point.
     void stop_at(Lsn end) {
         DCHECK(at_ <= end);
@@ -43,6 +45,7 @@ private:
     Lsn at_;
     Lsn stop_ = kLsnMax;
     std::function<Result<void>(const txn::LogRecordView&)> each_;
+    bool refused_ = false;
     std::vector<std::byte> rest_;  // from at_ on: the begin of a record
 };
 

@@ -41,6 +41,7 @@ public:
 
 private:
     Result<void> read_chain();
+    Result<void> check_target() const;
     Result<void> clear_target();
     Result<void> combine();
     Result<void> check(const BackupManifest& made);
@@ -65,6 +66,7 @@ Result<BackupInfo> Restore::run() {
         roll_.emplace(TRY(RollForward::plan(disk_, backups_.back(), last(), options_)));
     else if (options_.until != kLsnNone || options_.until_time != 0)
         return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
+    TRY(check_target());
     if (roll_) TRY(roll_->find_time(stream_));
     TRY(clear_target());
     TRY(combine());
@@ -102,16 +104,20 @@ Result<void> Restore::read_chain() {
     return {};
 }
 
-// RS-1. Only what a restore has begun and not finished is taken away.
-Result<void> Restore::clear_target() {
-    TRY(disk_.make_directory(to_));
+// RS-1. Only what a restore has begun and not finished may be there.
+Result<void> Restore::check_target() const {
+    if (!disk_.exists(to_)) return {};
     const std::vector<std::string> names = TRY(disk_.list(to_));
     const bool ours = std::ranges::all_of(names, belongs_to_backup) &&
                       disk_.exists(to_ + "/" + kManifestName) && !read_manifest(disk_, to_);
-    if (!names.empty() && !ours)
-        return fail_with(ErrorCode::bad_path, "restore: the directory is not empty",
-                         to_ + "; name a new or an empty one");
-    for (const std::string& name : names)
+    if (names.empty() || ours) return {};
+    return fail_with(ErrorCode::bad_path, "restore: the directory is not empty",
+                     to_ + "; name a new or an empty one");
+}
+
+Result<void> Restore::clear_target() {
+    TRY(disk_.make_directory(to_));
+    for (const std::string& name : TRY(disk_.list(to_)))
         if (name != kManifestName) TRY(disk_.unlink(to_ + "/" + name));
     const DiskFile mark =
         TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kCreate | Disk::kDirect));

@@ -2,7 +2,7 @@
 //
 // Concepts   The target becomes a complete full backup: its first open makes a store of it. The
 //            pages come from the full backup and then from each incremental one. All other files
-//            come from the last one.
+//            come from the last one. An archive brings all of that forward (roll_forward.h).
 // Invariants RS-1 The target has an invalid file `backup` until all its other files are synced. So
 //                 a restore that was cut off is recognised, and may begin again. [checked:
 //                 clear_target()]

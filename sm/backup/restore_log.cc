@@ -60,7 +60,7 @@ void RestoreLog::close() {
 
 Result<void> RestoreLog::check(RecordCheck& records, const CopyBuffer& buffer) const {
     const auto seen = records.see(Lsn{buffer.at}, {buffer.bytes, buffer.size});
-    if (seen || seen.error().code != ErrorCode::corrupt_log) return seen;
+    if (seen || seen.error().code != ErrorCode::corrupt_log || records.refused()) return seen;
     const uint64_t at = records.position().value;
     const std::string where = "no valid record at LSN " + std::to_string(at);
     if (at < backup_.end) return fail_with(ErrorCode::bad_backup, "log of the backup", where);

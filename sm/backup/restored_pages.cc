@@ -56,10 +56,6 @@ Result<void> RestoredPages::apply_part(const PartView& part, Lsn end) {
     if (part.page.value < kSuperblocks)
         return fail(ErrorCode::corrupt_log, "log record of a superblock", end.value);
     if (part.page.value >= here_.size()) TRY(grow(part.page));
-    if (part.action == PageAction::page_free) {
-        free_page(part.page);
-        return {};
-    }
     const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
     const bool known = !brings_page || here_[part.page.value] != kNotHere;
     const uint32_t at = TRY(frame_for(part.page, brings_page));
@@ -73,16 +69,6 @@ Result<void> RestoredPages::apply_part(const PartView& part, Lsn end) {
     return {};
 }
 
-// As redo does: its content is of no use. What the file has stays.
-void RestoredPages::free_page(PageId id) {
-    unknown_.erase(id.value);
-    const uint32_t at = std::exchange(here_[id.value], kNotHere);
-    if (at == kNotHere) return;
-    DCHECK(frames_[at].page == id);
-    frames_[at] = {};
-    free_.push_back(at);
-}
-
 // kNotHere: what the file has is no state of the page.
 Result<uint32_t> RestoredPages::frame_for(PageId id, bool brings_page) {
     DCHECK(id.value < here_.size());
@@ -92,6 +78,7 @@ Result<uint32_t> RestoredPages::frame_for(PageId id, bool brings_page) {
     Page& page = page_of(at);
     if (brings_page) {
         std::memset(page.bytes(), 0, kPageBytes);
+        page.header.page_id = id.value;
         unknown_.erase(id.value);
     } else if (!TRY(read(id, page))) {
         unknown_.insert(id.value);

@@ -6,7 +6,8 @@
 //            not bring it. So most pages that have their image in the log are never read.
 // Invariants RP-1 A part is applied only if the page's lsn is below the record's end. A page whose
 //                 state comes from its own part goes back to that record's time; everything after
-//                 it is in the log as well (RC-1).
+//                 it is in the log as well (RC-1). A freed page counts like others: an incremental
+//                 backup made since the restored one may rely on its lsn.
 //            RP-2 At most `memory_bytes` of pages are in memory. [checked: assert_state()]
 //            RP-3 A page that is damaged in the file, or older than it must be, gets no part until
 //                 one brings it. If none does, finish() fails. [checked: unknown_]
@@ -56,7 +57,6 @@ private:
     RestoredPages(threads::Disk& disk, threads::DiskFile file, std::vector<uint64_t>& lsns,
                   size_t frames_max, threads::AlignedBuffer run);
     Result<void> apply_part(const PartView& part, Lsn end);
-    void free_page(PageId id);
     Result<uint32_t> frame_for(PageId id, bool brings_page);
     Result<bool> read(PageId id, Page& page);
     Result<void> grow(PageId id);

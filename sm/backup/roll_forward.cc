@@ -17,6 +17,8 @@ using threads::CopyBuffer, threads::CopyStream, threads::Disk, threads::DiskFile
 
 namespace {
 
+constexpr uint64_t kMarkBytes = 2 * txn::kLogBlock;  // of file log.mark
+
 std::string lsn(uint64_t value) { return "LSN " + std::to_string(value); }
 std::string at_time(Nanos time) {
     return std::to_string(time / kSecond) + "." +
@@ -209,7 +211,7 @@ void RollForward::note_in(BackupManifest& manifest) const {
     DCHECK(manifest.end == backup_.end && log_begin_ < end_);
     manifest.end = end_;
     manifest.ended_at = end_time_;
-    manifest.log_bytes = txn::block_ceil(end_) - txn::block_floor(log_begin_);
+    manifest.log_bytes = txn::block_ceil(end_) - txn::block_floor(log_begin_) + kMarkBytes;
     Superblock& block = manifest.superblock;
     block.checkpoint_lsn = block.log_start = log_begin_;
     block.next_txn = std::max(block.next_txn, analysis_.next_txn().value);

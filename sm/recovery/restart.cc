@@ -14,6 +14,15 @@ namespace lockstep::sm {
 
 namespace {
 
+// RC-5. A change behind the restore's point needs the checkpoint that came before it.
+Result<void> require_applied(const RestartEnv& env, const txn::LogRecordView& record) {
+    if (record.header->kind < txn::kSmLogKindFirst ||
+        record.lsn.value < env.superblock.history_begin)
+        return {};
+    return fail(ErrorCode::corrupt_superblock, "superblock is older than a change in the log",
+                env.superblock.checkpoint_lsn, record.lsn.value);
+}
+
 Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRedo& redo,
                       RecoveryReport& report) {
     txn::LogReader reader(*env.disk, env.log_options);
@@ -23,7 +32,8 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
         TRY(MemoryReserve::require());  // partitions' batches grow beyond it
         ++report.records;
         TRY(analysis.see(record));
-        if (analysis.begins_with_checkpoint()) TRY(redo.feed(record));  // RC-5
+        if (analysis.begins_with_checkpoint()) TRY(redo.feed(record));
+        else TRY(require_applied(env, record));
     }
     return reader.require_end(report.log_end);
 }

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include <lockstep/result.h>
+#include <lockstep/types.h>
 #include "threads/sync/completion.h"
 #include "threads/sync/event.h"
 
@@ -31,6 +33,7 @@ private:
         threads::Completion ended;
     };
     void run(State& state);
+    size_t pages_in_use(uint64_t& looked, uint64_t end, std::span<PageId> batch);
 
     Engine& engine_;
     std::shared_ptr<State> state_;  // shared with the thread

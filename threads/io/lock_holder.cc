@@ -1,10 +1,11 @@
-// lock_holder.cc - see lock_holder.h. Source: proc(5), /proc/locks.
+// lock_holder.cc - see lock_holder.h.
 #include "threads/io/lock_holder.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -14,13 +15,6 @@
 namespace lockstep::threads {
 
 namespace {
-
-std::string name_of_process(long pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-    std::string name;
-    std::getline(file, name);
-    return name;
-}
 
 // As /proc/locks writes it: device and inode.
 std::string place_of(const struct stat& file) {
@@ -33,24 +27,35 @@ std::string place_of(const struct stat& file) {
 
 }  // namespace
 
-std::string lock_holder(int descriptor) {
+std::string LockHolder::text() const {
+    DCHECK(pid >= 0);
+    if (pid == 0) return "another process";
+    if (pid == getpid()) return "this process";
+    const std::string number = "process " + std::to_string(pid);
+    return program.empty() ? number : number + " (" + program + ")";
+}
+
+std::optional<LockHolder> lock_holder(int descriptor) {
     DCHECK(descriptor >= 0);
     struct stat file {};
-    if (fstat(descriptor, &file) != 0) return {};
-    const std::string wanted = place_of(file);
+    if (fstat(descriptor, &file) != 0) return std::nullopt;
+    const std::string exact = place_of(file), inode = ":" + std::to_string(file.st_ino);
+    std::optional<LockHolder> found;
     std::ifstream locks("/proc/locks");
     for (std::string line; std::getline(locks, line);) {
         std::istringstream words(line);
-        std::string number, type, kind, mode, place;
-        long pid = 0;
-        // A request that waits has an arrow behind its number; its type is then no FLOCK.
-        words >> number >> type >> kind >> mode >> pid >> place;
-        if (!words || type != "FLOCK" || place != wanted || pid <= 0) continue;
-        if (pid == getpid()) return "this process";
-        const std::string name = name_of_process(pid);
-        return "process " + std::to_string(pid) + (name.empty() ? name : " (" + name + ")");
+        std::string number, kind, strictness, mode, place;
+        int pid = 0;
+        if (!(words >> number >> kind >> strictness >> mode >> pid >> place)) continue;
+        // Some file systems show files another device than the lock table.
+        if (kind != "FLOCK" || !place.ends_with(inode)) continue;
+        found = {.pid = std::max(0, pid), .program = {}, .exclusive = mode == "WRITE"};
+        if (place == exact) break;
     }
-    return {};
+    if (found && found->pid != 0)
+        std::getline(std::ifstream("/proc/" + std::to_string(found->pid) + "/comm"),
+                     found->program);
+    return found;
 }
 
 }  // namespace lockstep::threads

@@ -1,14 +1,24 @@
-// lock_holder.h - which process holds a file's flock.
+// lock_holder.h - which process holds the flock of a file.
 //
 // Blocking   Reads files of /proc.
+// Source     proc_locks(5).
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace lockstep::threads {
 
-// Of the flock of an open file: such as "process 4711 (lockstep-tpcc)", or "this process". Empty if
-// the system does not tell: no /proc, another PID namespace, or a file system on another machine.
-std::string lock_holder(int descriptor);
+struct LockHolder {
+    int pid = 0;             // 0: not visible from here, as outside a container
+    std::string program;     // its name; empty if it is not visible
+    bool exclusive = false;  // the lock is not shared
+    // "this process", "another process", or as "process 4711 (lockstep-tpcc)".
+    std::string text() const;
+};
+
+// The holder of the flock of an open file; empty if no process holds it, or if the system does not
+// tell. Only looks, so it cannot disturb a process that is about to lock the file.
+std::optional<LockHolder> lock_holder(int descriptor);
 
 }  // namespace lockstep::threads

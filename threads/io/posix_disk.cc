@@ -244,8 +244,10 @@ Result<void> PosixDisk::lock_shared(FileId file) { return lock(file, LOCK_SH); }
 Result<void> PosixDisk::lock(FileId file, int operation) {
     DCHECK(file.value >= 0);
     const int64_t result = retry([&] { return flock(file.value, operation | LOCK_NB); });
-    if (result == -EWOULDBLOCK)
-        return fail_with(ErrorCode::store_locked, "lock file", lock_holder(file.value));
+    if (result == -EWOULDBLOCK) {
+        const auto holder = lock_holder(file.value);
+        return fail_with(ErrorCode::store_locked, "lock file", holder ? holder->text() : "");
+    }
     if (result < 0) return fail_file(static_cast<int>(-result), "lock file");
     std::lock_guard lock(mutex_);
     if (std::find(locked_.begin(), locked_.end(), file.value) == locked_.end())

@@ -3,6 +3,7 @@
 // histories.
 // LOCKSTEP_ARCHIVE_POINTS: number of random points.
 #include "sm/backup/archiver.h"
+#include "sm/backup/update_backup.h"
 #include "tests/seed_of_run.h"
 #include "tests/sm/backup/archive_test_util.h"
 #include "threads/base/sanitized.h"
@@ -120,6 +121,50 @@ TEST_F(ArchiveRestore, TakesMoreLogThanTheBoundOfTheLog) {
     const auto again = restore_to(disk_, "/backup", {}, "/again");
     ASSERT_OK(again);
     EXPECT_LE(again->log_bytes, 16u << 10);
+}
+
+// The restored backup has the lsn of each page that the store has, also of those freed since.
+TEST_F(ArchiveRestore, AnIncrementalBackupFollowsARestoredOne) {
+    make(20, 20);
+    ASSERT_OK(store_.open());
+    const auto change = [&](int from, int to, bool put) {
+        for (int i = from; i < to; i += 20)
+            ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+                const Index index = TRY(store_->index("i"));
+                for (int k = i; k < i + 20; ++k) {
+                    const std::string key = "row" + std::to_string(10000 + k);
+                    if (put) TRY(index.put(txn, key, std::string(600, 'v')));
+                    else TRY(index.erase(txn, key));
+                }
+                return {};
+            }));
+    };
+    Content content;
+    store_.on_thread([&] {
+        change(0, 400, true);
+        ASSERT_OK(store_->backup("/full"));
+        change(400, 800, true);
+        change(100, 780, false);
+        threads::sleep_until(threads::now() + 10 * kSecond);  // the ghosts go, and leaves with them
+        ASSERT_OK(store_->checkpoint());
+        change(0, 20, true);
+        content = content_of(*store_);
+    });
+    ASSERT_OK(store_.close());
+    const auto restored = restore_to(disk_, "/full", {});
+    ASSERT_OK(restored);
+    ASSERT_OK(store_.open());
+    store_.on_thread([&] {
+        BackupOptions how;
+        how.since = &*restored;
+        ASSERT_OK(store_->backup("/next", how));
+    });
+    ASSERT_OK(store_.close());
+    const std::string from[] = {"/restored", "/next"};
+    ASSERT_OK(sm::restore_on(disk_, from, "/both"));
+    EXPECT_EQ(opened(disk_, "/both"), content);
+    ASSERT_OK(sm::update_on(disk_, "/restored", "/next"));
+    EXPECT_EQ(opened(disk_, "/restored"), content);
 }
 
 // RP-3. A page that a record of the log brings may be damaged in the backup.

@@ -1,4 +1,4 @@
-// lock_holder_test.cc - the name of the process that holds a file's lock.
+// lock_holder_test.cc - the process that holds a file's lock.
 #include "threads/io/lock_holder.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ protected:
         const int other = open(path_.c_str(), O_RDWR);
         ASSERT_GE(other, 0);
         ASSERT_EQ(flock(other, LOCK_EX), 0);
-        told_ = !lock_holder(file_).empty();
+        told_ = lock_holder(file_).has_value();
         close(other);
     }
     void TearDown() override {
@@ -39,12 +39,18 @@ protected:
     bool told_ = false;  // this system tells who holds a lock of such a file
 };
 
-TEST_F(LockHolder, AFreeFileHasNone) { EXPECT_EQ(lock_holder(file_), ""); }
+TEST_F(LockHolder, AFreeFileHasNone) { EXPECT_FALSE(lock_holder(file_)); }
 
 TEST_F(LockHolder, ThisProcess) {
     if (!told_) GTEST_SKIP() << "/proc/locks does not tell";
-    ASSERT_EQ(flock(file_, LOCK_EX), 0);
-    EXPECT_EQ(lock_holder(file_), "this process");
+    for (const int mode : {LOCK_EX, LOCK_SH}) {
+        ASSERT_EQ(flock(file_, mode), 0);
+        const auto holder = lock_holder(file_);
+        ASSERT_TRUE(holder);
+        EXPECT_EQ(holder->pid, getpid());
+        EXPECT_EQ(holder->exclusive, mode == LOCK_EX);
+        EXPECT_EQ(holder->text(), "this process");
+    }
 }
 
 TEST_F(LockHolder, AnotherProcessByNumberAndName) {
@@ -62,8 +68,10 @@ TEST_F(LockHolder, AnotherProcessByNumberAndName) {
     char answer = 0;
     ASSERT_EQ(read(ready[0], &answer, 1), 1);
     EXPECT_EQ(answer, 'y');
-    const std::string holder = lock_holder(file_);
-    EXPECT_EQ(holder.find("process " + std::to_string(child) + " (threads_lock_"), 0u) << holder;
+    const auto holder = lock_holder(file_);
+    EXPECT_TRUE(holder && holder->exclusive);
+    const std::string text = holder ? holder->text() : "";
+    EXPECT_EQ(text.find("process " + std::to_string(child) + " (threads_lock_"), 0u) << text;
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     close(ready[0]);

@@ -1,6 +1,7 @@
 // live_client.cc - connects, sends a line, reads a line.
 #include "tools/cli/live/live_client.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,8 +12,8 @@
 #include <cstring>
 
 #include "threads/io/local_socket.h"
+#include "threads/io/lock_holder.h"
 #include "tools/cli/json_text.h"
-#include "tools/cli/live/lock_holder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,6 +26,15 @@ int64_t now_ms() {
         .count();
 }
 
+// The process that has the store open for writing.
+std::optional<threads::LockHolder> writer_of(const std::string& directory) {
+    const int file = open((directory + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return std::nullopt;
+    auto holder = threads::lock_holder(file);
+    close(file);
+    return holder && holder->exclusive ? holder : std::nullopt;
+}
+
 // What stands behind a connection that failed.
 LiveError refused(const std::string& directory, int why) {
     if (why == EACCES || why == EPERM)
@@ -32,7 +42,7 @@ LiveError refused(const std::string& directory, int why) {
                 "run the command as the user who opened the store, or as root"};
     if (why == EAGAIN)
         return {"no_answer", directory, "the control socket's queue is full", "try again"};
-    const auto holder = lock_holder(directory);
+    const auto holder = writer_of(directory);
     if (!holder)
         return {"not_open", directory, "no process has this store open",
                 "`lockstep stat` reads a closed store"};
