@@ -39,7 +39,6 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.create = action == Action::run;
     options.workers = workers;
     const uint64_t data_bytes = std::max(warehouses_now * kWarehouseBytes, existing_bytes);
-    options.warm_up = true;
     options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(*this, data_bytes);
     // The load writes whole pages to the log within one transaction per table.
     const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, 2 * data_bytes);

@@ -238,9 +238,6 @@ public:
     // next fix. Evicts nothing, waits for nothing. User threads only. Returns how many pages, from
     // the first on, are in memory or being read.
     size_t read_ahead(std::span<const PageId> ids);
-    // More frames are free than the cleaners keep free: read_ahead() of a worker's most pages would
-    // make them evict nothing.
-    bool has_spare_frames() const;
     // For backups: copies the pages [first, first + count) to `out`, with their checksums. Each
     // copy is a state that the page had during the call: the one in memory, or else the volume's,
     // checked as a fix checks it. A damaged page is fixed, which repairs it. A page that the file

@@ -38,11 +38,6 @@ size_t BufferPool::read_ahead(std::span<const PageId> ids) {
     return n;
 }
 
-bool BufferPool::has_spare_frames() const {
-    DCHECK(impl_->low_water < impl_->high_water);
-    return impl_->free_frames.load(std::memory_order_relaxed) > impl_->high_water + kReadAheadMax;
-}
-
 bool BufferPool::Impl::read_ahead_one(PageId id) {
     if (id.value >= options.pages_max || stopping.load(std::memory_order_relaxed)) return false;
     threads::LatchWord& w = word(id.value);

@@ -169,7 +169,6 @@ static_assert(offsetof(lockstep_steps_options, team_max) == 12);
 static_assert(offsetof(lockstep_steps_options, points) == 28);
 static_assert(offsetof(lockstep_steps_options, ignore_latches) == 37);
 static_assert(offsetof(lockstep_options, create) == 8);
-static_assert(offsetof(lockstep_options, warm_up) == 13);
 static_assert(offsetof(lockstep_options, workers) == 16);
 static_assert(offsetof(lockstep_options, pool_bytes) == 24);
 static_assert(offsetof(lockstep_options, log_bytes) == 80);

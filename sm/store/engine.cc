@@ -19,7 +19,6 @@
 #include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
-#include "sm/store/warm_up.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/rng.h"
 
@@ -226,10 +225,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (engine->superblock.version < kFormatVersion && !fresh && !options.read_only)
         TRY(engine->raise_version());
     TRY(engine->run_and_wait([&]() -> Result<void> {
-        if (options.read_only) {
-            TRY(engine->start_reading());
-            return engine->warm_up->start();
-        }
+        if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
         if (fresh) TRY(engine->make_fresh());
@@ -317,7 +313,6 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
     watch = std::make_unique<TxnWatch>(*this);
-    warm_up = std::make_unique<WarmUp>(*this);
     snapshots = std::make_unique<Snapshots>(*this);
     prepared = std::make_unique<PreparedTxns>(*this);
     versions = &snapshots->table();
@@ -422,7 +417,6 @@ Result<void> Engine::start_services() {
     if (archiver) TRY(archiver->start());
     TRY(checkpointer->start());
     TRY(watch->start());
-    TRY(warm_up->start());
     return ghosts->start();
 }
 

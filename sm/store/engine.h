@@ -26,7 +26,6 @@ class Catalog;
 class Control;
 class GhostCleaner;
 class TxnWatch;
-class WarmUp;
 class NeedsTeam;  // final. NOLINT(cppcoreguidelines-virtual-class-destructor)
 class PageRebuild;
 class PreparedTxns;
@@ -84,7 +83,6 @@ public:
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
-    std::unique_ptr<WarmUp> warm_up;
     std::unique_ptr<Snapshots> snapshots;
     std::unique_ptr<PreparedTxns> prepared;
     std::unique_ptr<Archiver> archiver;       // with Options::archive or archive_sink

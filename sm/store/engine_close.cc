@@ -16,13 +16,11 @@
 #include "sm/store/snapshots.h"
 #include "sm/store/test_hooks.h"
 #include "sm/store/txn_watch.h"
-#include "sm/store/warm_up.h"
 
 namespace lockstep::sm {
 
 void Engine::stop_services() {
     (void)run_and_wait([this]() -> Result<void> {
-        if (warm_up) warm_up->stop();
         if (ghosts) ghosts->stop();
         if (watch) watch->stop();
         if (snapshots) snapshots->stop();

@@ -43,11 +43,6 @@ struct Options {
     // Buffer pool, 4 MB to less than 1 TB. It takes memory from the system as pages need it, and up
     // to 64 MB ahead of them.
     uint64_t pool_bytes = 256ull << 20;
-    // Reads the pages in use into the pool after an open: in the background, in the order of the
-    // file, as long as the pool has free frames. So a store that fits the pool is as fast as before
-    // its close when the device has read it once. Otherwise transactions read page by page what
-    // they need.
-    bool warm_up = false;
     // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB. A thread that needs more meets
     // a guard page. The process then names the thread, its stack size and this option on stderr,
     // and passes SIGSEGV on to the handler that the application installed before it opened its

@@ -56,7 +56,6 @@ class Options(TypedDict, total=False):
     pin_workers: bool
     sync: bool
     control: bool
-    warm_up: bool
     workers: int
     pool_bytes: int
     stack_bytes: int

@@ -10,7 +10,7 @@ namespace {
 // clang-format off
 #define LOCKSTEP_STORE_FIELDS(X) \
     X(create) X(read_only) X(pin_workers) X(sync) X(control) X(workers) X(pool_bytes) \
-    X(warm_up) X(stack_bytes) X(transactions_max) X(user_threads_max) X(executors) X(packets_max) \
+    X(stack_bytes) X(transactions_max) X(user_threads_max) X(executors) X(packets_max) \
     X(packet_policy) X(lock_policy) X(lock_bypass_max) X(io) X(transaction_age_max) X(log_bytes) \
     X(log_segment_bytes) X(log_ring_bytes) X(lazy_flush_interval) X(checkpoint_log_bytes) \
     X(lock_timeout) X(lock_table_bytes_log2) X(escalate_at) X(version_bytes) X(retries_max) \

@@ -82,7 +82,6 @@ typedef struct lockstep_options {
     bool pin_workers;
     bool sync;
     bool control;
-    bool warm_up;
     uint32_t workers;
     uint64_t pool_bytes;
     uint32_t stack_bytes;
