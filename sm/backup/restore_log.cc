@@ -60,11 +60,15 @@ void RestoreLog::close() {
 
 Result<void> RestoreLog::check(RecordCheck& records, const CopyBuffer& buffer) const {
     const auto seen = records.see(Lsn{buffer.at}, {buffer.bytes, buffer.size});
-    if (seen || seen.error().code != ErrorCode::corrupt_log || records.refused()) return seen;
+    if (seen || seen.error().code != ErrorCode::corrupt_log) return seen;
     const uint64_t at = records.position().value;
-    const std::string where = "no valid record at LSN " + std::to_string(at);
-    if (at < backup_.end) return fail_with(ErrorCode::bad_backup, "log of the backup", where);
-    return bad_archive("log archive", where + ": the file that has it is damaged");
+    const std::string number = std::to_string(at);
+    const std::string why =
+        records.refused()
+            ? "the record at LSN " + number + " cannot be applied: " + seen.error().text()
+            : "no valid record at LSN " + number + ": the file that has it is damaged";
+    if (at < backup_.end) return fail_with(ErrorCode::bad_backup, "log of the backup", why);
+    return bad_archive("log archive", why);
 }
 
 }  // namespace lockstep::sm

@@ -32,8 +32,8 @@ public:
     // bad_backup, those of the disk and of both steps.
     Result<void> pass(uint64_t begin, uint64_t end, threads::CopyStream& stream,
                       threads::CopyStream::Look look, threads::CopyStream::Write write);
-    // Has `records` look at what has been read. Errors: its own; a record that does not validate is
-    // bad_archive or bad_backup.
+    // Has `records` look at what has been read. Errors: its own, but bad_archive or bad_backup
+    // instead of corrupt_log.
     Result<void> check(RecordCheck& records, const threads::CopyBuffer& buffer) const;
     // Of the archive's piece that has the byte. Error: bad_archive.
     Result<ArchiveHeader> piece_at(uint64_t lsn) { return archive_.header_at(lsn); }

@@ -29,11 +29,10 @@ public:
     static Result<RollForward> plan(threads::Disk& disk, const std::string& directory,
                                     const BackupManifest& backup, const RestoreOptions& options);
     // For a restore to a time: reads the archive's log, and refuses a time that it does not reach.
-    // Nothing is written. Errors: bad_archive, corrupt_log, those of the disk.
+    // Nothing is written. Errors: bad_archive, those of the disk.
     Result<void> find_time(threads::CopyStream& stream);
     // The directory `to` has the pages of the backup, with `lsns` as in restored_pages.h, and no
-    // log. Comes last. Errors: bad_archive, bad_backup, corrupt_log, out_of_memory, those of the
-    // disk.
+    // log. Comes last. Errors: bad_archive, bad_backup, out_of_memory, those of the disk.
     Result<void> run(const std::string& to, std::vector<uint64_t>& lsns,
                      threads::CopyStream& stream);
     // What is different from the backup, after run().
