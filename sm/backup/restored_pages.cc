@@ -17,9 +17,8 @@ namespace {
 
 using threads::Disk, threads::DiskFile;
 
-constexpr size_t kRunPages = 128;                 // written at once
-constexpr uint64_t kGrowPages = 32;               // the file grows by so many at least
-constexpr size_t kChunkBytes = 512 * kPageBytes;  // memory is taken in such pieces
+constexpr size_t kRunPages = 128;    // written at once
+constexpr uint64_t kGrowPages = 32;  // the file grows by so many at least
 
 }  // namespace
 
@@ -40,7 +39,6 @@ RestoredPages::RestoredPages(Disk& disk, DiskFile file, std::vector<uint64_t>& l
       frames_max_(frames_max),
       here_(lsns.size(), kNotHere),
       run_(std::move(run)) {
-    static_assert(kChunkBytes == kFramesOfChunk * kPageBytes);
     assert_state();
 }
 
@@ -111,7 +109,7 @@ Result<uint32_t> RestoredPages::take_frame() {
     if (free_.empty() && frames_.size() == frames_max_) TRY(make_room());
     if (free_.empty()) {
         if (frames_.size() == chunks_.size() * kFramesOfChunk)
-            chunks_.push_back(TRY(threads::make_aligned_buffer(kChunkBytes)));
+            chunks_.push_back(TRY(threads::make_aligned_buffer(kFramesOfChunk * kPageBytes)));
         frames_.emplace_back();
         return static_cast<uint32_t>(frames_.size() - 1);
     }

@@ -47,7 +47,7 @@ public:
 
 private:
     static constexpr uint32_t kNotHere = ~0u;
-    static constexpr size_t kFramesOfChunk = 512;
+    static constexpr size_t kFramesOfChunk = 512;  // memory is taken in such pieces
     struct Frame {
         PageId page = kPageNone;
         uint64_t changed_at = 0;  // grows with each part

@@ -102,5 +102,21 @@ TEST_F(RecordCheckTest, NamesTheRecordThatIsDamaged) {
     }
 }
 
+// A record that is sound and that its taker refuses is told from a damaged one.
+TEST_F(RecordCheckTest, TellsARefusedRecordFromADamagedOne) {
+    for (const bool refuses : {true, false}) {
+        RecordCheck check{Lsn{txn::kLogFirst}};
+        check.on_record([&](const txn::LogRecordView& record) -> Result<void> {
+            if (refuses && record.end().value == ends_[9])
+                return fail(ErrorCode::corrupt_log, "a part of it");
+            return {};
+        });
+        const auto seen = check.see(Lsn{0}, {log_.data(), log_.size()});
+        EXPECT_EQ(code_of(seen), ErrorCode::corrupt_log);  // zeros, or what refuses
+        EXPECT_EQ(check.refused(), refuses);
+        EXPECT_EQ(check.position().value, refuses ? ends_[8] : ends_.back());
+    }
+}
+
 }  // namespace
 }  // namespace lockstep
