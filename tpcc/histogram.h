@@ -15,11 +15,11 @@ namespace lockstep::tpcc {
 template <unsigned kBits>
 class Histogram {
 public:
-    void record(uint64_t value) {
-        ++buckets_[Buckets::index(value)];
-        ++count_;
-        sum_ += value;
-        max_ = std::max(max_, value);
+    void record(uint64_t value, uint64_t times = 1) {
+        buckets_[Buckets::index(value)] += static_cast<uint32_t>(times);
+        count_ += times;
+        sum_ += value * times;
+        if (times != 0) max_ = std::max(max_, value);
     }
     void merge(const Histogram& other) {
         for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];

@@ -1,7 +1,7 @@
 // payment.cc - the Payment transaction (clause 2.5), and how a customer is found by last name.
 //
 // Operations  modify W, D; by name: scan C's names; modify C; insert H.
-#include <fmt/format.h>
+#include <fmt/compile.h>
 
 #include "threads/base/try.h"
 #include "tpcc/row_changes.h"
@@ -100,9 +100,9 @@ Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& cho
 
 void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer) {
     char note[80];
-    const auto end =
-        fmt::format_to_n(note, sizeof(note), "{} {} {} {} {} {}.{:02}|", c_id, in.customer.d,
-                         in.customer.w, in.d, in.w, in.amount / 100, in.amount % 100);
+    const auto end = fmt::format_to_n(note, sizeof(note), FMT_COMPILE("{} {} {} {} {} {}.{:02}|"),
+                                      c_id, in.customer.d, in.customer.w, in.d, in.w,
+                                      in.amount / 100, in.amount % 100);
     const size_t n = std::min(end.size, sizeof(note));
     const size_t size = std::min<size_t>(customer.data_size, sizeof(customer.data));
     const size_t kept = std::min(size, sizeof(customer.data) - n);

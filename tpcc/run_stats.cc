@@ -8,6 +8,8 @@ void TypeStats::merge(const TypeStats& other) {
     lock_wait.merge(other.lock_wait);
     page_wait.merge(other.page_wait);
     log_wait.merge(other.log_wait);
+    for (auto* const wait : {&lock_wait, &page_wait, &log_wait})
+        wait->record(0, other.without_waits);
     rolled_back += other.rolled_back;
     for (size_t i = 0; i < kAbortCauses; ++i) aborts[i] += other.aborts[i];
 }

@@ -19,8 +19,20 @@ struct TypeStats {
     Histogram<6> latency;
     // The parts of the same time that were waits for locks, pages and the log.
     Histogram<4> lock_wait, page_wait, log_wait;
+    uint64_t without_waits = 0;          // not in the three above before merge()
     uint64_t rolled_back = 0;            // completed by the rollback that the input demanded
     uint64_t aborts[kAbortCauses] = {};  // failed attempts, by cause
+    // A transaction took so long.
+    void record(Nanos took, const ThreadWaits& waits) {
+        latency.record(took);
+        if ((waits.lock | waits.page | waits.log) == 0) [[likely]] {
+            ++without_waits;
+            return;
+        }
+        lock_wait.record(waits.lock);
+        page_wait.record(waits.page);
+        log_wait.record(waits.log);
+    }
     void merge(const TypeStats& other);
 };
 

@@ -42,10 +42,7 @@ void count_finished(WorkerStats& stats, const Finished& txn) {
         stats.window.record(txn.type, took, {txn.waits.lock, txn.waits.page, txn.waits.log});
     if (!stats.measures(txn.end)) return;
     TypeStats& t = stats.types[static_cast<size_t>(txn.type)];
-    t.latency.record(took);
-    t.lock_wait.record(txn.waits.lock);
-    t.page_wait.record(txn.waits.page);
-    t.log_wait.record(txn.waits.log);
+    t.record(took, txn.waits);
     t.rolled_back += txn.outcome == Outcome::rolled_back;
 }
 

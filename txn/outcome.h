@@ -1,7 +1,10 @@
 // outcome.h - what has become of a transaction, for readers that meet its changes later.
 //
 // Concepts   A transaction gets an Outcome when other threads may have to decide whether they see
-//            its changes. It stays until the transaction and every version that it wrote are gone.
+//            its changes. It stays until the transaction and the memory of every version that it
+//            wrote are gone.
+//            A source takes the memory of several outcomes at a time, a *block*. The block is freed
+//            with the last of them.
 // Invariants OC-1 `committing` is stored before the commit record's place in the log is taken. So
 //                 a thread that takes a position in the log first, and then finds `active`, stands
 //                 below the commit record.
@@ -15,9 +18,10 @@
 
 namespace lockstep::txn {
 
+struct OutcomeBlock;
+
 class Outcome {
 public:
-    explicit Outcome(TxnId txn) : txn_(txn) {}
     Outcome(const Outcome&) = delete;
     Outcome& operator=(const Outcome&) = delete;
 
@@ -60,7 +64,7 @@ public:
     static void drop(Outcome* outcome) {
         while (outcome != nullptr && outcome->uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             Outcome* const kept = outcome->kept_;
-            delete outcome;
+            free(outcome);
             outcome = kept;
         }
     }
@@ -71,6 +75,11 @@ public:
     }
 
 private:
+    friend struct OutcomeBlock;
+    Outcome(TxnId txn, OutcomeBlock& block) : txn_(txn), block_(block) {}
+    ~Outcome() = default;
+    static void free(Outcome* outcome);
+
     static constexpr uint64_t kActive = 0, kCommitting = 1, kCommitted = 2, kAborted = 3;
     static constexpr uint64_t kTags = 3;  // LSNs are multiples of 8
     uint64_t tag() const { return word_.load(std::memory_order_acquire) & kTags; }
@@ -79,6 +88,24 @@ private:
     std::atomic<uint32_t> uses_{1};
     const TxnId txn_;
     Outcome* kept_ = nullptr;
+    OutcomeBlock& block_;
+};
+
+// Makes outcomes, each with one reference: the transaction's. One thread at a time. The outcomes may
+// outlive their source.
+class OutcomeSource {
+public:
+    OutcomeSource() = default;
+    OutcomeSource(const OutcomeSource&) = delete;
+    OutcomeSource& operator=(const OutcomeSource&) = delete;
+    ~OutcomeSource();
+
+    // Null: no memory.
+    Outcome* make(TxnId txn);
+
+private:
+    OutcomeBlock* block_ = nullptr;  // has room
+    uint32_t used_ = 0;
 };
 
 }  // namespace lockstep::txn

@@ -38,7 +38,8 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = mode_of(access);
     if (txn.isolation == Isolation::snapshot)
-        snapshot_scan_ = std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high);
+        snapshot_scan_ =
+            std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high, keys_[0]);
     if (txn.isolation == Isolation::serializable) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
@@ -467,12 +468,10 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
 
 // The cursor itself never stands anywhere, so its short path does not apply.
 Result<bool> BTreeCursor::move_snapshot(Result<bool> moved) {
-    DCHECK(!positioned_);
+    DCHECK(!positioned_ && now_ == 0);
     if (!moved || !*moved) return moved;
-    const Slice key = snapshot_scan_->key();
-    DCHECK(key.size() <= kKeyBytesMax && access_ == Access::read);
-    copy_bytes(keys_[now_], key);
-    key_bytes_ = static_cast<uint16_t>(key.size());
+    DCHECK(snapshot_scan_->key_bytes() <= kKeyBytesMax && access_ == Access::read);
+    key_bytes_ = static_cast<uint16_t>(snapshot_scan_->key_bytes());  // of keys_[0]
     value_ = snapshot_scan_->value();
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include "sm/btree/btree.h"
 #include "sm/btree/btree_snapshot.h"
+#include "sm/btree/key_copy.h"
 #include "threads/base/spare_blocks.h"
 #include "threads/thread/worker_local.h"
 
@@ -111,7 +112,8 @@ private:
 
     BTree& tree_;
     txn::Transaction& txn_;
-    std::string low_, high_, large_value_, last_record_;
+    const KeyCopy low_, high_;
+    std::string large_value_, last_record_;
     std::unique_ptr<SnapshotScan> snapshot_scan_;  // of a snapshot transaction
     Slice value_;                                  // in inline_value_ or large_value_
     // First eight bytes of high_ as a number, zeros behind its end.

@@ -11,24 +11,26 @@ namespace lockstep::sm {
 
 using namespace node;
 
-RecordState record_in(const Page& page, unsigned slot) {
-    DCHECK(is_leaf(page) && slot < count(page));
-    return {!ghost(page, slot), overflow(page, slot) ? kRecordOverflow : uint8_t{0},
-            value(page, slot)};
-}
-
 namespace {
+
+inline RecordState state_in(const Page& page, unsigned slot) {
+    DCHECK(is_leaf(page) && slot < count(page));
+    const unsigned bits = slots(page)[slot].bits;
+    return {!(bits & kGhost), bits & kOverflow ? kRecordOverflow : uint8_t{0}, value(page, slot)};
+}
 
 ObjectId object_of(const Page& page) { return ObjectId{page.header.object}; }
 
 void add_slot(const Page& page, unsigned slot, Slice key, ChangedRecords& out) {
     DCHECK(slot < count(page) && key_equals(page, slot, SearchKey(key)));
-    out.add(object_of(page), key, record_in(page, slot));
+    out.add(object_of(page), key, state_in(page, slot));
 }
 
 void take_away(RecordCopy& state) { state = RecordCopy(); }
 
 }  // namespace
+
+RecordState record_in(const Page& page, unsigned slot) { return state_in(page, slot); }
 
 void records_before_btree_put(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);

@@ -21,6 +21,10 @@ namespace lockstep::sm {
 using namespace node;
 using Look = VersionTable::Look;
 
+namespace {
+constexpr size_t kPageLines = kPageBytes / kCacheLineBytes;
+}  // namespace
+
 Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapshot,
                                   const SearchKey& key, ValueOut& out) {
     if (history_.empty_to(snapshot)) return false;
@@ -87,8 +91,8 @@ Result<void> BTree::see_record(Slice key, FunctionRef<void(const RecordState& st
     return {};
 }
 
-SnapshotScan::SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high)
-    : tree_(tree), snapshot_(snapshot), low_(low), high_(high) {}
+SnapshotScan::SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high, char* key)
+    : tree_(tree), snapshot_(snapshot), low_(low), high_(high), key_(key) {}
 
 // The range to copy: the scan's and the leaf's on that side of `key`, as far as one look at the
 // erased keys goes.
@@ -137,21 +141,21 @@ bool SnapshotScan::take_record(const RecordName& name, const Page& page, int slo
                              (version_.bits & kRecordOverflow) != 0});
         leaf.text.append(name.key).append(version_.bytes);
     } else if (slot >= 0) {
-        const auto at = static_cast<unsigned>(slot);
-        if (ghost(page, at) && !MUTANT(snapshot_sees_ghosts)) return true;
-        leaf.rows.push_back({at, 0, 0, false, overflow(page, at)});
+        take_slot(page, static_cast<unsigned>(slot));
     }
     return true;
 }
 
-// All records are as the page has them.
+// The snapshot sees the record as the page has it.
+inline void SnapshotScan::take_slot(const Page& page, unsigned slot) {
+    const unsigned bits = slots(page)[slot].bits;
+    if ((bits & kGhost) && !MUTANT(snapshot_sees_ghosts)) return;
+    fresh_->rows.push_back({slot, 0, 0, false, (bits & kOverflow) != 0});
+}
+
 void SnapshotScan::take_quiet(const Page& page, unsigned first, unsigned last) {
     DCHECK(is_quiet(snapshot_, page) && last <= count(page));
-    for (unsigned slot = first; slot < last; ++slot) {
-        const unsigned bits = slots(page)[slot].bits;
-        if ((bits & kGhost) && !MUTANT(snapshot_sees_ghosts)) continue;
-        fresh_->rows.push_back({slot, 0, 0, false, (bits & kOverflow) != 0});
-    }
+    for (unsigned slot = first; slot < last; ++slot) take_slot(page, slot);
 }
 
 // Some may have versions. The table's lines are asked for a few records ahead.
@@ -174,6 +178,10 @@ bool SnapshotScan::take_changed(const Page& page, unsigned first, unsigned last)
     for (unsigned slot = first; slot < last; ++slot) {
         const uint64_t now = hashes[slot % kAhead];
         if (slot + kAhead < last) hash(slot + kAhead);
+        if (erased_.begin.empty() && !versions.may_have(now)) {
+            take_slot(page, slot);
+            continue;
+        }
         const Slice key = full_key(page, slot, key_buffer_, sizeof key_buffer_);
         DCHECK(node::covers(page, key) && name_of_key(tree_.id(), key).hash == now);
         if (!take_erased_below(&key)) return false;
@@ -191,6 +199,7 @@ Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side 
     leaf.rows.clear();
     leaf.rows.reserve(count(page));
     leaf.text.clear();
+    leaf.sibling.id = kPageNone;
     set_range(page, key, side);
     if (!leaf.infinite && leaf.low >= leaf.high) return true;
     std::memcpy(static_cast<void*>(&leaf.page), &page, kPageBytes);
@@ -198,42 +207,70 @@ Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side 
     const bool whole = leaf.infinite || (!high_infinite(page) && node::high(page) == leaf.high);
     const unsigned last = whole ? count(page) : search(page, SearchKey(leaf.high)).slot;
     DCHECK(first <= last && last <= count(page));
+    if (whole && !leaf.infinite && (high_.empty() || Slice(leaf.high) < Slice(high_))) {
+        leaf.sibling.page = tree_.env().pool->resident(right(page));
+        if (leaf.sibling.page != nullptr) leaf.sibling.id = right(page);
+        leaf.lines = (kPageLines + last - first) / (last - first + 1);
+    }
     if (!is_quiet(snapshot_, page)) return take_changed(page, first, last);
     take_quiet(page, first, last);
     return true;
 }
 
-Result<void> SnapshotScan::load(const Slice* key, BTree::Side side) {
+// The sibling, if it is the leaf that covers `key`. On any doubt, or an error, the caller descends
+// instead. BT-6, before the pool reads anything and behind the latch.
+bool SnapshotScan::latch_sibling(const Sibling& sibling, Slice key, SharedPage& hold) const {
+    const auto still_there = [&] { return tree_.leaves_freed() == sibling.leaves_freed; };
+    if (sibling.id == kPageNone || !still_there()) return false;
+    Result<SharedPage> fixed = tree_.env().pool->fix_shared(sibling.id);
+    if (!fixed || !still_there() || !is_node_of(**fixed, tree_.id(), 0) ||
+        !covers(**fixed, SearchKey(key)))
+        return false;
+    hold = std::move(*fixed);
+    return true;
+}
+// The page may change or go meanwhile, but a hint may name any address.
+inline void SnapshotScan::ask_for_sibling(size_t row) const {
+    if (leaf_->sibling.id == kPageNone) return;
+    const char* const page = chars(*leaf_->sibling.page);
+    const size_t first = row * leaf_->lines, end = std::min(first + leaf_->lines, kPageLines);
+    for (size_t line = first; line < end; ++line) prefetch_line(page + line * kCacheLineBytes);
+}
+
+Result<void> SnapshotScan::load(const Slice* key, BTree::Side side, const Sibling& beside) {
     TRY(tree_.history().check(snapshot_, tree_.lock()));
     if (!fresh_) fresh_ = std::make_unique_for_overwrite<Leaf>();
-    const Result<void> done = load_leaf(key, side);
+    const Result<void> done = load_leaf(key, side, beside);
     // Pages that are not the tree's own any more tell less than that.
     TRY(tree_.history().check(snapshot_, tree_.lock()));
     return done;
 }
 
-Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side) {
-    BufferPool& pool = *tree_.env().pool;
+// By a descent; with null the last leaf. False: it changed meanwhile.
+Result<bool> SnapshotScan::latch_leaf(const Slice* key, BTree::Side side, SharedPage& hold) {
+    BTree::Position pos;
+    if (key != nullptr)
+        return TRY(tree_.latch_leaf_shared(SearchKey(*key), side, pos, hold)) && hold;
+    TRY(tree_.descend_last(pos));
+    hold = TRY(tree_.env().pool->fix_shared(pos.id));
+    return is_node_of(*hold, tree_.id(), 0) && high_infinite(*hold);
+}
+
+Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side, const Sibling& beside) {
     DCHECK(threads::current()->latch_depth == 0);
     if (tree_.history().empty_to(snapshot_)) {
         fresh_->rows.clear();
         fresh_->low.clear();
         fresh_->infinite = true;
+        fresh_->sibling.id = kPageNone;
         return {};
     }
     for (unsigned tries = 0;; ++tries) {
         TRY(tree_.backoff(tries, tree_.root()));
-        BTree::Position pos;
         SharedPage hold;
-        if (key != nullptr) {
-            const SearchKey wanted(*key);
-            if (!TRY(tree_.latch_leaf_shared(wanted, side, pos, hold)) || !hold) continue;
-        } else {
-            TRY(tree_.descend_last(pos));
-            const PageId id = pos.id;
-            hold = TRY(pool.fix_shared(id));
-            if (!is_node_of(*hold, tree_.id(), 0) || !high_infinite(*hold)) continue;
-        }
+        fresh_->sibling.leaves_freed = tree_.leaves_freed();
+        const bool there = tries == 0 && key != nullptr && latch_sibling(beside, *key, hold);
+        if (!there && !TRY(latch_leaf(key, side, hold))) continue;
         if (TRY(take(*hold, key, side))) return {};
         hold.release();
         threads::yield();
@@ -247,14 +284,18 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     row_ = row;
     const Row& at = leaf.rows[row];
     if (at.in_text) {
-        key_ = Slice(leaf.text).substr(at.at, at.key_bytes);
-        value_ = Slice(leaf.text).substr(at.at + at.key_bytes, at.value_bytes);
+        const Slice text = Slice(leaf.text).substr(at.at);
+        copy_bytes(key_, text.substr(0, at.key_bytes));
+        key_bytes_ = at.key_bytes;
+        value_ = text.substr(at.key_bytes, at.value_bytes);
     } else {
-        key_ = full_key(leaf.page, at.at, key_buffer_, sizeof key_buffer_);
+        key_bytes_ = full_key(leaf.page, at.at, key_, kKeyBytesMax).size();
         value_ = node::value(leaf.page, at.at);
     }
-    DCHECK(key_ >= Slice(leaf.low) && (leaf.infinite || key_ < Slice(leaf.high)));
-    DCHECK(key_ >= Slice(low_) && (high_.empty() || key_ < Slice(high_)));
+    DCHECK(Slice(key_, key_bytes_) >= Slice(leaf.low));
+    DCHECK(leaf.infinite || Slice(key_, key_bytes_) < Slice(leaf.high));
+    DCHECK(Slice(key_, key_bytes_) >= Slice(low_));
+    DCHECK(high_.empty() || Slice(key_, key_bytes_) < Slice(high_));
     begun_ = true;
     if (!at.overflow) return true;
     DCHECK(value_.size() == sizeof(OverflowRef));
@@ -271,12 +312,17 @@ Result<bool> SnapshotScan::stand_in_fresh(size_t row) {
 }
 
 Result<bool> SnapshotScan::next() {
-    if (begun_ && row_ + 1 < leaf_->rows.size()) return stand_on(row_ + 1);
+    if (begun_ && row_ + 1 < leaf_->rows.size()) {
+        ask_for_sibling(row_);
+        return stand_on(row_ + 1);
+    }
     if (begun_ && leaf_->infinite) return false;
+    Sibling beside = begun_ ? leaf_->sibling : Sibling{};
     for (std::string bound = begun_ ? leaf_->high : low_;; bound = fresh_->high) {
         if (!high_.empty() && bound >= high_) return false;
         const Slice at = bound;
-        TRY(load(&at, BTree::Side::covering));
+        TRY(load(&at, BTree::Side::covering, beside));
+        beside = fresh_->sibling;
         if (!fresh_->rows.empty()) return stand_in_fresh(0);
         if (fresh_->infinite) return false;
         DCHECK(Slice(fresh_->high) > at);  // it moves on
@@ -289,7 +335,7 @@ Result<bool> SnapshotScan::prev() {
     for (std::string bound = begun_ ? leaf_->low : high_;; bound = fresh_->low, last = false) {
         if (!last && (bound.empty() || bound <= low_)) return false;
         const Slice at = bound;
-        TRY(load(last ? nullptr : &at, BTree::Side::below));
+        TRY(load(last ? nullptr : &at, BTree::Side::below, {}));
         if (!fresh_->rows.empty()) return stand_in_fresh(fresh_->rows.size() - 1);
         DCHECK(last || Slice(fresh_->low) < at);  // it moves on
     }

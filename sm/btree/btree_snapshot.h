@@ -3,7 +3,10 @@
 // Concepts   The scan takes one leaf at a time. Under a shared latch it copies the leaf's records,
 //            each as the snapshot sees it. Keys that have left the leaf come from erased_keys.h. If
 //            these are many, the copy ends within the leaf. The scan then goes through the copies
-//            and holds nothing. The next leaf is the one that covers the upper end of the copy.
+//            and holds nothing. The next leaf is the one that covers the upper end of the copy. A
+//            forward scan finds it without a descent if it is the right sibling, was in memory at
+//            the time of the copy, and no leaf of the tree has been freed since. While the scan
+//            goes through the records, it asks for the sibling's lines, a few with each record.
 //            Splits and merges meanwhile change nothing: while its version exists, a key that the
 //            snapshot sees is in the leaf that covers it or among the erased ones.
 // Blocking   next() and prev() park for pages and latches, never for locks.
@@ -26,13 +29,14 @@ inline bool is_quiet(const Snapshot& snapshot, const Page& page) {
 
 class SnapshotScan {
 public:
-    // Range [low, high); an empty high means up to the end.
-    SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high);
+    // Range [low, high); an empty high means up to the end. The current record's key is written to
+    // `key`, which has room for kKeyBytesMax bytes.
+    SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high, char* key);
     // As BTreeCursor::next() and prev().
     Result<bool> next();
     Result<bool> prev();
     // Of the current record; valid until the scan moves.
-    Slice key() const { return key_; }
+    size_t key_bytes() const { return key_bytes_; }
     Slice value() const { return value_; }
 
 private:
@@ -42,22 +46,33 @@ private:
         uint16_t key_bytes, value_bytes;
         bool in_text, overflow;
     };
+    struct Sibling {
+        PageId id = kPageNone;       // none: the next leaf is another, or not in memory
+        const Page* page = nullptr;  // where the pool had it
+        uint32_t leaves_freed = 0;   // before its number was read
+    };
     // The records in [low, high), or to the end, of one leaf. The range lies within the scan's.
     struct Leaf {
         Page page;
         std::vector<Row> rows;
         std::string text, low, high;
         bool infinite = false;
+        Sibling sibling;     // which the scan enters next
+        unsigned lines = 0;  // of the sibling, to ask for with each record
     };
     // The part next to `key` of the leaf that covers it, or that has the largest keys below it;
-    // with null the last part of the last leaf.
-    Result<void> load(const Slice* key, BTree::Side side);
-    Result<void> load_leaf(const Slice* key, BTree::Side side);
+    // with null the last part of the last leaf. `beside`: may be that leaf.
+    Result<void> load(const Slice* key, BTree::Side side, const Sibling& beside);
+    Result<void> load_leaf(const Slice* key, BTree::Side side, const Sibling& beside);
+    bool latch_sibling(const Sibling& sibling, Slice key, SharedPage& hold) const;
+    Result<bool> latch_leaf(const Slice* key, BTree::Side side, SharedPage& hold);
+    void ask_for_sibling(size_t row) const;
     void set_range(const Page& page, const Slice* key, BTree::Side side);
     Result<bool> take(const Page& page, const Slice* key, BTree::Side side);
     void take_quiet(const Page& page, unsigned first, unsigned last);
     bool take_changed(const Page& page, unsigned first, unsigned last);
     bool take_record(const RecordName& name, const Page& page, int slot);
+    void take_slot(const Page& page, unsigned slot);
     Result<bool> stand_on(size_t row);
     Result<bool> stand_in_fresh(size_t row);
 
@@ -70,7 +85,9 @@ private:
     RecordCopy version_;
     bool begun_ = false;
     size_t row_ = 0;  // in leaf_, once begun
-    Slice key_, value_;
+    char* const key_;
+    size_t key_bytes_ = 0;
+    Slice value_;
     std::string large_;
     char key_buffer_[2 * kKeyBytesMax];
 };

@@ -235,15 +235,20 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.object = object.value;
 }
 
+// kParts, here and below: how many parts there are, if that is known at compile time; 0: as many as
+// `parts` has.
+//
 // Between the writing of the record, whose parts begin at `at`, and the first action (VT-1).
 // Not cold for the compiler, although few stores have snapshots open: it would make small code of
 // what runs for every change meanwhile.
+template <size_t kParts>
 [[gnu::noinline]] void keep_versions(Env& env, txn::Transaction& txn,
-                                     std::span<const ChangePart> parts,
-                                     std::span<const PartSize> sizes, const std::byte* at) {
-    DCHECK(env.versions != nullptr && parts.size() == sizes.size());
+                                     std::span<const ChangePart> parts, const PartSize* sizes,
+                                     const std::byte* at) {
+    const size_t n = kParts != 0 ? kParts : parts.size();
+    DCHECK(env.versions != nullptr && parts.size() == n);
     ChangedRecords changed(*env.versions, txn);
-    for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t i = 0; i < n; ++i) {
         at += sizeof(PartHeader) + padded(sizes[i].image);
         records_before(parts[i].action, **parts[i].page,
                        {reinterpret_cast<const char*>(at), sizes[i].payload}, changed);
@@ -252,7 +257,6 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     changed.keep();
 }
 
-// kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
 template <size_t kParts>
 [[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
                                                  LogKind kind, ObjectId object,
@@ -304,7 +308,7 @@ template <size_t kParts>
         }
         CHECK(put == space.at + space.bytes);
         if (keeps) [[unlikely]]
-            keep_versions(env, *txn, {parts.data(), n}, {sizes, n}, space.payload());
+            keep_versions<kParts>(env, *txn, parts, sizes, space.payload());
         // Only now: payloads may lie in the pages.
         const std::byte* at = space.payload();
         for (size_t i = 0; i < n; ++i)

@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    static constexpr size_t kTogether = 16;
+    static constexpr size_t kTogether = VersionTable::kTogether;
     static_assert(std::is_trivially_destructible_v<ChangedRecord>);
 
     ChangedRecord* record(size_t i) { return reinterpret_cast<ChangedRecord*>(memory_) + i; }

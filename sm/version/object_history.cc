@@ -1,7 +1,6 @@
 // object_history.cc - see object_history.h.
 #include "sm/version/object_history.h"
 
-#include "sm/version/version_table.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
@@ -14,7 +13,8 @@ ObjectHistory::~ObjectHistory() {
 // A load needs an empty index. So an outcome that stood there before is that of a load that was
 // rolled back, or of one whose records no snapshot sees any more.
 Result<void> ObjectHistory::note(std::atomic<txn::Outcome*>& at, txn::Transaction& txn) {
-    txn::Outcome* const outcome = VersionTable::outcome_of(txn);
+    if (txn.outcome == nullptr) txn.outcome = txn::OutcomeSource().make(txn.id);
+    txn::Outcome* const outcome = txn.outcome;
     if (outcome == nullptr) return fail(ErrorCode::out_of_memory, "outcome of a transaction");
     DCHECK(outcome->active() && outcome->txn() == txn.id);
     outcome->add_use();

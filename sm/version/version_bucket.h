@@ -1,4 +1,4 @@
-// version_bucket.h - versions of records, and a bucket of the table that finds them by name.
+// version_bucket.h - a bucket of the table that finds the versions of records by name.
 //
 // Concepts   The versions of a record form a chain, newest first. A bucket is a list of chains. Its
 //            head carries tags in the bits that no pointer has: one of 16 for each record. So most
@@ -12,58 +12,13 @@
 #pragma once
 
 #include <atomic>
-#include <cstring>
 
-#include "sm/version/record_state.h"
-#include "sm/version/version_pool.h"
+#include "sm/version/version.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
-#include "txn/outcome.h"
 
 namespace lockstep::sm {
-
-// Of a record's name: chooses the bucket with its low bits and the tag with its high ones.
-using ShortHash = uint32_t;
-inline ShortHash short_hash(uint64_t hash) { return static_cast<ShortHash>(hash >> 32); }
-
-// The record as it was before a transaction's change; then its key, then its bytes.
-struct Version {
-    Version* next = nullptr;   // in its bucket: another record's newest version; of a newest only
-    Version* older = nullptr;  // of its record
-    // In its queue.
-    Version* before = nullptr;
-    Version* behind = nullptr;
-    txn::Outcome* writer = nullptr;
-    ShortHash hash = 0;
-    ObjectId object{};
-    uint16_t value_bytes = 0;
-    uint16_t key_bytes = 0;
-    uint8_t queue = 0;
-    uint8_t bits = 0;
-    bool live : 1 = false;
-    bool linked : 1 = false;   // in its chain; under the bucket's lock
-    bool renewed : 1 = false;  // since it was queued; under the bucket's lock
-    bool of_heap : 1 = false;  // its memory
-
-    char* text() { return reinterpret_cast<char*>(this + 1); }
-    const char* text() const { return reinterpret_cast<const char*>(this + 1); }
-    Slice key() const { return {text(), key_bytes}; }
-    RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
-    size_t bytes() const { return VersionPool::bytes_of(own_bytes(key_bytes, value_bytes)); }
-    static size_t own_bytes(size_t key_bytes, size_t value_bytes) {
-        return sizeof(Version) + key_bytes + value_bytes;
-    }
-    void set(const RecordState& state) {
-        DCHECK(state.bytes.size() == value_bytes);
-        bits = state.bits;
-        live = state.live;
-        if (value_bytes != 0) std::memcpy(text() + key_bytes, state.bytes.data(), value_bytes);
-    }
-    bool is_of(ObjectId of_object, Slice of_key, ShortHash of_hash) const {
-        return hash == of_hash && object == of_object && key() == of_key;
-    }
-};
 
 class VersionBucket {
 public:
@@ -75,10 +30,12 @@ public:
     bool may_have(ShortHash hash) const {
         return (word_.load(std::memory_order_acquire) & tag_of(hash)) != 0;
     }
-    // Asks for the first chain, if the record may have one.
-    void prefetch_first(ShortHash hash) const {
-        const uint64_t word = word_.load(std::memory_order_relaxed);
-        if (word & tag_of(hash)) prefetch_line(first_of(word));
+    // The same. Asks for the first chain, if the record may have one.
+    bool ask_for_first(ShortHash hash) const {
+        const uint64_t word = word_.load(std::memory_order_acquire);
+        if ((word & tag_of(hash)) == 0) return false;
+        prefetch_line(first_of(word));
+        return true;
     }
     // The rest is under the lock. The record's newest version.
     Version* find(const RecordName& name) const {
@@ -90,7 +47,7 @@ public:
         const uint64_t word = word_.load(std::memory_order_relaxed);
         version.next = first_of(word);
         version.linked = true;
-        set_first(&version, (word & kTags) | tag_of(version.hash));
+        set_first(&version, (word | tag_of(version.hash)) & kTags);
     }
     // Becomes the newest of its record.
     void push(Version& version) {

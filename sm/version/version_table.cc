@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <new>
+#include <utility>
 
 #include "sm/version/version_bucket.h"
 #include "threads/base/mutants.h"
@@ -18,48 +19,58 @@ namespace {
 // the largest table.
 constexpr size_t kBytesPerBucket = 128, kBucketsMin = 1024, kBucketsMax = 4 << 20;
 static_assert(kBucketsMax <= VersionBucket::kBucketsMax);
-constexpr size_t kClear = 1024;   // versions that clear() frees between two yields
-constexpr size_t kRelieve = 256;  // versions that a writer frees at once beyond the limit
+constexpr size_t kClear = 1024;   // groups that clear() frees between two yields
+constexpr size_t kRelieve = 256;  // versions that a writer looks at, at once beyond the limit
 
 }  // namespace
 
 struct alignas(kCacheLineBytes) VersionTable::Queue {
     SpinLock lock;
-    Version* first = nullptr;  // under lock
-    Version* last = nullptr;
+    VersionGroup* first = nullptr;  // under lock
+    VersionGroup* last = nullptr;
     std::atomic<uint64_t> made{0};  // by threads of the worker
+    txn::OutcomeSource outcomes;    // of its transactions
 
-    // A list of versions.
-    void push(Version& front, Version& back) {
+    // A list of groups.
+    void push(VersionGroup& front, VersionGroup& back) {
         DCHECK(lock.is_held() && (first == nullptr) == (last == nullptr));
         front.before = last;
         back.behind = nullptr;
         (last != nullptr ? last->behind : first) = &front;
         last = &back;
     }
-    void remove(Version& version) {
-        DCHECK(first != nullptr && (version.before != nullptr || first == &version));
-        DCHECK(version.behind != nullptr || last == &version);
-        (version.before != nullptr ? version.before->behind : first) = version.behind;
-        (version.behind != nullptr ? version.behind->before : last) = version.before;
+    void remove(VersionGroup& group) {
+        DCHECK(first != nullptr && (group.before != nullptr || first == &group));
+        DCHECK(group.behind != nullptr || last == &group);
+        (group.before != nullptr ? group.before->behind : first) = group.behind;
+        (group.behind != nullptr ? group.behind->before : last) = group.before;
     }
 };
 
-// New versions of one writer, in the order in which they will be queued.
+// New groups of one writer, in the order in which they will be queued.
 struct VersionTable::Made {
-    Version* first = nullptr;
-    Version* last = nullptr;
-    uint32_t count = 0;
+    VersionGroup* first = nullptr;
+    VersionGroup* last = nullptr;
+    uint32_t versions = 0;
     uint32_t renewed = 0;  // versions of other writers that became this one's
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;    // of the groups
 
-    void add(Version& version) {
-        version.before = last;
-        (last != nullptr ? last->behind : first) = &version;
-        last = &version;
-        ++count;
-        bytes += version.bytes();
+    void add(VersionGroup& group) {
+        group.before = last;
+        (last != nullptr ? last->behind : first) = &group;
+        last = &group;
+        bytes += VersionPool::bytes_of(group.bytes);
     }
+};
+
+// Where the table has the versions of a record that is about to change.
+struct VersionTable::Place {
+    const ChangedRecord* record;
+    VersionBucket* bucket;
+    bool may_have;  // the record, one of another writer
+
+    const RecordName& name() const { return record->name; }
+    const RecordState& before() const { return record->before; }
 };
 
 VersionTable::VersionTable(uint64_t limit, uint32_t workers, VersionMemory memory)
@@ -97,14 +108,14 @@ void VersionTable::clear() {
     for (uint32_t i = 0; i < workers_; ++i) {
         Queue& queue = queues_[i];
         while (queue.first != nullptr) {
-            Version& v = *queue.first;
-            queue.remove(v);
-            VersionBucket& bucket = bucket_of(v.hash);
-            {
+            VersionGroup& group = *queue.first;
+            queue.remove(group);
+            for (Version* v = group.first(); v != nullptr; v = group.next(*v)) {
+                VersionBucket& bucket = bucket_of(v->hash);
                 const SpinGuard guard(bucket.lock);
-                bucket.unlink(v);
+                if (v->linked) bucket.unlink(*v);
             }
-            dispose(&v);
+            dispose(&group);
             if (++freed % kClear == 0 && threads::current() != nullptr) threads::yield();
         }
     }
@@ -113,14 +124,11 @@ void VersionTable::clear() {
     pool_.release();
 }
 
-txn::Outcome* VersionTable::outcome_of(txn::Transaction& txn) {
-    if (txn.outcome == nullptr) [[unlikely]]
-        txn.outcome = new (std::nothrow) txn::Outcome(txn.id);
-    return txn.outcome;
-}
-
 bool VersionTable::begin_in_period(txn::Transaction& txn) {
-    txn::Outcome* const outcome = outcome_of(txn);
+    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
+    if (txn.outcome == nullptr)
+        txn.outcome = queues_[threads::worker_index()].outcomes.make(txn.id);
+    txn::Outcome* const outcome = txn.outcome;
     if (outcome == nullptr) [[unlikely]] {
         give_up();
         return false;
@@ -138,64 +146,48 @@ inline VersionBucket& VersionTable::bucket_of(uint32_t hash) const {
     return buckets_[hash & mask_];
 }
 
-inline Version* VersionTable::make(txn::Outcome& writer, const RecordName& name,
-                                   const RecordState& before) {
-    // Of a ghost too: catching up may bring them back.
-    const size_t value_bytes = before.bytes.size();
-    const size_t bytes = Version::own_bytes(name.key.size(), value_bytes);
-    const uint32_t worker = threads::worker_index();
-    DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX && value_bytes <= kPageBytes);
-    DCHECK(threads::current() != nullptr && worker < workers_);
-    const VersionPool::Taken taken = pool_.take(worker, bytes);
-    if (taken.block == nullptr) [[unlikely]]
-        return nullptr;
-    auto* const version = new (taken.block) Version;
-    version->of_heap = taken.of_heap;
-    version->writer = &writer;
-    version->hash = short_hash(name.hash);
-    version->object = name.object;
-    version->key_bytes = static_cast<uint16_t>(name.key.size());
-    version->value_bytes = static_cast<uint16_t>(value_bytes);
-    version->queue = static_cast<uint8_t>(worker);
-    std::memcpy(version->text(), name.key.data(), name.key.size());
-    version->set(before);
-    return version;
-}
-
 inline void VersionTable::count_made(size_t n) {
     std::atomic<uint64_t>& made = queues_[threads::worker_index()].made;
     made.store(made.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
-void VersionTable::dispose(Version* version) {
-    DCHECK(!version->linked && version->writer != nullptr);
-    DCHECK(bytes_.load() >= version->bytes());
-    bytes_.fetch_sub(version->bytes(), std::memory_order_relaxed);
-    txn::Outcome::drop(version->writer);
-    const size_t bytes = Version::own_bytes(version->key_bytes, version->value_bytes);
-    const VersionPool::Taken memory{version, version->of_heap};
-    const uint32_t taker = version->queue;
-    version->~Version();
-    // close() frees from outside.
-    const uint32_t here = threads::current() != nullptr ? threads::worker_index() : workers_;
-    pool_.give(taker, here, memory, bytes);
-}
-
-// Counts them first: from the queue they may go at once.
-inline void VersionTable::enqueue(const Made& made) {
-    if (made.count == 0) return;
-    DCHECK(made.first->queue < workers_ && made.first->writer == made.last->writer);
-    made.first->writer->add_uses(MUTANT(group_used_once) ? 1 : made.count);
+// Counts them first: from the queue they may go at once. Those that were renewed stay while their
+// writer is active.
+inline void VersionTable::enqueue(txn::Outcome& writer, const Made& made) {
+    if (made.versions + made.renewed == 0) return;
+    writer.add_uses(MUTANT(group_used_once) ? 1 : made.versions + made.renewed);
+    count_made(made.versions + made.renewed);
+    if (made.first == nullptr) return;
+    DCHECK(made.first->queue < workers_ && made.versions != 0);
     bytes_.fetch_add(made.bytes, std::memory_order_relaxed);
     Queue& queue = queues_[made.first->queue];
     const SpinGuard guard(queue.lock);
-    queue.push(*made.first, MUTANT(group_cut) ? *made.first : *made.last);
+    queue.push(*made.first, *made.last);
 }
 
-void VersionTable::leave_queue(Version& version) {
-    Queue& queue = queues_[version.queue];
-    const SpinGuard guard(queue.lock);
-    queue.remove(version);
+void VersionTable::drop(VersionGroup& group) {
+    {
+        Queue& queue = queues_[group.queue];
+        const SpinGuard guard(queue.lock);
+        queue.remove(group);
+    }
+    dispose(&group);
+}
+
+void VersionTable::dispose(VersionGroup* group) {
+    const size_t bytes = group->bytes;
+    DCHECK(bytes_.load() >= VersionPool::bytes_of(bytes));
+    bytes_.fetch_sub(VersionPool::bytes_of(bytes), std::memory_order_relaxed);
+    for (Version* v = group->first(); v != nullptr; v = group->next(*v)) {
+        DCHECK(!v->linked && v->writer != nullptr);
+        txn::Outcome::drop(v->writer);
+    }
+    const VersionPool::Taken memory{group, group->of_heap};
+    const uint32_t taker = group->queue;
+    group->~VersionGroup();
+    // close() frees from outside.
+    const uint32_t here = threads::current() != nullptr ? threads::worker_index() : workers_;
+    pool_.give(taker, here, memory, bytes);
 }
 
 uint64_t VersionTable::made() const {
@@ -222,73 +214,82 @@ inline bool VersionTable::is_needless(const Version& newest) const {
 void VersionTable::note(txn::Transaction& txn, std::span<const ChangedRecord> changed) {
     txn::Outcome* const writer = txn.outcome;
     DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
-    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
+    DCHECK(txn.runs_here() && threads::worker_index() < workers_ && changed.size() <= kTogether);
     if (writer == nullptr) [[unlikely]]
         return give_up();
-    Made made;
-    if (changed.size() > 1) ask_for_chains(changed);
-    for (const ChangedRecord& record : changed) note_one(*writer, record, made);
-    enqueue(made);
-    count_made(made.count + made.renewed);
+    if (changed.size() == 1) [[likely]]
+        note_these(*writer, changed.first<1>());
+    else note_these(*writer, changed);
     if (bytes() > limit_) [[unlikely]]
         relieve();
 }
 
-// Asks for what note_one() reads of each record, for all of them at a time: the newest version,
-// then its writer and the version below.
-void VersionTable::ask_for_chains(std::span<const ChangedRecord> changed) const {
-    for (const ChangedRecord& record : changed) {
-        const ShortHash hash = short_hash(record.name.hash);
-        bucket_of(hash).prefetch_first(hash);
+// kRecords: how many there are, if that is known at compile time.
+template <size_t kRecords>
+[[gnu::always_inline]] inline void VersionTable::note_these(
+    txn::Outcome& writer, std::span<const ChangedRecord, kRecords> changed) {
+    constexpr bool kOne = kRecords == 1;
+    Place places[kOne ? 1 : kTogether];
+    size_t chains = 0;
+    for (size_t i = 0; i < changed.size(); ++i) {
+        places[i] = place_of(changed[i]);
+        chains += places[i].may_have;
     }
-    for (const ChangedRecord& record : changed) {
-        const ShortHash hash = short_hash(record.name.hash);
-        const VersionBucket& bucket = bucket_of(hash);
-        if (!bucket.may_have(hash)) continue;
-        const SpinGuard guard(bucket.lock);
-        const Version* const newest = bucket.find(record.name);
+    if (!kOne && chains > 1) ask_for_writers({places, changed.size()});
+    Made made;
+    const Place* wanted[kOne ? 1 : kTogether];
+    size_t n = 0;
+    for (size_t i = 0; i < changed.size(); ++i)
+        if (!places[i].may_have || needs_version(writer, places[i], made)) wanted[n++] = &places[i];
+    if (!kOne) make(writer, std::span<const Place* const>(wanted, n), made);
+    else if (n == 1) make(writer, std::span<const Place* const, 1>(wanted, 1), made);
+    enqueue(writer, made);
+}
+
+// Asks for the record's newest version.
+inline VersionTable::Place VersionTable::place_of(const ChangedRecord& record) const {
+    const ShortHash hash = short_hash(record.name.hash);
+    VersionBucket& bucket = bucket_of(hash);
+    return {&record, &bucket, bucket.ask_for_first(hash)};
+}
+
+// Asks for what needs_version() reads behind the newest versions, for all of them at a time.
+void VersionTable::ask_for_writers(std::span<const Place> places) const {
+    for (const Place& place : places) {
+        if (!place.may_have) continue;
+        const SpinGuard guard(place.bucket->lock);
+        const Version* const newest = place.bucket->find(place.name());
         if (newest == nullptr) continue;
         prefetch_line(newest->writer);
         if (newest->older != nullptr) prefetch_line(newest->older);
     }
 }
 
-[[gnu::always_inline]] inline void VersionTable::note_one(txn::Outcome& writer,
-                                                          const ChangedRecord& changed,
-                                                          Made& made) {
-    const RecordName& name = changed.name;
-    VersionBucket& bucket = bucket_of(short_hash(name.hash));
-    Version* dropped = nullptr;
+// False: the record has one of this writer, at least now.
+[[gnu::always_inline]] inline bool VersionTable::needs_version(txn::Outcome& writer,
+                                                               const Place& place, Made& made) {
+    VersionGroup* left = nullptr;
     txn::Outcome* earlier = nullptr;
-    if (bucket.may_have(short_hash(name.hash))) {
-        const SpinGuard guard(bucket.lock);
-        if (Version* const newest = bucket.find(name)) {
-            if (newest->writer == &writer && !MUTANT(version_of_each_change)) return;
-            if (is_needless(*newest)) {
-                if (newest->value_bytes == changed.before.bytes.size()) {
-                    earlier = renew(*newest, writer, changed.before);
-                } else {
-                    bucket.unlink(*newest);
-                    dropped = newest;
-                }
-            }
+    {
+        const SpinGuard guard(place.bucket->lock);
+        Version* const newest = place.bucket->find(place.name());
+        if (newest == nullptr) return true;
+        if (newest->writer == &writer && !MUTANT(version_of_each_change)) return false;
+        if (!is_needless(*newest)) return true;
+        if (newest->value_bytes == place.before().bytes.size()) {
+            earlier = renew(*newest, writer, place.before());
+        } else {
+            place.bucket->unlink(*newest);
+            if (newest->group().let_go()) left = &newest->group();
         }
     }
     if (earlier != nullptr) {
+        txn::Outcome::drop(earlier);
         ++made.renewed;
-        return txn::Outcome::drop(earlier);
+        return false;
     }
-    if (Version* const version = make(writer, name, changed.before)) [[likely]] {
-        made.add(*version);
-        const SpinGuard guard(bucket.lock);
-        bucket.push(*version);
-    } else {
-        give_up();
-    }
-    if (dropped != nullptr) {
-        leave_queue(*dropped);
-        dispose(dropped);
-    }
+    if (left != nullptr) drop(*left);
+    return true;
 }
 
 // Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
@@ -296,12 +297,72 @@ void VersionTable::ask_for_chains(std::span<const ChangedRecord> changed) const 
 inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
                                          const RecordState& before) {
     DCHECK(version.linked && !version.writer->active() && writer.active());
-    txn::Outcome* const earlier = version.writer;
-    writer.add_use();
-    version.writer = &writer;
-    version.renewed = !MUTANT(renewed_holds_up);
+    txn::Outcome* const earlier = std::exchange(version.writer, &writer);
+    version.group().renewed.store(!MUTANT(renewed_holds_up), std::memory_order_relaxed);
     if (!MUTANT(renewed_in_part)) version.set(before);
     return earlier;
+}
+
+// Null: no memory.
+inline VersionGroup* VersionTable::make_group(size_t bytes) {
+    const uint32_t worker = threads::worker_index();
+    DCHECK(threads::current() != nullptr && worker < workers_ && bytes <= UINT16_MAX);
+    const VersionPool::Taken taken = pool_.take(worker, bytes);
+    if (taken.block == nullptr) [[unlikely]]
+        return nullptr;
+    auto* const group = new (taken.block) VersionGroup;
+    group->bytes = static_cast<uint16_t>(bytes);
+    group->queue = static_cast<uint8_t>(worker);
+    group->of_heap = taken.of_heap;
+    return group;
+}
+
+// In no chain yet. Of a ghost too: catching up may bring them back.
+inline Version* VersionTable::add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
+                                          const RecordName& name, const RecordState& before) {
+    DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX);
+    DCHECK(before.bytes.size() <= kPageBytes && place < group.bytes && place % 8 == 0);
+    auto* const version = new (reinterpret_cast<char*>(&group) + place) Version;
+    version->writer = &writer;
+    version->hash = short_hash(name.hash);
+    version->object = name.object;
+    version->key_bytes = static_cast<uint16_t>(name.key.size());
+    version->value_bytes = static_cast<uint16_t>(before.bytes.size());
+    version->place = static_cast<uint8_t>(place / 8);
+    bytes::copy_bytes(version->text(), name.key);
+    version->set(before);
+    return version;
+}
+
+// Groups of as many versions as fit.
+template <size_t kPlaces>
+[[gnu::always_inline]] inline void VersionTable::make(txn::Outcome& writer,
+                                                      std::span<const Place* const, kPlaces> places,
+                                                      Made& made) {
+    const auto size_of = [](const Place& place) {
+        return Version::size_of(place.name().key.size(), place.before().bytes.size());
+    };
+    for (size_t i = 0; i < places.size();) {
+        size_t bytes = sizeof(VersionGroup) + size_of(*places[i]), end = i + 1;
+        for (; end < places.size(); ++end) {
+            const size_t more = size_of(*places[end]);
+            if (bytes + more > VersionGroup::kGroupBytes) break;
+            bytes += more;
+        }
+        VersionGroup* const group = make_group(bytes);
+        if (group == nullptr) [[unlikely]]
+            return give_up();
+        group->left.store(static_cast<uint16_t>(end - i), std::memory_order_relaxed);
+        made.add(*group);
+        made.versions += static_cast<uint32_t>(end - i);
+        for (size_t at = sizeof(VersionGroup); i < end; ++i) {
+            const Place& place = *places[i];
+            Version* const version = add_version(*group, at, writer, place.name(), place.before());
+            at += size_of(place);
+            const SpinGuard guard(place.bucket->lock);
+            place.may_have ? place.bucket->push(*version) : place.bucket->push_first(*version);
+        }
+    }
 }
 
 void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
@@ -316,17 +377,20 @@ void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
 void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
                                 const RecordState& before) {
     DCHECK(writer.active());  // its page is latched, so its rollback has not passed it
-    Version* const version = make(writer, name, before);
-    if (version == nullptr) return give_up();
-    count_made(1);
-    VersionBucket& bucket = bucket_of(short_hash(name.hash));
+    VersionGroup* const group =
+        make_group(sizeof(VersionGroup) + Version::size_of(name.key.size(), before.bytes.size()));
+    if (group == nullptr) return give_up();
+    group->left.store(1, std::memory_order_relaxed);
+    Version* const version = add_version(*group, sizeof(VersionGroup), writer, name, before);
     {
+        VersionBucket& bucket = bucket_of(version->hash);
         const SpinGuard guard(bucket.lock);
         bucket.push_oldest(*version);
     }
     Made made;
-    made.add(*version);
-    enqueue(made);
+    made.add(*group);
+    made.versions = 1;
+    enqueue(writer, made);
     if (bytes() > limit_) [[unlikely]]
         relieve();
 }
@@ -334,6 +398,11 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
 void VersionTable::prefetch(uint64_t hash) const {
     DCHECK(buckets_ != nullptr && hash != 0);
     prefetch_line(&bucket_of(short_hash(hash)));
+}
+
+bool VersionTable::may_have(uint64_t hash) const {
+    DCHECK(buckets_ != nullptr);
+    return bucket_of(short_hash(hash)).may_have(short_hash(hash));
 }
 
 VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
@@ -366,45 +435,59 @@ bool VersionTable::has(const RecordName& name) const {
     return bucket.find(name) != nullptr;
 }
 
-// VT-3. Versions whose writer has not ended, and those renewed since they were queued, go to the
-// end of the queue, so they hold up none.
+// Takes the group's versions that no snapshot needs out of their chains. Whether a writer is active
+// is read before the bounds of the snapshots: the commit record of one that is not has its place
+// (snapshot_set.cc).
+VersionTable::Fate VersionTable::judge(VersionGroup& group, Sweep& sweep) {
+    const bool renewed = group.renewed.exchange(false, std::memory_order_relaxed);
+    bool active = false, needed = false, free = false;
+    for (Version* v = group.first(); v != nullptr; v = group.next(*v)) {
+        VersionBucket& bucket = bucket_of(v->hash);
+        const SpinGuard guard(bucket.lock);
+        ++sweep.looked;
+        if (!v->linked) continue;
+        if (v->writer->active()) {
+            active = true;
+        } else if (snapshots_.needs_before(*v->writer) && !MUTANT(version_freed_early)) {
+            needed = true;
+        } else {
+            bucket.unlink(*v);
+            ++sweep.unlinked;
+            free = group.let_go();
+        }
+    }
+    if (free) return Fate::free;
+    return active || (needed && renewed) ? Fate::later : Fate::stays;
+}
+
+// VT-3. Groups with a version whose writer has not ended, and those renewed since they were queued,
+// go to the end of the queue, so they hold up none. A group stays first that a writer has just
+// dropped: the writer waits for the queue.
 size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
     DCHECK(most != 0);
-    size_t freed = 0;
-    Version* gone = nullptr;
+    Sweep sweep;
+    VersionGroup* gone = nullptr;
     {
         const SpinGuard guard(queue.lock);
-        for (size_t looked = 0; looked < most && queue.first != nullptr; ++looked) {
-            Version& v = *queue.first;
-            bool later = false;
-            {
-                VersionBucket& bucket = bucket_of(v.hash);
-                const SpinGuard inner(bucket.lock);
-                if (!v.linked) break;  // a writer has just dropped it, and waits for the queue
-                const bool needed = snapshots_.needs_before(*v.writer);
-                later = v.writer->active() || (needed && v.renewed);
-                v.renewed = false;
-                if (!later && needed && !MUTANT(version_freed_early)) break;
-                if (!later) bucket.unlink(v);
-            }
-            if (later) {
-                queue.remove(v);
-                queue.push(v, v);
+        while (sweep.looked < most && queue.first != nullptr) {
+            VersionGroup& group = *queue.first;
+            const Fate fate = judge(group, sweep);
+            if (fate == Fate::stays) break;
+            queue.remove(group);
+            if (fate == Fate::later) {
+                queue.push(group, group);
                 continue;
             }
-            DCHECK(!v.linked && v.queue < workers_);
-            queue.remove(v);
-            v.behind = gone;
-            gone = &v;
-            ++freed;
+            group.behind = gone;
+            gone = &group;
         }
     }
     while (gone != nullptr) {
-        Version* const next = gone->behind;
+        VersionGroup* const next = gone->behind;
         dispose(gone);
         gone = next;
     }
-    return freed;
+    return sweep.unlinked;
 }
 
 size_t VersionTable::sweep(size_t most) {

@@ -6,16 +6,17 @@
 //            does not see the writer, it takes the version instead. The first writer that it sees
 //            ends the walk. version_bucket.h has the chains.
 //            A record that changes again *renews* its newest version in place, if no snapshot lies
-//            between that version's writer and the writer before, and the sizes are equal.
-//            Each worker has a queue of the versions that its threads have made, which frees them
-//            when no snapshot needs them. A hot record drops a version in the middle of its chain
-//            at once, if no snapshot lies between its writer and the one before.
+//            between that version's writer and the writer before, and the sizes are equal. If they
+//            are not, the version leaves its chain at once.
+//            Each worker has a queue of the groups of versions that its threads have made, which
+//            frees them when no snapshot needs them (version.h).
 // Invariants VT-1 A version is in its chain before the page changes; the page's latch orders the
 //                 two. So a reader that validates the page after its look has seen both or neither.
 //            VT-2 A chain's writers commit in the order of the chain. The versions of an aborted
 //                 writer are passed over, because its rollback has restored the record.
-//            VT-3 Whoever unlinks a version from its chain frees it. A version leaves the queue
-//                 under the queue's lock. Its writer is read under the bucket's lock.
+//            VT-3 A group leaves the queue under the queue's lock, so it is not freed while a sweep
+//                 looks at it under that lock. Only clear(), which is alone, needs neither the lock
+//                 nor VG-1. A version's writer is read under the bucket's lock.
 //            VT-4 Writers never wait, and no change fails for lack of memory for versions: the
 //                 oldest snapshot becomes too old.
 // Blocking   Spin locks, held for one chain or for a bounded share of a queue. Nothing parks.
@@ -38,6 +39,7 @@
 namespace lockstep::sm {
 
 struct Version;
+struct VersionGroup;
 class VersionBucket;
 
 // A record that a transaction is about to change.
@@ -71,8 +73,10 @@ public:
             return true;
         return begin_in_period(txn);
     }
-    // `txn` is about to change the records, different ones. Their pages are latched exclusively and
-    // their locks are held. Does nothing about a record that the transaction has changed before.
+    // `txn` is about to change the records, at most kTogether different ones. Their pages are
+    // latched exclusively and their locks are held. Does nothing about a record that the
+    // transaction has changed before.
+    static constexpr size_t kTogether = 16;
     void note(txn::Transaction& txn, std::span<const ChangedRecord> changed);
     // `writer` changed the record before versions were kept, and has not ended. The page is
     // latched. `state` is the record in the page; it becomes that of the oldest version, if there
@@ -87,6 +91,8 @@ public:
     };
     // Asks for the memory that look() begins with.
     void prefetch(uint64_t hash) const;
+    // False: look() at a record whose name has that hash says `page`.
+    bool may_have(uint64_t hash) const;
     Look look(const Snapshot& snapshot, const RecordName& name, RecordCopy& out) const;
     // Does the record have a version? Then its overflow chains stay, and its key stays in a leaf
     // or in erased().
@@ -95,8 +101,8 @@ public:
     void keep_key(const RecordName& name);
     const ErasedKeys& erased() const { return erased_; }
 
-    // Frees what no snapshot needs, at most about `most` versions of each worker's queue. Returns
-    // the number.
+    // Frees what no snapshot needs. Looks at about `most` versions of each worker's queue at most.
+    // Returns the number that it took out of their chains.
     size_t sweep(size_t most);
     // The same for erased keys, of all workers together.
     size_t sweep_keys(size_t most);
@@ -109,26 +115,36 @@ public:
     // Versions were given up although a later snapshot may need them: the period must end.
     bool incomplete() const { return incomplete_.load(std::memory_order_acquire); }
 
-    // The transaction's outcome; made if it has none. On a thread of its worker.
-    static txn::Outcome* outcome_of(txn::Transaction& txn);
-
 private:
     struct Queue;
     struct Made;
+    struct Place;
 
     bool begin_in_period(txn::Transaction& txn);
     VersionBucket& bucket_of(uint32_t short_hash) const;
-    Version* make(txn::Outcome& writer, const RecordName& name, const RecordState& before);
-    void ask_for_chains(std::span<const ChangedRecord> changed) const;
-    void note_one(txn::Outcome& writer, const ChangedRecord& changed, Made& made);
-    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);
-    void count_made(size_t n);
-    void enqueue(const Made& made);
-    void dispose(Version* version);  // linked nowhere
+    template <size_t kRecords>
+    void note_these(txn::Outcome& writer, std::span<const ChangedRecord, kRecords> changed);
+    Place place_of(const ChangedRecord& record) const;
+    void ask_for_writers(std::span<const Place> places) const;
+    bool needs_version(txn::Outcome& writer, const Place& place, Made& made);
     bool is_needless(const Version& newest) const;
-    void leave_queue(Version& version);
+    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);
+    VersionGroup* make_group(size_t bytes);
+    Version* add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
+                         const RecordName& name, const RecordState& before);
+    template <size_t kPlaces>
+    void make(txn::Outcome& writer, std::span<const Place* const, kPlaces> places, Made& made);
+    void count_made(size_t n);
+    void enqueue(txn::Outcome& writer, const Made& made);
+    void drop(VersionGroup& group);     // queued; all its versions are unlinked
+    void dispose(VersionGroup* group);  // linked nowhere
     [[gnu::cold, gnu::noinline]] void relieve();
     [[gnu::cold, gnu::noinline]] void give_up();
+    enum class Fate : uint8_t { free, later, stays };
+    struct Sweep {
+        size_t looked = 0, unlinked = 0;  // versions
+    };
+    Fate judge(VersionGroup& group, Sweep& sweep);
     size_t sweep_queue(Queue& queue, size_t most);
 
     const uint64_t limit_;

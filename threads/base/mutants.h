@@ -33,7 +33,9 @@
     X(group_used_once, sm_snapshot_upkeep_test, \
       "versions that one change makes together count as one reference to their writer") \
     X(group_cut, sm_snapshot_upkeep_test, \
-      "of the versions that one change makes together only the first one is queued") \
+      "of the versions that one change makes together only the first one goes") \
+    X(group_freed_early, sm_snapshot_upkeep_test, \
+      "the memory of versions made together is freed as soon as one of them goes") \
     X(version_tags_lost, sm_snapshot_upkeep_test, \
       "a version that goes hides those of other records in its bucket") \
     X(expelled_unmarked, sm_snapshot_upkeep_test, \

@@ -23,7 +23,7 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr uint64_t kTransactions = 4000;
+constexpr uint64_t kTransactions = 10'000;
 constexpr uint64_t kOperations = 500;
 constexpr uint64_t kReads = 10;  // in a transaction that reads
 
@@ -51,9 +51,9 @@ struct Work {
     tpcc::Mix mix;
     const char* goal;
 };
-const Work kWorks[] = {{"payment", tpcc::Mix::payment, "<= 15000"},
-                       {"neworder", tpcc::Mix::new_order, "<= 80000"},
-                       {"mix", tpcc::Mix::full, "<= 60000"}};
+const Work kWorks[] = {{"payment", tpcc::Mix::payment, "<= 11000"},
+                       {"neworder", tpcc::Mix::new_order, "<= 45000"},
+                       {"mix", tpcc::Mix::full, "<= 48000"}};
 constexpr const char* kWithSteps = " steps";
 constexpr const char* kBesideSnapshot = " snapshot";
 
@@ -102,7 +102,7 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode,
     run.warmup = 0;
     std::optional<IdleSnapshot> idle;
     if (snapshot) idle.emplace(store);
-    run.transactions = 5 * kTransactions;  // every page has its image in the log by then
+    run.transactions = 2 * kTransactions;  // every page has its image in the log by then
     TRY(tpcc::run_terminals(db, run, {}));
     run.transactions = kTransactions;
     run.seed = 2;

@@ -1,0 +1,95 @@
+// version.h - what a record was before a transaction's change, and groups of such versions.
+//
+// Concepts   The versions that one change of pages leaves lie one behind the other in a *group*:
+//            one block of memory and one place in a queue. Most groups have one version. A group
+//            that would be longer than kGroupBytes is several groups.
+// Invariants VG-1 `left` is the number of the group's versions that are in their chains, once all
+//                 have got there. The thread that takes the last one out frees the group.
+#pragma once
+
+#include <atomic>
+
+#include "sm/buffer/bytes.h"
+#include "sm/version/record_state.h"
+#include "threads/base/check.h"
+#include "threads/base/mutants.h"
+#include "txn/outcome.h"
+
+namespace lockstep::sm {
+
+// Of a record's name: chooses the bucket with its low bits and the tag with its high ones.
+using ShortHash = uint32_t;
+inline ShortHash short_hash(uint64_t hash) { return static_cast<ShortHash>(hash >> 32); }
+
+struct Version;
+
+struct VersionGroup {
+    static constexpr size_t kGroupBytes = 1024;
+
+    // In its queue.
+    VersionGroup* before = nullptr;
+    VersionGroup* behind = nullptr;
+    uint16_t bytes = 0;  // of all, with this head
+    std::atomic<uint16_t> left{0};
+    uint8_t queue = 0;
+    bool of_heap = false;              // its memory
+    std::atomic<bool> renewed{false};  // one of its versions, since a sweep last looked
+
+    Version* first() { return reinterpret_cast<Version*>(this + 1); }
+    inline Version* next(Version& version);  // behind that one; null: it is the last
+    // One of its versions, now unlinked, was the last one in a chain.
+    bool let_go() {
+        const auto before_it = left.fetch_sub(1, std::memory_order_acq_rel);
+        DCHECK(before_it != 0);
+        return before_it == 1 || MUTANT(group_freed_early);
+    }
+};
+
+// The record as it was before a transaction's change; then its key, then its bytes.
+struct Version {
+    Version* next = nullptr;   // in its bucket: another record's newest version; of a newest only
+    Version* older = nullptr;  // of its record
+    txn::Outcome* writer = nullptr;
+    ShortHash hash = 0;
+    ObjectId object{};
+    uint16_t value_bytes = 0;
+    uint16_t key_bytes = 0;
+    uint8_t place = 0;  // from its group's begin, in steps of eight bytes
+    uint8_t bits = 0;
+    bool live = false;
+    bool linked = false;  // in its chain; under the bucket's lock
+
+    char* text() { return reinterpret_cast<char*>(this + 1); }
+    const char* text() const { return reinterpret_cast<const char*>(this + 1); }
+    Slice key() const { return {text(), key_bytes}; }
+    RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
+    VersionGroup& group() {
+        return *reinterpret_cast<VersionGroup*>(reinterpret_cast<char*>(this) - size_t{8} * place);
+    }
+    // The bytes that a version takes in its group.
+    static size_t size_of(size_t key_bytes, size_t value_bytes) {
+        return (sizeof(Version) + key_bytes + value_bytes + 7) & ~size_t{7};
+    }
+    void set(const RecordState& state) {
+        DCHECK(state.bytes.size() == value_bytes);
+        bits = state.bits;
+        live = state.live;
+        bytes::copy_bytes(text() + key_bytes, state.bytes);
+    }
+    bool is_of(ObjectId of_object, Slice of_key, ShortHash of_hash) const {
+        return hash == of_hash && object == of_object && key_bytes == of_key.size() &&
+               bytes::same_bytes(text(), of_key.data(), key_bytes);
+    }
+};
+static_assert(sizeof(VersionGroup) == 24 && sizeof(Version) == 40);
+static_assert(VersionGroup::kGroupBytes / 8 <= UINT8_MAX);
+
+inline Version* VersionGroup::next(Version& version) {
+    const size_t end =
+        size_t{8} * version.place + Version::size_of(version.key_bytes, version.value_bytes);
+    DCHECK(end <= bytes);
+    if (end == bytes || MUTANT(group_cut)) return nullptr;
+    return reinterpret_cast<Version*>(reinterpret_cast<char*>(this) + end);
+}
+
+}  // namespace lockstep::sm
