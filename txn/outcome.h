@@ -91,8 +91,8 @@ private:
     OutcomeBlock& block_;
 };
 
-// Makes outcomes, each with one reference: the transaction's. One thread at a time. The outcomes may
-// outlive their source.
+// Makes outcomes, each with one reference: the transaction's. One thread at a time. The outcomes
+// may outlive their source.
 class OutcomeSource {
 public:
     OutcomeSource() = default;

@@ -160,9 +160,8 @@ Result<size_t> Group::read_snapshot(const Snapshot& snapshot, const VersionTable
         const KeyWalk::Look& look = walk_[i];
         if (look.leaf == kPageNone || !take(look, rows_[i])) return false;
         const RecordName name{tree_.id(), rows_[i].key, walk_.names()[i].value};
-        RecordCopy version;
         if (!is_quiet(snapshot, *look.pos.at.page) &&
-            versions.look(snapshot, name, version) != VersionTable::Look::page)
+            versions.look(snapshot, name, {}, nullptr) != VersionTable::Look::page)
             return false;
         return look.pos.at.valid() || MUTANT(snapshot_unvalidated);
     };

@@ -13,17 +13,27 @@ using namespace node;
 
 namespace {
 
+// The page may be changing (BN-3).
 inline RecordState state_in(const Page& page, unsigned slot) {
-    DCHECK(is_leaf(page) && slot < count(page));
     const unsigned bits = slots(page)[slot].bits;
     return {!(bits & kGhost), bits & kOverflow ? kRecordOverflow : uint8_t{0}, value(page, slot)};
 }
 
 ObjectId object_of(const Page& page) { return ObjectId{page.header.object}; }
 
+void check_slot([[maybe_unused]] const Page& page, [[maybe_unused]] unsigned slot,
+                [[maybe_unused]] Slice key) {
+    DCHECK(is_leaf(page) && slot < count(page) && key_equals(page, slot, SearchKey(key)));
+}
 void add_slot(const Page& page, unsigned slot, Slice key, ChangedRecords& out) {
-    DCHECK(slot < count(page) && key_equals(page, slot, SearchKey(key)));
+    check_slot(page, slot, key);
     out.add(object_of(page), key, state_in(page, slot));
+}
+// As many bytes are replaced there, and nothing else changes.
+inline void add_part(const Page& page, unsigned slot, Slice key, uint16_t offset, uint16_t bytes,
+                     ChangedRecords& out) {
+    check_slot(page, slot, key);
+    out.add(object_of(page), key, state_in(page, slot), {offset, bytes, 0});
 }
 
 void take_away(RecordCopy& state) { state = RecordCopy(); }
@@ -64,7 +74,10 @@ void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, Undon
 void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Replace>();
-    add_slot(page, p.slot, in.bytes(p.key_bytes), out);
+    const Slice key = in.bytes(p.key_bytes);
+    if (p.old_bytes == p.new_bytes && p.flags == 0)
+        add_part(page, p.slot, key, p.offset, p.old_bytes, out);
+    else add_slot(page, p.slot, key, out);
 }
 void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -84,7 +97,7 @@ void records_before_btree_replace_many(const Page& page, Slice payload, ChangedR
         const Slice key = in.bytes(row.key_bytes);
         in.bytes(row.bytes);
         in.bytes(row.bytes);
-        add_slot(page, row.slot, key, out);
+        add_part(page, row.slot, key, row.offset, row.bytes, out);
     }
 }
 // A row that a rollback has undone already has its old bytes; to write them again changes nothing.

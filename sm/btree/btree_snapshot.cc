@@ -50,7 +50,11 @@ Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapsho
         if (chained) ref = overflow_ref(value(page, pos.slot));
         else if (there) copy_out(value(page, pos.slot), out);
         const Look look =
-            is_quiet(snapshot, page) ? Look::page : env_.versions->look(snapshot, name, version);
+            is_quiet(snapshot, page)
+                ? Look::page
+                : env_.versions->look(snapshot, name,
+                                      pos.found ? record_in(page, pos.slot) : RecordState{},
+                                      &version);
         if (!pos.valid() && !MUTANT(snapshot_unvalidated)) continue;
         if (look == Look::again) {
             hold.release();
@@ -131,7 +135,9 @@ void SnapshotScan::set_range(const Page& page, const Slice* key, BTree::Side sid
 // what the snapshot sees cannot be told yet.
 bool SnapshotScan::take_record(const RecordName& name, const Page& page, int slot) {
     Leaf& leaf = *fresh_;
-    const Look look = tree_.env().versions->look(snapshot_, name, version_);
+    const Look look = tree_.env().versions->look(
+        snapshot_, name, slot >= 0 ? record_in(page, static_cast<unsigned>(slot)) : RecordState{},
+        &version_);
     if (look == Look::again) return false;
     if (look == Look::version) {
         if (!version_.live && !MUTANT(snapshot_sees_ghosts)) return true;

@@ -20,9 +20,11 @@ RecordState slot_state(const Page& page, uint32_t number) {
 
 namespace {
 
-void add_slot(const Page& page, uint16_t number, ChangedRecords& out) {
-    out.add(ObjectId{page.header.object}, RecordId{page.id(), SlotNo{number}},
-            slot_state(page, number));
+void add_slot(const Page& page, uint16_t number, ChangedRecords& out,
+              const RecordPart* part = nullptr) {
+    const RecordState state = slot_state(page, number);
+    out.add(ObjectId{page.header.object}, RecordId{page.id(), SlotNo{number}}, state,
+            part != nullptr ? *part : RecordPart::all(state.bytes));
 }
 void visit_undone(ObjectId object, PageId page, uint16_t number, UndoneVisit visit, Undo undo) {
     const SlotKey key({page, SlotNo{number}});
@@ -40,7 +42,10 @@ void records_undone_heap_put(ObjectId object, PageId page, Slice payload, Undone
 }
 
 void records_before_heap_replace(const Page& page, Slice payload, ChangedRecords& out) {
-    add_slot(page, head_of<ReplacePayload>(payload).slot, out);
+    const auto p = head_of<ReplacePayload>(payload);
+    const bool in_place = p.old_bytes == p.new_bytes && p.state_old == p.state_new;
+    const RecordPart part{p.at, p.old_bytes, 0};
+    add_slot(page, p.slot, out, in_place ? &part : nullptr);
 }
 void records_undone_heap_replace(ObjectId object, PageId page, Slice payload, UndoneVisit visit) {
     const auto p = head_of<ReplacePayload>(payload);

@@ -24,10 +24,11 @@ bool HeapFile::see_slot(const Snapshot& snapshot, const Page& page, uint32_t num
                         RecordCopy& out) {
     DCHECK(page.kind() == PageKind::heap && number <= UINT16_MAX);
     const SlotKey key({page.id(), SlotNo{static_cast<uint16_t>(number)}});
+    const RecordState state = slot_state(page, number);
     const Look look = page.header.lsn <= snapshot.quiet.value
                           ? Look::page
-                          : env_.versions->look(snapshot, name_of_slot(id_, key), out);
-    if (look == Look::page) out = RecordCopy(slot_state(page, number));
+                          : env_.versions->look(snapshot, name_of_slot(id_, key), state, &out);
+    if (look == Look::page) out = RecordCopy(state);
     return look != Look::again;
 }
 

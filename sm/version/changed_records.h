@@ -24,12 +24,16 @@ public:
     ChangedRecords& operator=(const ChangedRecords&) = delete;
     ~ChangedRecords() { DCHECK(n_ == 0); }
 
+    // All of the record changes, or that part.
     void add(ObjectId object, Slice key, const RecordState& before) {
-        put(name_of_key(object, key), before);
+        add(object, key, before, RecordPart::all(before.bytes));
     }
-    void add(ObjectId object, RecordId id, const RecordState& before) {
+    void add(ObjectId object, Slice key, const RecordState& before, const RecordPart& part) {
+        put(name_of_key(object, key), before, part);
+    }
+    void add(ObjectId object, RecordId id, const RecordState& before, const RecordPart& part) {
         const SlotKey key(id);
-        ChangedRecord& changed = put(name_of_slot(object, key), before);
+        ChangedRecord& changed = put(name_of_slot(object, key), before, part);
         std::memcpy(changed.slot, key.bytes, sizeof changed.slot);
         changed.name.key = {changed.slot, sizeof changed.slot};
     }
@@ -44,11 +48,15 @@ private:
     static_assert(std::is_trivially_destructible_v<ChangedRecord>);
 
     ChangedRecord* record(size_t i) { return reinterpret_cast<ChangedRecord*>(memory_) + i; }
-    ChangedRecord& put(const RecordName& name, const RecordState& before) {
+    ChangedRecord& put(const RecordName& name, const RecordState& before, const RecordPart& part) {
         DCHECK(n_ <= kTogether && name.hash != 0);
         if (n_ == kTogether) keep();
         versions_.prefetch(name.hash);
-        return *new (record(n_++)) ChangedRecord{name, before, {}};
+        ChangedRecord& changed = *new (record(n_++)) ChangedRecord;
+        changed.name = name;
+        changed.before = before;
+        changed.part = part;
+        return changed;
     }
 
     VersionTable& versions_;

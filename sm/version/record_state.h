@@ -4,12 +4,15 @@
 // Concepts   Versions are kept for keys of B-trees and for slots of heap pages. A key names the
 //            record wherever splits have put it. A slot never moves, so a heap record that has
 //            moved to another page is two slots, and each of them has versions of its own.
+//            A *part* is what a change replaces: either a range of the record's bytes, whose number
+//            stays, or the whole record with its bits.
 #pragma once
 
 #include <cstring>
 #include <string>
 
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 #include "txn/lock/lock_owner.h"
 
 namespace lockstep::sm {
@@ -46,6 +49,23 @@ struct RecordState {
     bool live = false;
     uint8_t bits = 0;  // of the slot, as its structure defines them
     Slice bytes = {};  // also of a ghost, if it has any
+};
+struct RecordPart {
+    uint16_t offset = 0, bytes = 0;
+    uint32_t whole = 0;  // 1: the whole record, whose length is `bytes`; fills the word
+
+    static RecordPart all(Slice record) {
+        DCHECK(record.size() <= UINT16_MAX);
+        return {0, static_cast<uint16_t>(record.size()), 1};
+    }
+    bool covers(const RecordPart& other) const {
+        return whole || (!other.whole && offset <= other.offset &&
+                         other.offset + other.bytes <= offset + bytes);
+    }
+    Slice of(Slice record) const {
+        DCHECK(whole ? bytes == record.size() : size_t{offset} + bytes <= record.size());
+        return {record.data() + offset, bytes};
+    }
 };
 // The same with memory of its own.
 struct RecordCopy {

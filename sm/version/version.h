@@ -1,6 +1,9 @@
 // version.h - what a record was before a transaction's change, and groups of such versions.
 //
-// Concepts   The versions that one change of pages leaves lie one behind the other in a *group*:
+// Concepts   A version has the part of the record that the transaction changed, as it was before.
+//            The rest is as in the next newer state. If the transaction changes more of the record,
+//            a version of the whole record takes its place.
+//            The versions that one change of pages leaves lie one behind the other in a *group*:
 //            one block of memory and one place in a queue. Most groups have one version. A group
 //            that would be longer than kGroupBytes is several groups.
 // Invariants VG-1 `left` is the number of the group's versions that are in their chains, once all
@@ -45,15 +48,16 @@ struct VersionGroup {
     }
 };
 
-// The record as it was before a transaction's change; then its key, then its bytes.
+// Then the record's key, then the bytes of the part.
 struct Version {
     Version* next = nullptr;   // in its bucket: another record's newest version; of a newest only
     Version* older = nullptr;  // of its record
     txn::Outcome* writer = nullptr;
     ShortHash hash = 0;
     ObjectId object{};
-    uint16_t value_bytes = 0;
+    RecordPart part;
     uint16_t key_bytes = 0;
+    uint16_t room = 0;  // for the part
     uint8_t place = 0;  // from its group's begin, in steps of eight bytes
     uint8_t bits = 0;
     bool live = false;
@@ -62,31 +66,52 @@ struct Version {
     char* text() { return reinterpret_cast<char*>(this + 1); }
     const char* text() const { return reinterpret_cast<const char*>(this + 1); }
     Slice key() const { return {text(), key_bytes}; }
-    RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
+    Slice bytes() const { return {text() + key_bytes, part.bytes}; }
     VersionGroup& group() {
         return *reinterpret_cast<VersionGroup*>(reinterpret_cast<char*>(this) - size_t{8} * place);
     }
     // The bytes that a version takes in its group.
-    static size_t size_of(size_t key_bytes, size_t value_bytes) {
-        return (sizeof(Version) + key_bytes + value_bytes + 7) & ~size_t{7};
+    static size_t size_of(size_t key_bytes, size_t room) {
+        return (sizeof(Version) + key_bytes + room + 7) & ~size_t{7};
     }
-    void set(const RecordState& state) {
-        DCHECK(state.bytes.size() == value_bytes);
-        bits = state.bits;
-        live = state.live;
-        bytes::copy_bytes(text() + key_bytes, state.bytes);
+    // That part of the record as it is before the change.
+    void set(const RecordState& record, const RecordPart& changed) {
+        DCHECK(changed.bytes <= room);
+        part = changed;
+        bits = record.bits;
+        live = record.live;
+        bytes::copy_bytes(text() + key_bytes, changed.of(record.bytes));
+    }
+    // `state` is the record after the change; it becomes that before. A range does not fit if the
+    // page is being changed, which the reader will see, or if the snapshot is too old.
+    void apply(RecordCopy& state) const {
+        if (part.whole) {
+            state.live = live;
+            state.bits = bits;
+            state.bytes.assign(bytes());
+        } else if (size_t{part.offset} + part.bytes <= state.bytes.size()) {
+            state.bytes.replace(part.offset, part.bytes, bytes());
+        }
+    }
+    // This version has the whole record, whose part in `earlier` its writer had changed already:
+    // puts the bytes from before back. They do not fit if a change between the two had no memory
+    // for its version. Then no snapshot is left that sees this one.
+    void keep(const Version& earlier) {
+        DCHECK(part.whole && !earlier.part.whole && writer == earlier.writer);
+        if (size_t{earlier.part.offset} + earlier.part.bytes <= part.bytes) [[likely]]
+            bytes::copy_bytes(text() + key_bytes + earlier.part.offset, earlier.bytes());
     }
     bool is_of(ObjectId of_object, Slice of_key, ShortHash of_hash) const {
         return hash == of_hash && object == of_object && key_bytes == of_key.size() &&
                bytes::same_bytes(text(), of_key.data(), key_bytes);
     }
 };
-static_assert(sizeof(VersionGroup) == 24 && sizeof(Version) == 40);
+static_assert(sizeof(VersionGroup) == 24 && sizeof(Version) == 48);
 static_assert(VersionGroup::kGroupBytes / 8 <= UINT8_MAX);
 
 inline Version* VersionGroup::next(Version& version) {
     const size_t end =
-        size_t{8} * version.place + Version::size_of(version.key_bytes, version.value_bytes);
+        size_t{8} * version.place + Version::size_of(version.key_bytes, version.room);
     DCHECK(end <= bytes);
     if (end == bytes || MUTANT(group_cut)) return nullptr;
     return reinterpret_cast<Version*>(reinterpret_cast<char*>(this) + end);

@@ -15,8 +15,8 @@ using Below = txn::Outcome::Below;
 
 namespace {
 
-// The shortest version takes 128 bytes: there are at least as many buckets as versions, except in
-// the largest table.
+// A version that is made alone takes 128 bytes at least: there are about as many buckets as versions,
+// except in the largest table.
 constexpr size_t kBytesPerBucket = 128, kBucketsMin = 1024, kBucketsMax = 4 << 20;
 static_assert(kBucketsMax <= VersionBucket::kBucketsMax);
 constexpr size_t kClear = 1024;   // groups that clear() frees between two yields
@@ -67,7 +67,9 @@ struct VersionTable::Made {
 struct VersionTable::Place {
     const ChangedRecord* record;
     VersionBucket* bucket;
-    bool may_have;  // the record, one of another writer
+    bool may_have;               // versions of the record
+    RecordPart part;             // that its new version will have
+    Version* instead = nullptr;  // of the same writer, whose part is too small
 
     const RecordName& name() const { return record->name; }
     const RecordState& before() const { return record->before; }
@@ -250,7 +252,7 @@ template <size_t kRecords>
 inline VersionTable::Place VersionTable::place_of(const ChangedRecord& record) const {
     const ShortHash hash = short_hash(record.name.hash);
     VersionBucket& bucket = bucket_of(hash);
-    return {&record, &bucket, bucket.ask_for_first(hash)};
+    return {&record, &bucket, bucket.ask_for_first(hash), record.part};
 }
 
 // Asks for what needs_version() reads behind the newest versions, for all of them at a time.
@@ -265,19 +267,37 @@ void VersionTable::ask_for_writers(std::span<const Place> places) const {
     }
 }
 
-// False: the record has one of this writer, at least now.
-[[gnu::always_inline]] inline bool VersionTable::needs_version(txn::Outcome& writer,
-                                                               const Place& place, Made& made) {
+// VT-5.
+inline bool VersionTable::may_leave(const Version& newest) {
+    const Version* const below = newest.older;
+    return newest.writer->aborted() || below == nullptr || below->writer->aborted() ||
+           below->part.covers(newest.part) || MUTANT(part_uncovered);
+}
+
+// False: the record has a version of this writer, at least now, that has what is about to change.
+// A new version has the whole record if the one below would not cover its part: it covers the parts
+// of those that follow, so they can leave, and chains stay short.
+[[gnu::always_inline]] inline bool VersionTable::needs_version(txn::Outcome& writer, Place& place,
+                                                               Made& made) {
     VersionGroup* left = nullptr;
     txn::Outcome* earlier = nullptr;
     {
         const SpinGuard guard(place.bucket->lock);
         Version* const newest = place.bucket->find(place.name());
         if (newest == nullptr) return true;
-        if (newest->writer == &writer && !MUTANT(version_of_each_change)) return false;
-        if (!is_needless(*newest)) return true;
-        if (newest->value_bytes == place.before().bytes.size()) {
-            earlier = renew(*newest, writer, place.before());
+        if (newest->writer == &writer && !MUTANT(version_of_each_change)) {
+            if (newest->part.covers(place.part) || MUTANT(part_not_extended)) return false;
+            place.part = RecordPart::all(place.before().bytes);
+            place.instead = newest;
+            return true;
+        }
+        const bool leaves = is_needless(*newest) && may_leave(*newest);
+        const Version* const below = leaves ? newest->older : newest;
+        if (below != nullptr && !below->part.covers(place.part))
+            place.part = RecordPart::all(place.before().bytes);
+        if (!leaves) return true;
+        if (place.part.bytes <= newest->room) {
+            earlier = renew(*newest, writer, place);
         } else {
             place.bucket->unlink(*newest);
             if (newest->group().let_go()) left = &newest->group();
@@ -295,11 +315,11 @@ void VersionTable::ask_for_writers(std::span<const Place> places) const {
 // Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
 // reference to the writer before.
 inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
-                                         const RecordState& before) {
+                                         const Place& place) {
     DCHECK(version.linked && !version.writer->active() && writer.active());
     txn::Outcome* const earlier = std::exchange(version.writer, &writer);
     version.group().renewed.store(!MUTANT(renewed_holds_up), std::memory_order_relaxed);
-    if (!MUTANT(renewed_in_part)) version.set(before);
+    if (!MUTANT(renewed_in_part)) version.set(place.before(), place.part);
     return earlier;
 }
 
@@ -319,7 +339,8 @@ inline VersionGroup* VersionTable::make_group(size_t bytes) {
 
 // In no chain yet. Of a ghost too: catching up may bring them back.
 inline Version* VersionTable::add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
-                                          const RecordName& name, const RecordState& before) {
+                                          const RecordName& name, const RecordState& before,
+                                          const RecordPart& part) {
     DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX);
     DCHECK(before.bytes.size() <= kPageBytes && place < group.bytes && place % 8 == 0);
     auto* const version = new (reinterpret_cast<char*>(&group) + place) Version;
@@ -327,10 +348,10 @@ inline Version* VersionTable::add_version(VersionGroup& group, size_t place, txn
     version->hash = short_hash(name.hash);
     version->object = name.object;
     version->key_bytes = static_cast<uint16_t>(name.key.size());
-    version->value_bytes = static_cast<uint16_t>(before.bytes.size());
+    version->room = part.bytes;
     version->place = static_cast<uint8_t>(place / 8);
     bytes::copy_bytes(version->text(), name.key);
-    version->set(before);
+    version->set(before, part);
     return version;
 }
 
@@ -340,7 +361,7 @@ template <size_t kPlaces>
                                                       std::span<const Place* const, kPlaces> places,
                                                       Made& made) {
     const auto size_of = [](const Place& place) {
-        return Version::size_of(place.name().key.size(), place.before().bytes.size());
+        return Version::size_of(place.name().key.size(), place.part.bytes);
     };
     for (size_t i = 0; i < places.size();) {
         size_t bytes = sizeof(VersionGroup) + size_of(*places[i]), end = i + 1;
@@ -357,10 +378,22 @@ template <size_t kPlaces>
         made.versions += static_cast<uint32_t>(end - i);
         for (size_t at = sizeof(VersionGroup); i < end; ++i) {
             const Place& place = *places[i];
-            Version* const version = add_version(*group, at, writer, place.name(), place.before());
+            Version* const version =
+                add_version(*group, at, writer, place.name(), place.before(), place.part);
             at += size_of(place);
-            const SpinGuard guard(place.bucket->lock);
-            place.may_have ? place.bucket->push(*version) : place.bucket->push_first(*version);
+            if (place.instead != nullptr) [[unlikely]]
+                version->keep(*place.instead);
+            VersionGroup* left = nullptr;
+            {
+                const SpinGuard guard(place.bucket->lock);
+                place.may_have ? place.bucket->push(*version) : place.bucket->push_first(*version);
+                if (place.instead != nullptr) [[unlikely]] {
+                    place.bucket->unlink(*place.instead);
+                    if (place.instead->group().let_go()) left = &place.instead->group();
+                }
+            }
+            if (left != nullptr) [[unlikely]]
+                drop(*left);
         }
     }
 }
@@ -369,9 +402,7 @@ void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
     const VersionBucket& bucket = bucket_of(short_hash(name.hash));
     const SpinGuard guard(bucket.lock);
     DCHECK(name.key.size() <= UINT16_MAX);
-    const Version* oldest = bucket.find(name);
-    while (oldest != nullptr && oldest->older != nullptr) oldest = oldest->older;
-    if (oldest != nullptr) state = RecordCopy(oldest->state());
+    for (const Version* at = bucket.find(name); at != nullptr; at = at->older) at->apply(state);
 }
 
 void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
@@ -381,7 +412,8 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
         make_group(sizeof(VersionGroup) + Version::size_of(name.key.size(), before.bytes.size()));
     if (group == nullptr) return give_up();
     group->left.store(1, std::memory_order_relaxed);
-    Version* const version = add_version(*group, sizeof(VersionGroup), writer, name, before);
+    Version* const version = add_version(*group, sizeof(VersionGroup), writer, name, before,
+                                         RecordPart::all(before.bytes));
     {
         VersionBucket& bucket = bucket_of(version->hash);
         const SpinGuard guard(bucket.lock);
@@ -406,25 +438,31 @@ bool VersionTable::may_have(uint64_t hash) const {
 }
 
 VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
-                                      RecordCopy& out) const {
+                                      const RecordState& state, RecordCopy* out) const {
     DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
     DCHECK(buckets_ != nullptr);  // a snapshot is open
     const VersionBucket& bucket = bucket_of(short_hash(name.hash));
     if (!bucket.may_have(short_hash(name.hash))) return Look::page;
     const SpinGuard guard(bucket.lock);
-    const Version* seen = nullptr;
+    const txn::Outcome* applied = nullptr;  // the writer of the last one
     for (const Version* v = bucket.find(name); v != nullptr; v = v->older) {
-        const Below below = v->writer->committed_below(
-            Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
-        if (below == Below::unknown) return Look::again;
-        if (below == Below::yes) break;
-        if (v->writer->aborted()) continue;  // VT-2
-        seen = v;
+        // A writer that has made two, one of them to catch up, may end between them.
+        if (v->writer != applied) {
+            const Below below = v->writer->committed_below(
+                Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
+            if (below == Below::unknown) return Look::again;
+            if (below == Below::yes) break;
+            if (v->writer->aborted()) continue;  // VT-2
+        }
+        if (out != nullptr) {
+            if ((applied == nullptr && !v->part.whole) || MUTANT(part_of_page))
+                *out = RecordCopy(state);
+            v->apply(*out);
+        }
+        applied = v->writer;
         if (MUTANT(first_version_only)) break;
     }
-    if (seen == nullptr) return Look::page;
-    out = RecordCopy(seen->state());
-    return Look::version;
+    return applied == nullptr ? Look::page : Look::version;
 }
 
 bool VersionTable::has(const RecordName& name) const {

@@ -1,13 +1,15 @@
 // version_table.h - before-images of records, kept in memory for snapshot transactions.
 //
-// Concepts   While snapshots are open, each transaction's first change of a record leaves the state
-//            that it replaced: a *version*. The versions of a record form a chain, newest first.
+// Concepts   While snapshots are open, each transaction's first change of a record leaves the part
+//            that it replaced: a *version*. If a later change of the same transaction goes beyond
+//            that part, a version of the whole record takes its place. The versions of a record
+//            form a chain, newest first.
 //            A reader begins with the record as the page has it and walks the chain: as long as it
-//            does not see the writer, it takes the version instead. The first writer that it sees
-//            ends the walk. version_bucket.h has the chains.
+//            does not see the writer, it applies the version. The first writer that it sees ends
+//            the walk. version_bucket.h has the chains.
 //            A record that changes again *renews* its newest version in place, if no snapshot lies
-//            between that version's writer and the writer before, and the sizes are equal. If they
-//            are not, the version leaves its chain at once.
+//            between that version's writer and the writer before, and there is room. If there is
+//            not, the version leaves its chain at once (VT-5).
 //            Each worker has a queue of the groups of versions that its threads have made, which
 //            frees them when no snapshot needs them (version.h).
 // Invariants VT-1 A version is in its chain before the page changes; the page's latch orders the
@@ -19,6 +21,8 @@
 //                 nor VG-1. A version's writer is read under the bucket's lock.
 //            VT-4 Writers never wait, and no change fails for lack of memory for versions: the
 //                 oldest snapshot becomes too old.
+//            VT-5 A version whose writer committed leaves its chain, while one below it may be
+//                 needed, only if that one covers its part.
 // Blocking   Spin locks, held for one chain or for a bounded share of a queue. Nothing parks.
 // Source     Bernstein & Goodman, "Multiversion Concurrency Control", 1983.
 #pragma once
@@ -46,6 +50,7 @@ class VersionBucket;
 struct ChangedRecord {
     RecordName name;
     RecordState before;
+    RecordPart part;
     char slot[sizeof(SlotKey)];  // what `name` refers to, if it is a heap's
 };
 
@@ -74,8 +79,8 @@ public:
         return begin_in_period(txn);
     }
     // `txn` is about to change the records, at most kTogether different ones. Their pages are
-    // latched exclusively and their locks are held. Does nothing about a record that the
-    // transaction has changed before.
+    // latched exclusively and their locks are held. Does nothing about a record whose version
+    // from this transaction has what changes.
     static constexpr size_t kTogether = 16;
     void note(txn::Transaction& txn, std::span<const ChangedRecord> changed);
     // `writer` changed the record before versions were kept, and has not ended. The page is
@@ -86,14 +91,17 @@ public:
 
     enum class Look : uint8_t {
         page,     // as the page has it
-        version,  // as in `out`
+        version,  // another state
         again,    // a writer is appending its commit record
     };
     // Asks for the memory that look() begins with.
     void prefetch(uint64_t hash) const;
     // False: look() at a record whose name has that hash says `page`.
     bool may_have(uint64_t hash) const;
-    Look look(const Snapshot& snapshot, const RecordName& name, RecordCopy& out) const;
+    // What the snapshot sees of a record that the page has as `state`. `out`, unless null: that
+    // state if the answer is `version`.
+    Look look(const Snapshot& snapshot, const RecordName& name, const RecordState& state,
+              RecordCopy* out) const;
     // Does the record have a version? Then its overflow chains stay, and its key stays in a leaf
     // or in erased().
     bool has(const RecordName& name) const;
@@ -126,12 +134,13 @@ private:
     void note_these(txn::Outcome& writer, std::span<const ChangedRecord, kRecords> changed);
     Place place_of(const ChangedRecord& record) const;
     void ask_for_writers(std::span<const Place> places) const;
-    bool needs_version(txn::Outcome& writer, const Place& place, Made& made);
+    bool needs_version(txn::Outcome& writer, Place& place, Made& made);
     bool is_needless(const Version& newest) const;
-    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before);
+    static bool may_leave(const Version& newest);
+    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const Place& place);
     VersionGroup* make_group(size_t bytes);
     Version* add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
-                         const RecordName& name, const RecordState& before);
+                         const RecordName& name, const RecordState& before, const RecordPart& part);
     template <size_t kPlaces>
     void make(txn::Outcome& writer, std::span<const Place* const, kPlaces> places, Made& made);
     void count_made(size_t n);

@@ -36,6 +36,12 @@
       "of the versions that one change makes together only the first one goes") \
     X(group_freed_early, sm_snapshot_upkeep_test, \
       "the memory of versions made together is freed as soon as one of them goes") \
+    X(part_of_page, sm_snapshot_upkeep_test, \
+      "a reader applies the part of a version to the page, and not to the newer versions") \
+    X(part_not_extended, sm_snapshot_upkeep_test, \
+      "a version keeps only what its transaction changed first") \
+    X(part_uncovered, sm_snapshot_upkeep_test, \
+      "a version goes although the one below does not cover its part") \
     X(version_tags_lost, sm_snapshot_upkeep_test, \
       "a version that goes hides those of other records in its bucket") \
     X(expelled_unmarked, sm_snapshot_upkeep_test, \

@@ -33,9 +33,24 @@ inline LockName key_lock_name(ObjectId object, Slice key) {
         return LockName{XXH3_64bits_withSeed(key.data(), key.size(),
                                              0x9e3779b97f4a7c15ull * (object.value + 1ull)) |
                         1};
-    uint64_t words[2] = {0, 0};
-    if (!key.empty()) std::memcpy(words, key.data(), key.size());
-    return short_key_lock_name(object, words[0], words[1], key.size());
+    // Loads of fixed sizes: a memcpy of unknown length is a call.
+    const char* const at = key.data();
+    const size_t n = key.size();
+    const auto load = [at]<class T>(T word, size_t from) {
+        std::memcpy(&word, at + from, sizeof word);
+        return uint64_t{word};
+    };
+    uint64_t first = 0, second = 0;
+    if (n >= 8) {
+        first = load(uint64_t{}, 0);
+        if (n > 8) second = load(uint64_t{}, n - 8) >> (8 * (16 - n));
+    } else if (n >= 4) {
+        first = load(uint32_t{}, 0) | load(uint32_t{}, n - 4) << (8 * (n - 4));
+    } else if (n != 0) {
+        first = load(uint8_t{}, 0) | load(uint8_t{}, n / 2) << (8 * (n / 2)) |
+                load(uint8_t{}, n - 1) << (8 * (n - 1));
+    }
+    return short_key_lock_name(object, first, second, n);
 }
 // The gap above the largest key of an index.
 inline LockName end_lock_name(ObjectId object) {

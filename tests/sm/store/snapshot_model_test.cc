@@ -139,8 +139,11 @@ protected:
             }
             case 1:
                 if (const auto it = view.find(key); it != view.end() && it->second.size() > 4) {
-                    ASSERT_TRUE(*index().patch(writer.txn, key, 1, "##"));
-                    it->second.replace(1, 2, "##");
+                    const std::string part(1 + rng_.below(3),
+                                           static_cast<char>('0' + rng_.below(10)));
+                    const size_t at = rng_.below(it->second.size() - part.size() + 1);
+                    ASSERT_TRUE(*index().patch(writer.txn, key, at, part));
+                    it->second.replace(at, part.size(), part);
                 }
                 break;
             default: ASSERT_OK(index().put(writer.txn, key, value)); view[key] = value;
@@ -164,6 +167,11 @@ protected:
             if (&other != &writer && other.records.contains(id)) return;
         if (!writer.records.contains(id)) view[id] = it->second;
         writer.records.insert(id);
+        if (const auto now = view.find(id); now != view.end() && rng_.below(3) == 0) {
+            value = now->second;  // some of its bytes change
+            for (size_t i = rng_.below(4); i < value.size(); i += 1 + rng_.below(8))
+                value[i] = static_cast<char>(value[i] ^ 1);
+        }
         const auto done = rng_.below(3) == 0 ? heap().erase(writer.txn, id)
                                              : heap().update(writer.txn, id, value);
         const bool erased = [&] {

@@ -257,6 +257,66 @@ TEST_F(SnapshotTest, TheVersionsOfOneChangeAreAllKeptAndAllFreed) {
     });
 }
 
+// VT-5: versions of parts of a record, in turn of different ones.
+TEST_F(SnapshotTest, PartsOfARecordFitTogether) {
+    const auto patch = [&](size_t at, Slice part) {
+        Txn txn = begin(kWriter);
+        EXPECT_TRUE(*index().patch(txn, "key", at, part));
+        ASSERT_OK(txn.commit());
+    };
+    on_thread(*store_, [&] {
+        put("key", "aaaabbbbcccc");
+        std::vector<Txn> snapshots;
+        std::vector<std::string> values;
+        std::string now = "aaaabbbbcccc";
+        const auto look = [&] {
+            snapshots.push_back(begin(kSnapshot));
+            values.push_back(now);
+        };
+        const auto expect_all = [&] {
+            for (size_t i = 0; i < snapshots.size(); ++i) {
+                EXPECT_EQ(get(snapshots[i], "key"), values[i]);
+                EXPECT_EQ(scan(snapshots[i]), (Content{{"key", values[i]}}));
+            }
+        };
+        look();
+        patch(0, "AAAA");
+        now = "AAAAbbbbcccc";
+        look();
+        patch(4, "BBBB");
+        now = "AAAABBBBcccc";
+        look();
+        expect_all();
+        // No snapshot sees what lies between these.
+        for (char c = '0'; c <= '9'; ++c) {
+            patch(static_cast<size_t>(c % 3) * 4, std::string(4, c));
+            expect_all();
+        }
+        EXPECT_LT(versions().bytes(), 8 * 128u);
+        {
+            Txn reader = begin({});
+            now = get(reader, "key");
+            ASSERT_OK(reader.commit());
+        }
+        look();
+        // One transaction changes one part after the other.
+        Txn writer = begin(kWriter);
+        EXPECT_TRUE(*index().patch(writer, "key", 1, "--"));
+        EXPECT_TRUE(*index().patch(writer, "key", 0, "++"));
+        expect_all();
+        const auto mark = writer.savepoint();
+        ASSERT_OK(mark);
+        EXPECT_TRUE(*index().patch(writer, "key", 8, "!!!!"));
+        put(writer, "key", "of another length");
+        ASSERT_OK(writer.rollback_to(*mark));
+        expect_all();
+        ASSERT_OK(writer.commit());
+        expect_all();
+        snapshots.clear();
+        sweep(versions());
+    });
+}
+
 // VG-1: one version of a group leaves its chain long before the others.
 TEST_F(SnapshotTest, AVersionThatGoesFirstTakesNoOtherAlong) {
     constexpr int kRows = 10;

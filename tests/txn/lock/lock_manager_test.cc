@@ -424,5 +424,19 @@ TEST(LockManager, MemoryIsReportedAndReused) {
     EXPECT_EQ(s.check(), "");
 }
 
+// The name that a search key has from its padded words.
+TEST(LockNames, AShortKeyIsPaddedWithZeros) {
+    for (size_t n = 0; n <= 16; ++n) {
+        char key[16];
+        for (size_t i = 0; i < n; ++i) key[i] = static_cast<char>(200 + 7 * i);
+        uint64_t words[2] = {0, 0};
+        std::memcpy(words, key, n);
+        const ObjectId object{7};
+        EXPECT_EQ(key_lock_name(object, {key, n}),
+                  short_key_lock_name(object, words[0], words[1], n))
+            << n;
+    }
+}
+
 }  // namespace
 }  // namespace lockstep::txn
