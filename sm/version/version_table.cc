@@ -15,8 +15,8 @@ using Below = txn::Outcome::Below;
 
 namespace {
 
-// A version that is made alone takes 128 bytes at least: there are about as many buckets as versions,
-// except in the largest table.
+// A version that is made alone takes 128 bytes at least: there are about as many buckets as
+// versions, except in the largest table.
 constexpr size_t kBytesPerBucket = 128, kBucketsMin = 1024, kBucketsMax = 4 << 20;
 static_assert(kBucketsMax <= VersionBucket::kBucketsMax);
 constexpr size_t kClear = 1024;   // groups that clear() frees between two yields
