@@ -127,7 +127,7 @@ void VersionTable::clear() {
 }
 
 bool VersionTable::begin_in_period(txn::Transaction& txn) {
-    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
+    DCHECK(threads::current() != nullptr && threads::worker_index() < workers_);
     if (txn.outcome == nullptr)
         txn.outcome = queues_[threads::worker_index()].outcomes.make(txn.id);
     txn::Outcome* const outcome = txn.outcome;
