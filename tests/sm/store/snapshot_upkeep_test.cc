@@ -325,8 +325,8 @@ TEST_F(SnapshotTest, AVersionThatGoesFirstTakesNoOtherAlong) {
         for (int i = 0; i < kRows; ++i) put(numbered(i), old[numbered(i)] = "old" + numbered(i));
         Txn first = begin(kSnapshot);
         // No snapshot sees this state of one row, so the version of the change of all rows is
-        // needless for that row when it grows.
-        put(numbered(3), std::string(11, 'x'));
+        // needless for that row when it grows. The row's first version has all of it.
+        put(numbered(3), std::string(12, 'x'));
         {
             Txn writer = begin(kWriter);
             char buffers[kRows][64];
@@ -403,17 +403,17 @@ TEST_F(SnapshotTest, ARenewedVersionHoldsUpNoOther) {
     on_thread(*store_, [&] {
         put("hot", "0000");
         Txn first = begin(kSnapshot);
-        for (int i = 1; i <= 3; ++i) put("hot", std::to_string(1000 + i));
+        for (const char* value : {"1111", "2222", "3333"}) put("hot", value);
         for (int i = 0; i < 200; ++i) put("k" + std::to_string(i), "value");
         EXPECT_GT(versions().bytes(), 200 * 64u);
         ASSERT_OK(first.commit());
         Txn second = begin(kSnapshot);
-        put("hot", "2000");
+        put("hot", "4444");
         const Nanos until = threads::now() + 5 * kSecond;
         while (versions().bytes() > 20 * 64 && threads::now() < until)
             threads::sleep_until(threads::now() + 5 * kMillisecond);
         EXPECT_LE(versions().bytes(), 20 * 64u);
-        EXPECT_EQ(get(second, "hot"), "1003");
+        EXPECT_EQ(get(second, "hot"), "3333");
     });
 }
 
