@@ -105,8 +105,9 @@ TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
         ASSERT_OK(writer.commit());
         clean();
         check();
-        ASSERT_OK(snapshot.commit());
         Txn after = begin(kSnapshot);
+        ASSERT_OK(snapshot.commit());
+        sweep(versions());
         EXPECT_EQ(get(after, "a"), "once more");
         EXPECT_EQ(get(after, "large"), larger);
         ASSERT_OK(after.commit());
