@@ -16,7 +16,9 @@
 //                  "since": "/an/earlier/backup", "bytes_per_second": 50000000
 //            The first two never need a worker, so they also answer while a callback blocks one.
 //            The others run on a user thread; meanwhile other clients are served.
-// Blocking   start() and stop() wait for the kernel thread of the socket to begin and end.
+//            A command whose work ends the store, such as "end" of the transaction that the
+//            application waits for, still gets its answer: closing waits for its user thread.
+// Blocking   start(), stop() and disconnect() wait for the kernel thread of the socket.
 #pragma once
 
 #include <memory>
@@ -34,9 +36,13 @@ public:
     explicit Control(Engine& engine) : engine_(engine) {}
     // Errors: those of LineServer::start(); bad_option in a simulation.
     Result<void> start(const std::string& directory);
-    // No command begins any more, and all clients are disconnected. A command that runs may still
-    // use this object until its user thread has ended. Idempotent.
-    void stop() { server_.reset(); }
+    // No command begins any more. One that runs goes on, and its client gets the answer.
+    // Idempotent; also if start() has failed.
+    void stop() {
+        if (server_) server_->stop();
+    }
+    // Sends the last answers and disconnects all clients. The user threads of commands have ended.
+    void disconnect() { server_.reset(); }
 
 private:
     void handle(std::string_view line, threads::LineReply reply);

@@ -61,6 +61,7 @@ Result<void> Engine::close() {
     if (runtime) {
         runtime->end_fd_waits();
         end_packets();
+        if (control) control->disconnect();
         stop_services();
         if (opened_) {
             result = run_and_wait([this]() -> Result<void> {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "threads/base/try.h"
 #include "threads/io/local_socket.h"
@@ -22,7 +23,8 @@ struct LineOutbox {
     };
     std::mutex mutex;
     std::vector<Answer> answers;  // under mutex
-    bool ending = false;          // under mutex
+    bool stopping = false;        // under mutex: take no more requests
+    bool ending = false;          // under mutex: send the answers that are here, and end
     int event_fd = -1;
 
     ~LineOutbox() {
@@ -74,18 +76,34 @@ Result<std::unique_ptr<LineServer>> LineServer::start(Settings settings) {
     return server;
 }
 
+void LineServer::stop() {
+    if (!started_) return;
+    DCHECK(!pthread_equal(pthread_self(), thread_));  // handle() would wait for itself
+    {
+        const std::lock_guard lock(outbox_->mutex);
+        outbox_->stopping = true;
+    }
+    outbox_->wake();
+    stopped_.wait(false, std::memory_order_acquire);
+}
+
 LineServer::~LineServer() {
+    stop();
     {
         const std::lock_guard lock(outbox_->mutex);
         outbox_->ending = true;
-        outbox_->answers.clear();
     }
     outbox_->wake();
     if (started_) pthread_join(thread_, nullptr);
     for (Client& client : clients_)
         if (client.fd >= 0) drop(client);
+    close_listener();
+}
+
+// Idempotent.
+void LineServer::close_listener() {
     if (listener_ < 0) return;
-    close(listener_);
+    close(std::exchange(listener_, -1));
     unlink_local(settings_.directory, settings_.name);
 }
 
@@ -117,15 +135,34 @@ void LineServer::work() {
         for (size_t i = 0; i < clients_.size(); ++i)
             if (const short events = polled[i + 2].revents; events != 0) serve(clients_[i], events);
         std::erase_if(clients_, [](const Client& client) { return client.fd < 0; });
+        bool stopping = false, ending = false;
         if (polled[0].revents != 0) {
             uint64_t count;
             (void)!read(outbox_->event_fd, &count, sizeof count);
             const std::lock_guard lock(outbox_->mutex);
-            if (outbox_->ending) return;
+            stopping = outbox_->stopping;
+            ending = outbox_->ending;
         }
+        if (stopping) take_no_more();
         take_answers();
-        if (polled[1].revents != 0) admit();
+        if (ending) return;
+        if (polled[1].revents != 0 && listener_ >= 0) admit();
     }
+}
+
+// Idempotent.
+void LineServer::take_no_more() {
+    DCHECK(pthread_equal(pthread_self(), thread_));
+    close_listener();
+    for (Client& client : clients_) {
+        client.in.clear();
+        client.at_end = client.leaving = true;
+        if (client.idle()) drop(client);
+    }
+    std::erase_if(clients_, [](const Client& client) { return client.fd < 0; });
+    DCHECK(std::ranges::all_of(clients_, &Client::leaving));
+    stopped_.store(true, std::memory_order_release);
+    stopped_.notify_all();
 }
 
 // Clients may connect faster than they are admitted, so a round admits a bounded number (LN-3).

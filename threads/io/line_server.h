@@ -5,6 +5,7 @@
 //            may answer at once or later from any thread. Meanwhile the client's next request stays
 //            in the socket, so a client has at most one request and one answer in memory.
 //            If clients_max are connected, the one that has been idle for longest makes room.
+//            The end has two steps, so that a request that ends its own server is still answered.
 // Invariants LN-1 A client that is slow, silent or gone delays no other client and no handler: the
 //                 thread never blocks on one descriptor. [LineServer tests]
 //            LN-2 Each reply is sent once, and reaches the client that asked or none.
@@ -12,11 +13,13 @@
 //            LN-3 A round does bounded work however fast clients connect, so the answers and the
 //                 end of the server are delayed by one round at most.
 //                 [ControlTest.CloseWhileClientsAsk]
-// Blocking   start() and the destructor wait for the kernel thread to begin and end; never else.
+// Blocking   start() waits for the kernel thread to begin, stop() for its round to end, and the
+//            destructor for its end; nothing else waits.
 #pragma once
 
 #include <pthread.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -59,7 +62,12 @@ public:
     };
     // Errors: those of listen_local(), too_many (no kernel thread or eventfd).
     static Result<std::unique_ptr<LineServer>> start(Settings settings);
-    // Closes all connections and removes the socket. handle() is not called any more.
+    // Removes the socket and disconnects the clients that wait for no answer. handle() is not
+    // called any more. Clients whose request is with the handler still get their answer.
+    // Idempotent; not from handle(), and calls do not overlap.
+    void stop();
+    // stop(), then sends the answers that were given, as far as that does not block, and closes all
+    // connections.
     ~LineServer();
     LineServer(const LineServer&) = delete;
     LineServer& operator=(const LineServer&) = delete;
@@ -88,6 +96,8 @@ private:
     void receive(Client& client);
     void handle_line(Client& client);
     void transmit(Client& client);
+    void take_no_more();
+    void close_listener();
     static void drop(Client& client);
 
     const Settings settings_;
@@ -95,6 +105,7 @@ private:
     int listener_ = -1;
     pthread_t thread_{};
     bool started_ = false;
+    std::atomic<bool> stopped_{false};  // by the thread, for stop()
     // The thread's own.
     std::vector<Client> clients_;
     uint64_t numbers_ = 0, rounds_ = 0;

@@ -133,12 +133,27 @@ protected:
         return handle;
     }
 
+    // Both workers are in a callback that blocks until `release`.
+    void block_workers() {
+        for (int worker = 0; worker < 2; ++worker)
+            blockers.push_back(store->start(
+                [this]() -> Result<void> {
+                    ++blocked;
+                    while (!release) std::this_thread::yield();  // the kernel's, on purpose
+                    return {};
+                },
+                worker));
+        while (blocked < 2) std::this_thread::yield();
+    }
+
     std::string directory_;
     std::optional<Store> store;
     Index index;
     Heap heap;
     RecordId record{};
     std::atomic<bool> held{false}, release{false};
+    std::atomic<int> blocked{0};
+    std::vector<Handle<void>> blockers;
     std::atomic<uint64_t> id{0};
 };
 
@@ -329,25 +344,31 @@ TEST_F(ControlTest, WhatIsNoRequestIsRefused) {
 
 // A callback that blocks its kernel thread stops the lists, but not the counters.
 TEST_F(ControlTest, ABlockedWorkerDoesNotSilenceIt) {
-    std::atomic<bool> blocked{false}, go_on{false};
-    std::vector<Handle<void>> handles;
-    for (int worker = 0; worker < 2; ++worker)
-        handles.push_back(store->start(
-            [&]() -> Result<void> {
-                blocked = true;
-                while (!go_on) std::this_thread::yield();  // the kernel's, on purpose
-                return {};
-            },
-            worker));
-    while (!blocked) std::this_thread::yield();
+    block_workers();
     Client lists(directory_), counters(directory_);
     lists.say(R"({"command": "transactions"})");
     EXPECT_TRUE(counters.ask(R"({"command": "stat"})").contains("result"));
     EXPECT_TRUE(counters.ask(R"({"command": "metrics"})").contains("result"));
     EXPECT_TRUE(lists.hear(20).is_null());
-    go_on = true;
+    release = true;
     EXPECT_TRUE(lists.hear().contains("result"));
-    for (auto& handle : handles) EXPECT_TRUE(handle.join());
+    for (auto& handle : blockers) EXPECT_TRUE(handle.join());
+}
+
+// As when the application closes the store as soon as the transaction is ended that it waits for.
+TEST_F(ControlTest, CloseLetsTheAnswersUnderWayOut) {
+    block_workers();
+    Client lists(directory_), counters(directory_), idle(directory_);
+    lists.say(R"({"command": "transactions"})");
+    EXPECT_TRUE(counters.ask(R"({"command": "stat"})").contains("result"));  // both were taken
+    std::thread closes([&] { EXPECT_TRUE(store->close()); });
+    while (std::filesystem::exists(socket())) std::this_thread::yield();
+    EXPECT_TRUE(idle.hear().is_null());
+    EXPECT_TRUE(lists.hear(20).is_null());
+    release = true;
+    const Json answer = lists.hear();
+    EXPECT_TRUE(answer.is_object() && answer.contains("result")) << answer.dump();
+    closes.join();
 }
 
 TEST_F(ControlTest, AHundredClientsAtOnce) {

@@ -167,6 +167,30 @@ TEST_F(LineServerTest, AReplyAfterTheEnd) {
     late[0].send("nobody hears it");
 }
 
+TEST_F(LineServerTest, StopLetsTheAnswersUnderWayOut) {
+    start();
+    Peer waiting(directory), last(directory), silent(directory), half(directory);
+    waiting.say("later\nnever handled\n");
+    last.say("later\n");
+    half.say("half a line");
+    Peer probe(directory);
+    probe.say("x\n");
+    EXPECT_EQ(probe.hear(), "got x");
+    server->stop();
+    server->stop();
+    EXPECT_FALSE(std::filesystem::exists(directory + "/s"));
+    for (Peer* peer : {&silent, &half, &probe}) EXPECT_EQ(peer->hear(), "<end>");
+    EXPECT_EQ(waiting.hear(50), "<silence>");
+    ASSERT_EQ(late.size(), 2u);
+    late[0].send("after stop");
+    EXPECT_EQ(waiting.hear(), "after stop");
+    EXPECT_EQ(waiting.hear(), "<end>");
+    late[1].send("just before the end");
+    server.reset();
+    EXPECT_EQ(last.hear(), "just before the end");
+    EXPECT_EQ(last.hear(), "<end>");
+}
+
 TEST_F(LineServerTest, ALineThatIsTooLong) {
     settings.line_bytes_max = 10;
     start();
