@@ -51,7 +51,7 @@ Result<void> check_options(const Options& o) {
     TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0,
                static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
-    TRY(within("version_bytes", o.version_bytes, kMiB, kTiB));
+    if (o.version_bytes != 0) TRY(within("version_bytes", o.version_bytes, kMiB, kTiB));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 32));
     if (o.slice_warning != 0)
         TRY(within("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));

@@ -1,6 +1,7 @@
 // snapshots.cc - opening and closing snapshots, periods of versions, the version cleaner.
 #include "sm/store/snapshots.h"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <vector>
@@ -25,10 +26,14 @@ constexpr Nanos kQuietAge = 2 * kMillisecond;  // of the bound that snapshots sh
 constexpr size_t kSweepKeys = 128;             // the same of erased keys, under their lock
 constexpr size_t kSweep = 2048;                // versions between two yields
 
+// Of Options::version_bytes, unless it says less.
+constexpr uint64_t kVersionBytesLeast = 64ull << 20;
+
 uint64_t version_bytes(const Options& options) {
     const TestHooks* const hooks = options.test_hooks;
-    return hooks != nullptr && hooks->version_bytes != 0 ? hooks->version_bytes
-                                                         : options.version_bytes;
+    if (hooks != nullptr && hooks->version_bytes != 0) return hooks->version_bytes;
+    if (options.version_bytes != 0) return options.version_bytes;
+    return std::max(kVersionBytesLeast, options.pool_bytes / 4);
 }
 
 VersionMemory version_memory(const Options& options) {

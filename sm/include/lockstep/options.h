@@ -103,11 +103,13 @@ struct Options {
     uint32_t lock_table_bytes_log2 = 22;
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};
-    // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB. Beyond it the
-    // oldest snapshot gets snapshot_too_old; writers neither fail nor wait. It must hold what the
-    // transactions under way have changed, or no snapshot can begin. The table that finds the
-    // images takes up to an eighth of this besides, and at most 64 MB.
-    uint64_t version_bytes = 64ull << 20;
+    // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB; 0 = a quarter
+    // of pool_bytes, at least 64 MB. Beyond it the oldest snapshot gets snapshot_too_old; writers
+    // neither fail nor wait. It must hold what the transactions under way have changed, or no
+    // snapshot can begin. The table that finds the images takes up to an eighth of this besides,
+    // and at most 64 MB. Memory is taken as images need it; that of images goes back to the system
+    // half a second after the last snapshot.
+    uint64_t version_bytes = 0;
     // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
     // Times run() repeats a deadlock victim, or a log_full that others caused.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,18 @@ TEST_F(SnapshotTest, ErasedRecordsLeaveTheirLeaves) {
         sweep(versions());
         EXPECT_FALSE(versions().erased().any());
     });
+}
+
+// Options::version_bytes: 0 follows the pool.
+TEST_F(SnapshotTest, TheBoundFollowsThePool) {
+    Options options = small_options();
+    for (const auto [pool, given, limit] :
+         {std::array{16ull, 0ull, 64ull}, {512, 0, 128}, {16, 5, 5}}) {
+        options.pool_bytes = pool << 20;
+        options.version_bytes = given << 20;
+        reopen(options);
+        EXPECT_EQ(versions().limit(), limit << 20);
+    }
 }
 
 // VB-1: a small table, so that many records share a bucket.
