@@ -1,6 +1,8 @@
 // btree_key_walk.cc - the steps of a walk.
 #include "sm/btree/btree_key_walk.h"
 
+#include <bit>
+
 #include "sm/btree/btree_descent.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
@@ -66,6 +68,15 @@ inline bool between_slots(const Page& p, int slot, const KeyView& key) {
     if (below > head || head > above) return false;
     const KeyTail tail(key, cut, skip + 4);
     return (below < head || tail.order(p, low) <= 0) && (head < above || tail.order(p, high) > 0);
+}
+
+// The search goes on among the keys of records with equal heads. Of many, it reads some.
+void ask_for_ties(const Page& page, unsigned slot) {
+    constexpr unsigned kTies = 16;
+    const unsigned ties = end_of_ties(page, slot, std::max(slot + 1, count(page))) - slot;
+    const unsigned asked = std::min(ties, kTies);
+    for (unsigned i = 0; i < asked; ++i)
+        prefetch_line(chars(page) + slots(page)[slot + i * ties / asked].at);
 }
 
 inline void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {
@@ -141,16 +152,38 @@ inline bool KeyWalk::fix_parent(Look& look, PageId id, const Look* before) const
     return before != nullptr || is_node_of(*child.page, look.tree->id(), 1);
 }
 
+// A level-1 node is searched, and the leaf of the look is behind that slot.
+inline void KeyWalk::note_parent(size_t i, int slot) {
+    const Look& look = looks_[i].look;
+    const Page& page = *look.parent.page;
+    shares_[i] = share_behind(page, slot, look.key);
+    note_slots(look.tree->stats().inner_slots, count(page));
+}
+
 // The leaf of a key whose level-1 node is found. Returns its slot there.
 inline int KeyWalk::name_leaf(size_t i) {
     Look& look = looks_[i].look;
     DCHECK(look.parent.page != nullptr && look.parent.word != nullptr);
-    const Page& page = *look.parent.page;
-    const int slot = child_slot(page, look.key);
-    look.leaf = child_at(page, slot);
-    shares_[i] = share_behind(page, slot, look.key);
-    note_slots(look.tree->stats().inner_slots, count(page));
+    const int slot = child_slot(*look.parent.page, look.key);
+    look.leaf = child_at(*look.parent.page, slot);
+    note_parent(i, slot);
     return slot;
+}
+
+// The leaves of the looks in `tied`, whose heads are at these slots of their level-1 nodes.
+[[gnu::noinline]] void KeyWalk::name_tied_leaves(uint32_t tied, const unsigned* slots) {
+    DCHECK(tied != 0 && tied >> size_ == 0);
+    for (; tied != 0; tied &= tied - 1) {
+        const auto i = static_cast<size_t>(std::countr_zero(tied));
+        Look& look = looks_[i].look;
+        const Page& page = *look.parent.page;
+        bool exact;
+        const unsigned found = find_tail(page, look.key, slots[i], exact);
+        const int slot = static_cast<int>(found) - !exact;
+        look.leaf = child_at(page, slot);
+        note_parent(i, slot);
+        prefetch_line(pool_.word_address(look.leaf));
+    }
 }
 
 bool KeyWalk::are_adjacent() const {
@@ -173,8 +206,12 @@ void KeyWalk::find_leaves() {
         found[i] = find_level_one(looks_[i].look, level_one[i], near);
     const Look* before = nullptr;  // the last one that is at its level-1 node
     PageId node = kPageNone;       // of that
+    const char* numbers[kKeys];    // where that of the leaf stands
+    unsigned heads[kKeys];         // slots of the tied ones
+    uint32_t tied = 0;
     for (size_t i = 0; i < size_; ++i) {
         if (!found[i]) continue;
+        found[i] = false;
         Look& look = looks_[i].look;
         if (const PageId id = level_one[i]; id != kPageNone) {
             const bool same = id == node && before->tree == look.tree;
@@ -183,9 +220,28 @@ void KeyWalk::find_leaves() {
             before = &look;
             node = id;
         }
-        name_leaf(i);
-        prefetch_line(pool_.word_address(look.leaf));
+        const Page& page = *look.parent.page;
+        bool equal;
+        const unsigned head = find_head(page, look.key, equal);
+        if (equal) [[unlikely]] {
+            ask_for_ties(page, head);
+            heads[i] = head;
+            tied |= 1u << i;
+            continue;
+        }
+        const int slot = static_cast<int>(head) - 1;
+        note_parent(i, slot);
+        numbers[i] = child_address(page, slot);
+        prefetch_line(numbers[i]);
+        found[i] = true;
     }
+    for (size_t i = 0; i < size_; ++i) {
+        if (!found[i]) continue;
+        PageId& leaf = looks_[i].look.leaf;
+        leaf = PageId{load<uint32_t>(numbers[i])};
+        prefetch_line(pool_.word_address(leaf));
+    }
+    if (tied != 0) name_tied_leaves(tied, heads);
     ask_for_leaves();
 }
 
@@ -247,7 +303,8 @@ void KeyWalk::ask_for_leaves() {
     read_leaves({missing, n});
 }
 
-inline bool KeyWalk::find_record(Look& look) const {
+// Until find_tail(), pos.found says that the slot's head is that of the key.
+inline bool KeyWalk::search_leaf(Look& look) const {
     BTree::Position& pos = look.pos;
     pos.id = look.leaf;
     pos.leaves_freed = look.leaves_freed;
@@ -257,12 +314,20 @@ inline bool KeyWalk::find_record(Look& look) const {
         return false;
     }
     const Page& page = *pos.at.page;
-    pos.slot = find(page, look.key, pos.found);
+    pos.slot = find_head(page, look.key, pos.found);
     note_slots(look.tree->stats().leaf_slots, count(page));
     if (look.for_change) {
         pool_.prefetch_for_change(pos.at);
         prefetch_line(low(page).data());
     }
+    return true;
+}
+
+inline bool KeyWalk::find_record(Look& look) const {
+    if (!search_leaf(look)) [[unlikely]]
+        return false;
+    BTree::Position& pos = look.pos;
+    if (pos.found) pos.slot = find_tail(*pos.at.page, look.key, pos.slot, pos.found);
     return true;
 }
 
@@ -279,7 +344,7 @@ inline void KeyWalk::find_next_record(Look& look, const Look& before) {
     if (!pos.found) pos.slot = find(page, look.key, pos.found);
 }
 
-inline void KeyWalk::ask_for_record(const Look& look) const {
+inline void KeyWalk::ask_for_record(const Look& look) {
     DCHECK(look.bytes <= kRecordLines * kCacheLineBytes);
     if (!look.pos.found) return;
     // Its length is in the record: not to be read now.
@@ -290,11 +355,33 @@ inline void KeyWalk::ask_for_record(const Look& look) const {
 
 void KeyWalk::find_records() {
     if (adjacent_) return find_adjacent_records();
+    if (use_ == Use::ahead) return find_records_ahead();
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         if (look.leaf == kPageNone || !find_record(look)) [[unlikely]]
             continue;
         ask_for_record(look);
+    }
+}
+
+// Asks for records before their keys are compared: most heads are those of one key. A walk that
+// has few keys more often waits for them.
+[[gnu::noinline]] void KeyWalk::find_records_ahead() {
+    bool tied[kKeys];
+    for (size_t i = 0; i < size_; ++i) {
+        Look& look = looks_[i].look;
+        tied[i] = false;
+        if (look.leaf == kPageNone || !search_leaf(look)) [[unlikely]]
+            continue;
+        tied[i] = look.pos.found && ties(*look.pos.at.page, look.pos.slot);
+        if (tied[i]) ask_for_ties(*look.pos.at.page, look.pos.slot);
+        else ask_for_record(look);
+    }
+    for (size_t i = 0; i < size_; ++i) {
+        Look& look = looks_[i].look;
+        if (look.leaf == kPageNone || !look.pos.found) continue;
+        look.pos.slot = find_tail(*look.pos.at.page, look.key, look.pos.slot, look.pos.found);
+        if (tied[i]) ask_for_record(look);
     }
 }
 

@@ -1,9 +1,9 @@
 // btree_key_walk.h - the walk of many keys to their leaves and records, in step, in any indexes.
 //
 // Concepts   Each step runs for all keys before the next one. It prefetches the memory that the
-//            next step touches: level-1 nodes; latch words of leaves; leaves; records. So the
-//            number of concurrent misses limits a walk, not the sum of their delays. Leaves that
-//            are not in memory are read together.
+//            next step touches: level-1 nodes; the entries of leaves there; latch words of leaves;
+//            leaves; records. So the number of concurrent misses limits a walk, not the sum of
+//            their delays. Leaves that are not in memory are read together.
 //            Only the lines of a node that its search will touch are prefetched. The node above
 //            tells where the key lies between its neighbours, and the tree's statistics tell how
 //            many slots such a node has.
@@ -85,7 +85,10 @@ private:
 
     [[gnu::always_inline]] bool find_level_one(Look& look, PageId& next, Near& near);
     [[gnu::always_inline]] bool fix_parent(Look& look, PageId id, const Look* before) const;
+    [[gnu::always_inline]] void note_parent(size_t i, int slot);
     [[gnu::always_inline]] int name_leaf(size_t i);
+    void name_tied_leaves(uint32_t tied, const unsigned* slots);
+    [[gnu::always_inline]] bool search_leaf(Look& look) const;
     void ask_for_inner(const Look& look, PageId id, unsigned share) const;
     void ask_for_leaves();
     [[gnu::always_inline]] bool ask_for_leaf(size_t i) const;
@@ -94,8 +97,9 @@ private:
     void find_adjacent_leaves();
     [[gnu::always_inline]] bool find_record(Look& look) const;
     [[gnu::always_inline]] static void find_next_record(Look& look, const Look& before);
-    void ask_for_record(const Look& look) const;
+    static void ask_for_record(const Look& look);
     void find_adjacent_records();
+    void find_records_ahead();
 
     BufferPool& pool_;
     txn::LockManager& locks_;

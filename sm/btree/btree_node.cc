@@ -7,12 +7,25 @@
 
 namespace lockstep::sm::node {
 
-Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail) {
-    const Slot* all = slots(p);
+unsigned end_of_ties(const Page& p, unsigned from, unsigned to) {
+    const Slot* const all = slots(p);
     const uint32_t head = all[from].head;
+    unsigned step = 1;
+    while (from + step < to && all[from + step].head == head) step *= 2;
+    unsigned low = from + step / 2 + 1, high = std::min(from + step, to);
+    while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        if (all[middle].head == head) low = middle + 1;
+        else high = middle;
+    }
+    return std::min(low, to);
+}
+
+Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail) {
+    to = end_of_ties(p, from, to);
     while (from < to) {
         const unsigned middle = (from + to) / 2;
-        const int order = all[middle].head == head ? tail.order(p, middle) : 1;
+        const int order = tail.order(p, middle);
         if (order == 0) return {middle, true};  // keys differ: there is no other
         if (order < 0) from = middle + 1;
         else to = middle;

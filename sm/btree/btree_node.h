@@ -124,15 +124,21 @@ inline Slice value(const Page& p, unsigned slot) {
     const unsigned at = std::min<unsigned>(s.at, kPageBytes - kRecordHead);
     return bounded(p, at + kRecordHead + (s.bits & kKeyBits), load<uint16_t>(chars(p) + at));
 }
-inline PageId child(const Page& p, unsigned slot) {
+inline const char* child_text(const Page& p, unsigned slot) {
     const Slot s = slots(p)[slot];
-    const unsigned at =
-        std::min<unsigned>(s.at + kRecordHead + (s.bits & kKeyBits), kPageBytes - 4);
-    return PageId{load<uint32_t>(chars(p) + at)};
+    return chars(p) + std::min<unsigned>(s.at + kRecordHead + (s.bits & kKeyBits), kPageBytes - 4);
+}
+inline PageId child(const Page& p, unsigned slot) {
+    return PageId{load<uint32_t>(child_text(p, slot))};
 }
 // -1 stands for first_child.
 inline PageId child_at(const Page& p, int slot) {
     return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot));
+}
+// Where the number stands that child_at() reads.
+inline const char* child_address(const Page& p, int slot) {
+    return slot < 0 ? chars(p) + kHeaderAt + offsetof(NodeHeader, link)
+                    : child_text(p, static_cast<unsigned>(slot));
 }
 // Prefix and suffix joined in `buffer`. The result is clamped to `capacity`.
 inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacity) {

@@ -6,7 +6,8 @@
 //            The search first interpolates between the heads of the first and the last slot. Most
 //            keys are numbers; then the guess is exact or off by one and touches one or two cache
 //            lines of slots. If the guess is wrong, one probe eight slots away shows it. The rest
-//            is a branch-free binary search that costs no more than without the guess.
+//            is a branch-free binary search, of all slots if the probe did not help: then its first
+//            probes are those of every key, and the caches have their lines.
 // Invariants BN-3 If a page changes during the search, the answer may be wrong, but no access
 //                 leaves the page.
 // Source     Graefe, "B-tree Indexes, Interpolation Search, and Skew", DaMoN 2006.
@@ -108,6 +109,8 @@ struct KeyTail {
         return here.size() < rest.size() ? -1 : here.size() > rest.size();
     }
 };
+// Behind the last slot whose head equals that of `from`. Looks near `from` first: few heads tie.
+unsigned end_of_ties(const Page& p, unsigned from, unsigned to);
 // Searches the slots from `from` on whose heads equal that of `from`.
 [[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail);
 
@@ -128,13 +131,13 @@ struct KeyTail {
                 return at + 1;
             high = std::min(at + kNear, n - 1);
             low = std::min(at + 2, high);
-            if (slots[high].head < head) low = high + 1, high = n;
+            if (slots[high].head < head) low = 0, high = n;
         } else {
             if (at == 0 || slots[at - 1].head < head) [[likely]]
                 return at;
             low = at > kNear ? at - kNear : 0;
             if (slots[low].head < head) high = at;
-            else high = low, low = 0;
+            else low = 0, high = n;
         }
     }
     const Slot* base = slots + low;
@@ -153,13 +156,11 @@ struct KeyTail {
     return __builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0;
 }
 
-// First slot whose key is not below the searched key, and whether it is equal. Two results instead
-// of a Found, because compilers keep them in registers. The answer means something only if the key
-// lies within the fences. A key that ends within the common bytes is below all others: its length
-// corrects what its zeros say.
-[[gnu::always_inline]] inline unsigned find(const Page& p, const KeyView& key, bool& exact) {
+// find() has two halves. This one reads the header and the slots, but no records: the slot where
+// the search ends unless `equal`, which says that the slot's head is that of the key.
+[[gnu::always_inline]] inline unsigned find_head(const Page& p, const KeyView& key, bool& equal) {
     static_assert(offsetof(NodeHeader, common_bytes) == offsetof(NodeHeader, common) + 7);
-    exact = false;
+    equal = false;
     const NodeHeader& h = header(p);
     const unsigned n = count(p);
     const size_t cut = std::min<size_t>(h.prefix, key.size());
@@ -175,9 +176,21 @@ struct KeyTail {
     const uint32_t head = __builtin_bswap32(key.four(cut + skip));
     const Slot* const all = slots(p);
     const unsigned slot = lower_slot(all, n, head);
-    if (slot >= n || all[slot].head != head) return slot;
-    const KeyTail tail(key, cut, skip + 4);
-    if (slot + 1 < n && all[slot + 1].head == head) {
+    equal = slot < n && all[slot].head == head;
+    return slot;
+}
+// Does the head of the slot behind that one equal its head?
+inline bool ties(const Page& p, unsigned slot) {
+    return slot + 1 < count(p) && slots(p)[slot + 1].head == slots(p)[slot].head;
+}
+// The second half, from the slot of find_head() on, whose head is that of the key.
+[[gnu::always_inline]] inline unsigned find_tail(const Page& p, const KeyView& key, unsigned slot,
+                                                 bool& exact) {
+    const NodeHeader& h = header(p);
+    const unsigned n = count(p);
+    const size_t cut = std::min<size_t>(h.prefix, key.size());
+    const KeyTail tail(key, cut, (h.common_bytes & 7u) + 4);
+    if (ties(p, slot)) {
         const Found tie = search_ties(p, slot, n, tail);
         exact = tie.exact;
         return tie.slot;
@@ -185,6 +198,14 @@ struct KeyTail {
     const int order = tail.order(p, slot);
     exact = order == 0;
     return slot + (order < 0);
+}
+// First slot whose key is not below the searched key, and whether it is equal. Two results instead
+// of a Found, because compilers keep them in registers. The answer means something only if the key
+// lies within the fences. A key that ends within the common bytes is below all others: its length
+// corrects what its zeros say.
+[[gnu::always_inline]] inline unsigned find(const Page& p, const KeyView& key, bool& exact) {
+    const unsigned slot = find_head(p, key, exact);
+    return exact ? find_tail(p, key, slot, exact) : slot;
 }
 inline Found search(const Page& p, const SearchKey& key) {
     Found found;

@@ -377,6 +377,37 @@ TEST_P(HighTree, AdjacentKeysAreFound) {
         store.commit(txn);
     });
 }
+// Families of keys with the same head, in leaves and in the nodes above: few, and more than a leaf
+// has room for.
+TEST_P(HighTree, KeysWithEqualHeadsAreFound) {
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
+    const auto member = [&](uint64_t family, uint64_t n) {
+        return common + number_key(family) + number_key(n);
+    };
+    const auto members = [](uint64_t family) { return family % 4 == 0 ? 400u : 3u; };
+    store.on_thread([&] {
+        for (uint64_t family = 0; family < 40; ++family) {
+            auto& txn = store.begin();
+            for (uint64_t n = 0; n < members(family); ++n) add(txn, member(family, 2 * n));
+            store.commit(txn);
+        }
+    });
+    store.on_thread([&] {
+        auto& txn = store.begin(txn::Isolation::read_committed);
+        for (size_t i = 0; i < 2000 && !HasFailure(); ++i) {
+            std::vector<std::string> keys;
+            for (size_t n = 0; n < 16; ++n) {
+                const uint64_t family = rng.below(41);
+                keys.push_back(member(family, rng.below(2 * members(family) + 2)));
+            }
+            Many many(keys);
+            const auto found = tree->fetch_many(txn, many.rows, Access::read);
+            ASSERT_OK(found);
+            many.compare(map, *found);
+        }
+        store.commit(txn);
+    });
+}
 INSTANTIATE_TEST_SUITE_P(CommonBytes, HighTree, ::testing::Values(1, 4, 7));
 
 }  // namespace
