@@ -53,7 +53,8 @@ constexpr Nanos kLogFullPause = 10 * kMillisecond, kLogFullPatience = 5 * kSecon
 // A frame of its own, which is gone before the transaction goes on.
 [[gnu::noinline]] void announce(const Database& db, Txn& txn, const Input& input) {
     Needs needs;
-    needs_of(db, input, needs);
+    CustomerOfName customer;
+    needs_of(db, input, customer, needs);
     txn.will_need(needs.all());
 }
 

@@ -14,6 +14,16 @@
 
 namespace lockstep::tpcc {
 
+// The customer in the middle of those of a last name (clause 2.5.2.2).
+class CustomerOfName final : public FollowUp {
+public:
+    void follow(std::span<const Slice> keys, Announcement& to) const override;
+
+    const Database* db = nullptr;
+    uint32_t w = 0, d = 0, bytes = 0;
+    Access access = Access::read;
+};
+
 class Needs {
 public:
     static constexpr size_t kMax = 40;
@@ -21,10 +31,12 @@ public:
     Needs(const Needs&) = delete;  // its needs refer to its keys
     Needs& operator=(const Needs&) = delete;
 
-    void add(const Index& index, const RowKey& key, Access access, size_t bytes) {
+    void add(const Index& index, const RowKey& key, Access access, size_t bytes,
+             const FollowUp* follow_up = nullptr) {
         if (count_ == kMax) return;
         const RowKey& kept = *new (&keys_.items[count_]) RowKey(key);
-        new (&needs_.items[count_]) Need{index, kept, access, static_cast<uint32_t>(bytes)};
+        new (&needs_.items[count_])
+            Need{index, kept, access, static_cast<uint32_t>(bytes), follow_up};
         ++count_;
     }
     std::span<const Need> all() const { return {needs_.items, count_}; }
@@ -35,8 +47,9 @@ private:
     Unmade<Need, kMax> needs_;
 };
 
-// `to`: a Needs or an Announcement.
+// `to`: a Needs or an Announcement. Sets `customer` if the input names one by last name; it stays
+// as long as the needs count.
 template <class To>
-void needs_of(const Database& db, const Input& input, To& to);
+void needs_of(const Database& db, const Input& input, CustomerOfName& customer, To& to);
 
 }  // namespace lockstep::tpcc

@@ -87,7 +87,7 @@ void Terminal::announce(Announcement& to) {
     if (type_ == TxnType::delivery || announced_) return;
     next_ = make_input(type_);
     announced_ = true;
-    needs_of(control_.db, next_, to);
+    needs_of(control_.db, next_, customer_, to);
 }
 
 void Terminal::run() {

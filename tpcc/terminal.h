@@ -10,6 +10,7 @@
 #pragma once
 
 #include "tpcc/driver.h"
+#include "tpcc/needs.h"
 
 namespace lockstep::tpcc {
 
@@ -104,7 +105,8 @@ private:
     TxnType type_{};          // of the packet's next transaction
     bool announced_ = false;  // next_ is its input, and its records were named
     Input next_;
-    Nanos due_ = 0;  // when the packet may begin
+    CustomerOfName customer_;  // of next_
+    Nanos due_ = 0;            // when the packet may begin
     uint64_t done_ = 0;
 };
 

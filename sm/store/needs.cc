@@ -25,11 +25,61 @@ void add_to(std::atomic<uint64_t>& counter, uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
+// The keys that begin with the look's key, in its leaf.
+struct FoundKeys {
+    Slice keys[FollowUp::kKeysMax];
+    char text[FollowUp::kKeysMax][KeyWalk::kKeyRoom];
+
+    std::span<const Slice> read(const KeyWalk::Look& look) {
+        const Page& page = *look.pos.at.page;
+        const size_t shared = node::prefix(page).size();
+        size_t n = 0;
+        for (unsigned slot = look.pos.slot; slot < node::count(page) && n < FollowUp::kKeysMax;
+             ++slot) {
+            if (node::ghost(page, slot)) continue;
+            if (shared + node::suffix(page, slot).size() > KeyWalk::kKeyRoom) break;
+            keys[n] = node::full_key(page, slot, text[n], KeyWalk::kKeyRoom);
+            if (!keys[n].starts_with(look.key.slice())) break;
+            ++n;
+        }
+        // LA-3
+        return {keys, look.pos.at.valid() ? n : 0};
+    }
+};
+
 uint64_t lines_of_need(size_t bytes) { return kLinesOfNeed + bytes / kCacheLineBytes; }
 
 WorkerNeeds& mine(Engine& engine) { return engine.needs[threads::worker_index()]; }
 
 }  // namespace
+
+// The needs that a group's follow-ups add. Further ones are left out.
+struct NeedsWalk::Followed {
+    struct Item {
+        BTree* tree;
+        Places* places;
+        const FollowUp* follow_up;
+        uint32_t bytes;
+        bool for_change;
+        uint8_t key_bytes;
+        char key[KeyWalk::kKeyRoom];
+    };
+    static_assert(KeyWalk::kKeyRoom <= UINT8_MAX);
+    size_t count = 0;
+    Item items[KeyWalk::kKeys];
+
+    void add(BTree& tree, const Need& need, Places& places) {
+        if (count == KeyWalk::kKeys) return;
+        Item& item = items[count++];
+        item.tree = &tree;
+        item.places = &places;
+        item.follow_up = need.follow_up;
+        item.bytes = need.bytes;
+        item.for_change = need.access != Access::read;
+        item.key_bytes = static_cast<uint8_t>(need.key.size());
+        bytes::copy_bytes(item.key, need.key);
+    }
+};
 
 NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::Use::ahead) {}
 
@@ -39,15 +89,25 @@ void NeedsWalk::add(const Need& need, Places& places) {
         (IndexAccess::engine(need.index) != &engine_ && !MUTANT(need_of_another_store)) ||
         places.full() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
         return;
-    if (!walk_.takes(need.key)) finish();
+    if (followed_ != nullptr) [[unlikely]]
+        return followed_->add(*tree, need, places);
+    while (!walk_.takes(need.key)) finish_group();
+    put(*tree, need.key, need.bytes, need.access != Access::read, need.follow_up, places);
+}
+
+inline void NeedsWalk::put(BTree& tree, Slice key, size_t bytes, bool for_change,
+                           const FollowUp* follow_up, Places& places) {
     DCHECK(walk_.size() < KeyWalk::kKeys);
     owners_[walk_.size()] = &places;
-    const KeyWalk::Look& look = walk_.add(*tree, need.key, need.bytes, need.access != Access::read);
+    follow_ups_[walk_.size()] = follow_up;
+    leads_ += follow_up != nullptr;
+    const KeyWalk::Look& look = walk_.add(tree, key, bytes, for_change);
     lines_ += lines_of_need(look.bytes);
 }
 
-void NeedsWalk::finish() {
-    if (walk_.size() == 0) return;
+// Each follow-up has a place in its transaction's places, so their number is bounded.
+void NeedsWalk::finish_group() {
+    DCHECK(walk_.size() != 0 && followed_ == nullptr);
     walk_.find_leaves();
     walk_.find_records();
     for (size_t i = 0; i < walk_.size(); ++i) {
@@ -61,7 +121,28 @@ void NeedsWalk::finish() {
                                            .leaves_freed = look.leaves_freed});
     }
     add_to(mine(engine_).walked, walk_.size());
+    if (leads_ > 1) return follow();
+    leads_ = 0;
     walk_.clear();
+}
+
+// The group is walked. The next one begins with what its follow-ups add.
+void NeedsWalk::follow() {
+    Followed next;
+    FoundKeys room;
+    followed_ = &next;
+    for (size_t i = 0; i < walk_.size(); ++i) {
+        const KeyWalk::Look& look = walk_[i];
+        if (follow_ups_[i] == nullptr || look.leaf == kPageNone || owners_[i]->full()) continue;
+        Announcement to(*this, *owners_[i]);
+        if (const auto keys = room.read(look); !keys.empty()) follow_ups_[i]->follow(keys, to);
+    }
+    followed_ = nullptr;
+    leads_ = 0;
+    walk_.clear();
+    for (const Followed::Item& item : std::span(next.items, next.count))
+        put(*item.tree, {item.key, item.key_bytes}, item.bytes, item.for_change, item.follow_up,
+            *item.places);
 }
 
 void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs) {

@@ -32,15 +32,26 @@ public:
 
     // Its place will be in `places`, unless the need is useless.
     void add(const Need& need, Places& places);
-    // Ends the group that is under way.
-    void finish();
+    // Ends what is under way, with all follow-ups.
+    void finish() {
+        while (walk_.size() != 0) finish_group();
+    }
     // Cache lines asked for so far, about.
     uint64_t lines() const { return lines_; }
 
 private:
+    struct Followed;  // what follow-ups add
+    void put(BTree& tree, Slice key, size_t bytes, bool for_change, const FollowUp* follow_up,
+             Places& places);
+    void finish_group();
+    [[gnu::noinline]] void follow();
+
     Engine& engine_;
     KeyWalk walk_;
     Places* owners_[KeyWalk::kKeys];
+    const FollowUp* follow_ups_[KeyWalk::kKeys];
+    size_t leads_ = 0;              // of the group: needs with a follow-up
+    Followed* followed_ = nullptr;  // while follow-ups are called
     uint64_t lines_ = 0;
 };
 

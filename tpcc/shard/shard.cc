@@ -65,7 +65,7 @@ public:
     void announce(Announcement& to) override {
         if (announced_) return;
         announced_ = true;
-        needs_of(shard_.db_, input_, to);
+        needs_of(shard_.db_, input_, customer_, to);
     }
 
     void run() override {
@@ -96,6 +96,7 @@ private:
     const Input input_;
     const Nanos entered_;
     bool announced_ = false;
+    CustomerOfName customer_;
 };
 
 Result<std::unique_ptr<Shard>> Shard::open(Store& store, const ShardOptions& options) {

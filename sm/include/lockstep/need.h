@@ -7,11 +7,31 @@
 //            Needs are hints. A wrong, missing or useless one costs time only: a key that does not
 //            exist, an index that was dropped or is another store's, a key above 48 bytes.
 //            A walk takes the first 64 needs of a transaction and ignores the rest.
+//            Some keys are known only after others are read: an index of names leads to customers.
+//            A need with a FollowUp tells the walk how to go on.
 #pragma once
 
 #include <lockstep/index.h>
 
 namespace lockstep {
+
+class Announcement;
+
+// What is needed next, behind what a need leads to.
+class FollowUp {
+public:
+    static constexpr size_t kKeysMax = 16;
+    // `keys`: the first keys of the index that begin with the need's key, in order. They are those
+    // of one leaf, have at most 48 bytes each, and are valid during the call. They are read without
+    // locks: they may be outdated, or another transaction's changes. Adds further needs to `to`,
+    // which may have follow-ups in turn. Called on a user thread. It must not wait, and may use the
+    // store only through `to`. A walk calls it only if it has several follow-ups, so that their
+    // cache misses overlap.
+    virtual void follow(std::span<const Slice> keys, Announcement& to) const = 0;
+
+protected:
+    ~FollowUp() = default;
+};
 
 // One record of an index. For a scan, its first key.
 struct Need {
@@ -19,6 +39,8 @@ struct Need {
     Slice key;                     // the bytes must stay until the call returns
     Access access = Access::read;  // `write` also brings what a change of the record touches
     uint32_t bytes = 192;          // of the value that will be read, as far as known
+    // Null: none. Stays until will_need() returns, or the packet's run() begins.
+    const FollowUp* follow_up = nullptr;
 };
 
 namespace sm {
@@ -27,17 +49,19 @@ class NeedsWalk;
 struct Places;
 }  // namespace sm
 
-// Takes the needs of a packet that is about to run.
+// Takes the needs of a packet that is about to run, or of a FollowUp.
 class Announcement {
 public:
     // Adds a need. The key's bytes are copied. Never waits.
     void add(const Need& need);
-    void add(const Index& index, Slice key, Access access = Access::read, uint32_t bytes = 192) {
-        add(Need{index, key, access, bytes});
+    void add(const Index& index, Slice key, Access access = Access::read, uint32_t bytes = 192,
+             const FollowUp* follow_up = nullptr) {
+        add(Need{index, key, access, bytes, follow_up});
     }
 
 private:
     friend class sm::NeedsTeam;
+    friend class sm::NeedsWalk;
     Announcement(sm::NeedsWalk& walk, sm::Places& places) : walk_(walk), places_(places) {}
     sm::NeedsWalk& walk_;
     sm::Places& places_;
