@@ -54,9 +54,9 @@ Terminal::Terminal(RunControl& control, const Executors& executors, const Termin
       rng_(row_rng(control.settings.seed, 200, place.number)),
       deck_(deck_of(control.settings, row_rng(control.settings.seed, 201, place.number))) {}
 
-bool Terminal::finished() const {
+bool Terminal::finished(Nanos time) const {
     if (control_.stop.load(std::memory_order_relaxed)) return true;
-    return control_.settings.transactions ? done_ == place_.quota : now() >= control_.measure_end;
+    return control_.settings.transactions ? done_ == place_.quota : time >= control_.measure_end;
 }
 
 void Terminal::start() {
@@ -91,13 +91,13 @@ void Terminal::announce(Announcement& to) {
 }
 
 void Terminal::run() {
-    if (finished()) return end();
+    if (finished(due_)) return end();
     Executor& executor = *executors_[static_cast<size_t>(current_worker())];
     const bool announced = std::exchange(announced_, false);
     const auto executed = execute(announced ? next_ : make_input(type_), executor, due_, announced);
     if (!executed) control_.fail_run(executed.error());
     ++done_;
-    if (!executed || finished()) return end();
+    if (!executed || finished(*executed)) return end();
     const TxnType last = std::exchange(type_, deck_.deal());
     double pause = 0;
     if (control_.settings.think > 0)
@@ -109,14 +109,14 @@ void Terminal::run_as_thread() {
     Executor& executor = *executors_[static_cast<size_t>(place_.worker)];
     double thought = 0;  // seconds of thinking after the last transaction
     Nanos time = now();  // when the last transaction ended, or the pause behind it
-    while (!finished()) {
+    while (!finished(time)) {
         const TxnType type = deck_.deal();
         const Input input = make_input(type);
         const Nanos due = next_due(time, thought + kKeyingSeconds[static_cast<size_t>(type)]);
         if (due > time) {
             pause_until(due);
-            if (finished()) break;
             time = now();
+            if (finished(time)) break;
         }
         const auto executed = execute(input, executor, control_.arrivals.empty() ? time : due);
         if (!executed) {
@@ -211,7 +211,7 @@ void Terminal::serve_delivery(RunControl& control, Executor& executor, DeliveryQ
 
 void Terminal::pause_until(Nanos time) {
     // In pieces, so that a run ends on time although think times last minutes.
-    for (Nanos t = now(); t < time && !finished(); t = now())
+    for (Nanos t = now(); t < time && !finished(t); t = now())
         sleep_for(std::min(time - t, kSecond / 4));
 }
 

@@ -82,7 +82,8 @@ public:
     void run_as_thread();
 
 private:
-    bool finished() const;
+    // At this time, which need not be the newest: reading the clock takes longer than all else here.
+    bool finished(Nanos time) const;
     Input make_input(TxnType type);
     // `start`: of the response time. Returns its end.
     Result<Nanos> execute(const Input& input, Executor& executor, Nanos start,
