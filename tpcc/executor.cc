@@ -14,7 +14,7 @@ struct Executor::Trace {
     Time date = 0;
     // The order of a New-Order, the customer of a Payment.
     uint32_t id = 0;
-    DeliveryOutput delivered{};
+    DeliveryOutput delivered;  // of a Delivery
 };
 
 namespace {
@@ -31,7 +31,8 @@ constexpr Nanos kLogFullPause = 10 * kMillisecond, kLogFullPatience = 5 * kSecon
 
 [[gnu::noinline]] Result<bool> run_payment(Database& db, Txn& txn, const PaymentInput& in, Time now,
                                            uint32_t& id) {
-    PaymentOutput out;
+    Unmade<PaymentOutput, 1> room;  // payment() sets all of it
+    PaymentOutput& out = room.items[0];
     TRY(payment(db, txn, in, now, out));
     id = out.c_id;
     return true;
@@ -78,6 +79,24 @@ uint32_t operations_of(const Input& input) {
 
 }  // namespace
 
+inline Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
+    trace.date = static_cast<Time>(now()) + settings_.clock_offset;
+    switch (type_of(input)) {
+        case TxnType::new_order:
+            return run_new_order(db_, txn, std::get<NewOrderInput>(input), trace.date, trace.id);
+        case TxnType::payment:
+            return run_payment(db_, txn, std::get<PaymentInput>(input), trace.date, trace.id);
+        case TxnType::order_status:
+            return run_order_status(db_, txn, std::get<OrderStatusInput>(input));
+        case TxnType::delivery:
+            TRY(delivery(db_, txn, std::get<DeliveryInput>(input), trace.date, trace.delivered));
+            return true;
+        case TxnType::stock_level:
+            return run_stock_level(db_, txn, std::get<StockLevelInput>(input));
+    }
+    return fail(ErrorCode::bad_argument, "transaction type");
+}
+
 Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered, bool announced) {
     const TxnType type = type_of(input);
     TxnOptions options;
@@ -97,7 +116,7 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
             const auto committed = txn.commit();
             if (committed) {
                 if (settings_.ack_fd >= 0) TRY(acknowledge(input, trace));
-                if (delivered) *delivered = trace.delivered;
+                if (delivered && type == TxnType::delivery) *delivered = trace.delivered;
                 return Outcome::committed;
             }
             body = std::unexpected(committed.error());
@@ -106,24 +125,6 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
         if (body) return Outcome::rolled_back;
         if (!may_repeat(body.error(), type, attempt)) return std::unexpected(body.error());
     }
-}
-
-Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
-    trace.date = static_cast<Time>(now()) + settings_.clock_offset;
-    switch (type_of(input)) {
-        case TxnType::new_order:
-            return run_new_order(db_, txn, std::get<NewOrderInput>(input), trace.date, trace.id);
-        case TxnType::payment:
-            return run_payment(db_, txn, std::get<PaymentInput>(input), trace.date, trace.id);
-        case TxnType::order_status:
-            return run_order_status(db_, txn, std::get<OrderStatusInput>(input));
-        case TxnType::delivery:
-            TRY(delivery(db_, txn, std::get<DeliveryInput>(input), trace.date, trace.delivered));
-            return true;
-        case TxnType::stock_level:
-            return run_stock_level(db_, txn, std::get<StockLevelInput>(input));
-    }
-    return fail(ErrorCode::bad_argument, "transaction type");
 }
 
 // Counts the failed attempt and lets others run first. False: a repetition cannot help.

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include <lockstep/types.h>
+#include "tpcc/schema.h"
 
 namespace lockstep::tpcc {
 
@@ -32,11 +33,11 @@ public:
         return u8(static_cast<uint8_t>(v >> 16)).u16(static_cast<uint16_t>(v));
     }
     RowKey& u32(uint32_t v) { return put(__builtin_bswap32(v)); }
-    // At most 16 bytes and the end mark. `end` = 1 gives the first key behind all keys that begin
-    // with the same text.
-    RowKey& text(Slice s, char end = 0) {
-        std::memcpy(bytes_ + size_, s.data(), s.size());
-        size_ += static_cast<uint32_t>(s.size());
+    // The text and the end mark. `end` = 1 gives the first key behind all keys that begin with the
+    // same text. Copies all of `s`: a length that the compiler knows takes no call.
+    RowKey& text(const Text<16>& s, char end = 0) {
+        std::memcpy(bytes_ + size_, s.bytes, sizeof s.bytes);
+        size_ += static_cast<uint32_t>(s.view().size());
         bytes_[size_++] = end;
         return *this;
     }
@@ -73,12 +74,21 @@ inline RowKey customer_key(uint32_t w, uint32_t d, uint32_t c) {
     key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u16(static_cast<uint16_t>(c));
     return key;
 }
-inline RowKey name_key(uint32_t w, uint32_t d, Slice last, Slice first, uint32_t c) {
-    return district_key(w, d).text(last).text(first).u16(static_cast<uint16_t>(c));
+inline RowKey name_key(uint32_t w, uint32_t d, const Text<16>& last, const Text<16>& first,
+                       uint32_t c) {
+    RowKey key = district_key(w, d);
+    key.text(last).text(first).u16(static_cast<uint16_t>(c));
+    return key;
 }
-inline RowKey name_low(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last); }
-inline RowKey name_high(uint32_t w, uint32_t d, Slice last) {
-    return district_key(w, d).text(last, 1);
+inline RowKey name_low(uint32_t w, uint32_t d, const Text<16>& last) {
+    RowKey key = district_key(w, d);
+    key.text(last);
+    return key;
+}
+inline RowKey name_high(uint32_t w, uint32_t d, const Text<16>& last) {
+    RowKey key = district_key(w, d);
+    key.text(last, 1);
+    return key;
 }
 inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) {
     RowKey key;

@@ -30,8 +30,9 @@ Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& 
 // As if written into its two callers: a Payment is counted in instructions.
 [[gnu::always_inline]] inline Result<void> insert_history(Database& db, Txn& txn,
                                                           const PaymentInput& in,
-                                                          const PaymentOutput& out, Slice w_name,
-                                                          Slice d_name) {
+                                                          const PaymentOutput& out,
+                                                          const Text<10>& w_name,
+                                                          const Text<10>& d_name) {
     const HistoryRecord history = history_row(in, out.c_id, out.date, w_name, d_name);
     TRY(db.history.insert(txn, bytes_of(history)));
     return {};
@@ -64,8 +65,11 @@ void show(const WarehouseRecord& warehouse, const DistrictRecord& district, Time
 }  // namespace
 
 Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out) {
-    WarehouseRecord warehouse;
-    DistrictRecord district;
+    // Whole rows are read into them.
+    Unmade<WarehouseRecord, 1> warehouse_room;
+    Unmade<DistrictRecord, 1> district_room;
+    WarehouseRecord& warehouse = warehouse_room.items[0];
+    DistrictRecord& district = district_room.items[0];
     TRY(take_payment(db, txn, in, warehouse, district));
     show(warehouse, district, now, out);
     TRY(pay_customer(db, txn, in, out));
@@ -111,8 +115,8 @@ void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord
     customer.data_size = static_cast<uint16_t>(n + kept);
 }
 
-HistoryRecord history_row(const PaymentInput& in, uint32_t c_id, Time date, Slice w_name,
-                          Slice d_name) {
+HistoryRecord history_row(const PaymentInput& in, uint32_t c_id, Time date, const Text<10>& w_name,
+                          const Text<10>& d_name) {
     HistoryRecord history;
     history.c_id = c_id;
     history.c_w_id = in.customer.w;
@@ -121,11 +125,16 @@ HistoryRecord history_row(const PaymentInput& in, uint32_t c_id, Time date, Slic
     history.d_id = static_cast<uint8_t>(in.d);
     history.date = date;
     history.amount = in.amount;
-    char data[24];
-    std::memcpy(data, w_name.data(), w_name.size());
-    std::memset(data + w_name.size(), ' ', 4);
-    std::memcpy(data + w_name.size() + 4, d_name.data(), d_name.size());
-    history.data.assign({data, w_name.size() + 4 + d_name.size()});
+    // The names with four spaces between them. Whole texts are copied: a length that the compiler
+    // knows takes no call. Behind a name are zeros, over which the next part goes.
+    constexpr size_t kSpaces = 4;
+    Text<24>& data = history.data;
+    static_assert(sizeof data.bytes == sizeof w_name.bytes + kSpaces + sizeof d_name.bytes);
+    const size_t spaces_at = w_name.view().size(), d_name_at = spaces_at + kSpaces;
+    std::memcpy(data.bytes, w_name.bytes, sizeof w_name.bytes);
+    std::memset(data.bytes + spaces_at, ' ', kSpaces);
+    std::memcpy(data.bytes + d_name_at, d_name.bytes, sizeof d_name.bytes);
+    data.size = static_cast<uint8_t>(d_name_at + d_name.view().size());
     return history;
 }
 

@@ -5,6 +5,32 @@
 
 namespace lockstep::tpcc {
 
+namespace {
+
+using Syllable = Text<5>;
+
+constexpr Syllable syllable(Slice text) {
+    Syllable made;
+    for (const char c : text) made.bytes[made.size++] = c;
+    return made;
+}
+
+// One 64-bit number, read as a binary fraction, gives several characters: multiply by the size of
+// the alphabet and take the integer part.
+template <unsigned kPerDraw>
+void fill(Rng& rng, std::span<char> out, Slice alphabet) {
+    for (size_t i = 0; i < out.size();) {
+        uint64_t fraction = rng.next();
+        for (unsigned k = 0; k < kPerDraw && i < out.size(); ++k, ++i) {
+            const auto wide = static_cast<unsigned __int128>(fraction) * alphabet.size();
+            out[i] = alphabet[static_cast<size_t>(wide >> 64)];
+            fraction = static_cast<uint64_t>(wide);
+        }
+    }
+}
+
+}  // namespace
+
 bool RandomConstants::valid() const {
     const uint32_t delta =
         c_last_run > c_last_load ? c_last_run - c_last_load : c_last_load - c_last_run;
@@ -25,35 +51,20 @@ RandomConstants RandomConstants::choose(uint64_t seed) {
 }
 
 Text<16> last_name(uint32_t number) {
-    static constexpr std::array<Slice, 10> kSyllables = {"BAR", "OUGHT", "ABLE",  "PRI",   "PRES",
-                                                         "ESE", "ANTI",  "CALLY", "ATION", "EING"};
+    static constexpr std::array kSyllables = {
+        syllable("BAR"), syllable("OUGHT"), syllable("ABLE"),  syllable("PRI"),   syllable("PRES"),
+        syllable("ESE"), syllable("ANTI"),  syllable("CALLY"), syllable("ATION"), syllable("EING")};
     DCHECK(number < 1000);
     Text<16> name;
+    // Each with the zeros behind it, over which the next one goes: a length that the compiler knows
+    // takes no call.
     for (const uint32_t digit : {number / 100 % 10, number / 10 % 10, number % 10}) {
-        const Slice s = kSyllables[digit];
-        std::memcpy(name.bytes + name.size, s.data(), s.size());
-        name.size = static_cast<uint8_t>(name.size + s.size());
+        const Syllable& next = kSyllables[digit];
+        std::memcpy(name.bytes + name.size, next.bytes, sizeof next.bytes);
+        name.size = static_cast<uint8_t>(name.size + next.size);
     }
     return name;
 }
-
-namespace {
-
-// One 64-bit number, read as a binary fraction, gives several characters: multiply by the size of
-// the alphabet and take the integer part.
-template <unsigned kPerDraw>
-void fill(Rng& rng, std::span<char> out, Slice alphabet) {
-    for (size_t i = 0; i < out.size();) {
-        uint64_t fraction = rng.next();
-        for (unsigned k = 0; k < kPerDraw && i < out.size(); ++k, ++i) {
-            const auto wide = static_cast<unsigned __int128>(fraction) * alphabet.size();
-            out[i] = alphabet[static_cast<size_t>(wide >> 64)];
-            fraction = static_cast<uint64_t>(wide);
-        }
-    }
-}
-
-}  // namespace
 
 void random_letters(Rng& rng, std::span<char> out) {
     fill<8>(rng, out, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");

@@ -24,7 +24,7 @@ void apply_rates(NewOrderOutput& out);
 // most 500 characters are kept.
 void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer);
 
-HistoryRecord history_row(const PaymentInput& in, uint32_t c_id, Time date, Slice w_name,
-                          Slice d_name);
+HistoryRecord history_row(const PaymentInput& in, uint32_t c_id, Time date, const Text<10>& w_name,
+                          const Text<10>& d_name);
 
 }  // namespace lockstep::tpcc

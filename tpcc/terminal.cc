@@ -91,7 +91,8 @@ void Terminal::announce(Announcement& to) {
 }
 
 void Terminal::run() {
-    if (finished(due_)) return end();
+    // A packet that was due before the end may begin behind it, unless it counts as offered.
+    if (finished(control_.arrivals.empty() ? due_ : now())) return end();
     Executor& executor = *executors_[static_cast<size_t>(current_worker())];
     const bool announced = std::exchange(announced_, false);
     const auto executed = execute(announced ? next_ : make_input(type_), executor, due_, announced);

@@ -82,7 +82,7 @@ public:
     void run_as_thread();
 
 private:
-    // At this time, which need not be the newest: reading the clock takes longer than all else here.
+    // At this time, which need not be the newest: a read of the clock takes longer than all else.
     bool finished(Nanos time) const;
     Input make_input(TxnType type);
     // `start`: of the response time. Returns its end.

@@ -70,13 +70,12 @@ inline bool between_slots(const Page& p, int slot, const KeyView& key) {
     return (below < head || tail.order(p, low) <= 0) && (head < above || tail.order(p, high) > 0);
 }
 
-// The search goes on among the keys of records with equal heads. Of many, it reads some.
+// The keys that search_ties() reads first.
 void ask_for_ties(const Page& page, unsigned slot) {
-    constexpr unsigned kTies = 16;
-    const unsigned ties = end_of_ties(page, slot, std::max(slot + 1, count(page))) - slot;
-    const unsigned asked = std::min(ties, kTies);
-    for (unsigned i = 0; i < asked; ++i)
-        prefetch_line(chars(page) + slots(page)[slot + i * ties / asked].at);
+    const Slot* const all = slots(page);
+    const unsigned end = std::min(count(page), slot + kTiesNear);
+    for (unsigned i = slot; i < end && all[i].head == all[slot].head; ++i)
+        prefetch_line(chars(page) + all[i].at);
 }
 
 inline void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {

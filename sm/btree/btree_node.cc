@@ -7,25 +7,19 @@
 
 namespace lockstep::sm::node {
 
-unsigned end_of_ties(const Page& p, unsigned from, unsigned to) {
+// Few heads tie, so it looks near `from` first, in windows that grow.
+Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail) {
     const Slot* const all = slots(p);
     const uint32_t head = all[from].head;
-    unsigned step = 1;
-    while (from + step < to && all[from + step].head == head) step *= 2;
-    unsigned low = from + step / 2 + 1, high = std::min(from + step, to);
-    while (low < high) {
-        const unsigned middle = (low + high) / 2;
-        if (all[middle].head == head) low = middle + 1;
-        else high = middle;
-    }
-    return std::min(low, to);
-}
-
-Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail) {
-    to = end_of_ties(p, from, to);
+    const auto order_of = [&](unsigned slot) {
+        return all[slot].head == head ? tail.order(p, slot) : 1;
+    };
+    unsigned window = kTiesNear;
+    for (; from + window < to && order_of(from + window - 1) < 0; window *= 2) from += window;
+    to = std::min(to, from + window);
     while (from < to) {
         const unsigned middle = (from + to) / 2;
-        const int order = tail.order(p, middle);
+        const int order = order_of(middle);
         if (order == 0) return {middle, true};  // keys differ: there is no other
         if (order < 0) from = middle + 1;
         else to = middle;

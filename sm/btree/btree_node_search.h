@@ -109,9 +109,9 @@ struct KeyTail {
         return here.size() < rest.size() ? -1 : here.size() > rest.size();
     }
 };
-// Behind the last slot whose head equals that of `from`. Looks near `from` first: few heads tie.
-unsigned end_of_ties(const Page& p, unsigned from, unsigned to);
-// Searches the slots from `from` on whose heads equal that of `from`.
+// Searches the slots from `from` on whose heads equal that of `from`. Mostly it reads only keys of
+// the first kTiesNear.
+inline constexpr unsigned kTiesNear = 16;
 [[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail);
 
 // First of `n` slots whose head is not below `head`. The bounds stay in order (low <= high <= n)

@@ -100,7 +100,10 @@ inline void NeedsWalk::put(BTree& tree, Slice key, size_t bytes, bool for_change
     DCHECK(walk_.size() < KeyWalk::kKeys);
     owners_[walk_.size()] = &places;
     follow_ups_[walk_.size()] = follow_up;
-    leads_ += follow_up != nullptr;
+    if (follow_up != nullptr) {
+        ++leads_;
+        lines_ += lines_of_need(0);  // at least, of what follows
+    }
     const KeyWalk::Look& look = walk_.add(tree, key, bytes, for_change);
     lines_ += lines_of_need(look.bytes);
 }

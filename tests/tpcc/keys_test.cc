@@ -10,6 +10,11 @@ namespace lockstep::tpcc {
 namespace {
 
 std::string str(const RowKey& key) { return std::string(Slice(key)); }
+Text<16> text(Slice bytes) {
+    Text<16> made;
+    made.assign(bytes);
+    return made;
+}
 
 TEST(Keys, OrderIsThatOfTheParts) {
     EXPECT_LT(str(order_key(1, 2, 255)), str(order_key(1, 2, 256)));
@@ -19,21 +24,24 @@ TEST(Keys, OrderIsThatOfTheParts) {
     EXPECT_LT(str(stock_key(1, 65'535)), str(stock_key(1, 65'536)));
     EXPECT_LT(str(item_key(255)), str(item_key(256)));
     EXPECT_LT(str(line_key(1, 1, 7, 15)), str(order_key(1, 1, 8)));
-    EXPECT_LT(str(name_key(1, 1, "BAR", "Z", 9)), str(name_key(1, 1, "BARX", "A", 1)));
-    EXPECT_LT(str(name_key(1, 1, "BAR", "A", 9)), str(name_key(1, 1, "BAR", "AB", 1)));
+    EXPECT_LT(str(name_key(1, 1, text("BAR"), text("Z"), 9)),
+              str(name_key(1, 1, text("BARX"), text("A"), 1)));
+    EXPECT_LT(str(name_key(1, 1, text("BAR"), text("A"), 9)),
+              str(name_key(1, 1, text("BAR"), text("AB"), 1)));
 }
 
 TEST(Keys, NameRangeHoldsExactlyThatName) {
-    const std::string low = str(name_low(1, 2, "BAR")), high = str(name_high(1, 2, "BAR"));
+    const std::string low = str(name_low(1, 2, text("BAR"))),
+                      high = str(name_high(1, 2, text("BAR")));
     const auto inside = [&](const std::string& key) { return low <= key && key < high; };
-    EXPECT_TRUE(inside(str(name_key(1, 2, "BAR", "zzz", 65535))));
-    EXPECT_TRUE(inside(str(name_key(1, 2, "BAR", "0", 1))));
-    EXPECT_FALSE(inside(str(name_key(1, 2, "BARA", "a", 1))));
-    EXPECT_FALSE(inside(str(name_key(1, 3, "BAR", "a", 1))));
+    EXPECT_TRUE(inside(str(name_key(1, 2, text("BAR"), text("zzz"), 65535))));
+    EXPECT_TRUE(inside(str(name_key(1, 2, text("BAR"), text("0"), 1))));
+    EXPECT_FALSE(inside(str(name_key(1, 2, text("BARA"), text("a"), 1))));
+    EXPECT_FALSE(inside(str(name_key(1, 3, text("BAR"), text("a"), 1))));
 }
 
 TEST(Keys, ReaderGivesThePartsBack) {
-    const RowKey key = name_key(7, 9, "OUGHT", "Firstname", 2999);
+    const RowKey key = name_key(7, 9, text("OUGHT"), text("Firstname"), 2999);
     KeyReader reader{Slice(key)};
     EXPECT_EQ(reader.u16(), 7u);
     EXPECT_EQ(reader.u8(), 9u);

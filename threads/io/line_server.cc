@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "threads/base/try.h"
@@ -145,7 +146,7 @@ void LineServer::work() {
         }
         if (stopping) take_no_more();
         take_answers();
-        if (ending) return;
+        if (ending) return send_last();
         if (polled[1].revents != 0 && listener_ >= 0) admit();
     }
 }
@@ -163,6 +164,26 @@ void LineServer::take_no_more() {
     DCHECK(std::ranges::all_of(clients_, &Client::leaving));
     stopped_.store(true, std::memory_order_release);
     stopped_.notify_all();
+}
+
+// What does not fit into a client's socket at once.
+void LineServer::send_last() {
+    DCHECK(listener_ < 0);
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + std::chrono::milliseconds(kLastAnswersMs);
+    for (;;) {
+        std::erase_if(clients_, [](const Client& client) { return client.fd < 0; });
+        std::vector<pollfd> polled;
+        for (const Client& client : clients_)
+            polled.push_back({client.out.empty() ? -1 : client.fd, POLLOUT, 0});
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        if (std::ranges::all_of(polled, [](const pollfd& of) { return of.fd < 0; }) ||
+            left.count() <= 0)
+            return;
+        (void)::poll(polled.data(), polled.size(), static_cast<int>(left.count()));
+        for (size_t i = 0; i < clients_.size(); ++i)
+            if (polled[i].revents != 0) transmit(clients_[i]);
+    }
 }
 
 // Clients may connect faster than they are admitted, so a round admits a bounded number (LN-3).

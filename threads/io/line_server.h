@@ -13,7 +13,7 @@
 //            LN-3 A round does bounded work however fast clients connect, so the answers and the
 //                 end of the server are delayed by one round at most.
 //                 [ControlTest.CloseWhileClientsAsk]
-// Blocking   start() waits for the kernel thread to begin, stop() for its round to end, and the
+// Blocking   start() waits for the kernel thread to begin, stop() for it to take note, and the
 //            destructor for its end; nothing else waits.
 #pragma once
 
@@ -66,9 +66,10 @@ public:
     // called any more. Clients whose request is with the handler still get their answer.
     // Idempotent; not from handle(), and calls do not overlap.
     void stop();
-    // stop(), then sends the answers that were given, as far as that does not block, and closes all
-    // connections.
+    // stop(), then sends the answers that were given, and closes all connections. Waits for clients
+    // that do not read their answer for kLastAnswersMs at most.
     ~LineServer();
+    static constexpr int kLastAnswersMs = 500;
     LineServer(const LineServer&) = delete;
     LineServer& operator=(const LineServer&) = delete;
 
@@ -98,6 +99,7 @@ private:
     void transmit(Client& client);
     void take_no_more();
     void close_listener();
+    void send_last();
     static void drop(Client& client);
 
     const Settings settings_;

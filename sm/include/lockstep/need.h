@@ -6,7 +6,8 @@
 //            search.
 //            Needs are hints. A wrong, missing or useless one costs time only: a key that does not
 //            exist, an index that was dropped or is another store's, a key above 48 bytes.
-//            A walk takes the first 64 needs of a transaction and ignores the rest.
+//            A walk takes the first 64 needs of a transaction and ignores the rest. What follow-ups
+//            add counts, too.
 //            Some keys are known only after others are read: an index of names leads to customers.
 //            A need with a FollowUp tells the walk how to go on.
 #pragma once
@@ -21,12 +22,12 @@ class Announcement;
 class FollowUp {
 public:
     static constexpr size_t kKeysMax = 16;
-    // `keys`: the first keys of the index that begin with the need's key, in order. They are those
-    // of one leaf, have at most 48 bytes each, and are valid during the call. They are read without
-    // locks: they may be outdated, or another transaction's changes. Adds further needs to `to`,
-    // which may have follow-ups in turn. Called on a user thread. It must not wait, and may use the
-    // store only through `to`. A walk calls it only if it has several follow-ups, so that their
-    // cache misses overlap.
+    // `keys`: the first keys of the index that begin with the need's key, in order, as far as one
+    // leaf has them, and up to the first that has more than 48 bytes. They are valid during the
+    // call. They are read without locks: they may be outdated, or another transaction's changes.
+    // Adds further needs to `to`, which may have follow-ups in turn. Called on a user thread. It
+    // must not wait, and may use the store only through `to`. A walk takes up to sixteen keys at a
+    // time. It calls follow-ups only if several of these have one, so that cache misses overlap.
     virtual void follow(std::span<const Slice> keys, Announcement& to) const = 0;
 
 protected:

@@ -191,6 +191,24 @@ TEST_F(LineServerTest, StopLetsTheAnswersUnderWayOut) {
     EXPECT_EQ(last.hear(), "<end>");
 }
 
+// More than the sockets' buffers have room for.
+TEST_F(LineServerTest, TheEndSendsLongAnswersToTheirEnd) {
+    start();
+    Peer reads(directory), sleeps(directory);
+    reads.say("later\n");
+    sleeps.say("later\n");
+    Peer probe(directory);
+    probe.say("x\n");
+    EXPECT_EQ(probe.hear(), "got x");
+    ASSERT_EQ(late.size(), 2u);
+    for (LineReply& reply : late) reply.send(std::string(kMuch, 'x'));
+    size_t heard = 0;
+    std::thread reader([&] { heard = reads.hear().size(); });
+    server.reset();
+    reader.join();
+    EXPECT_EQ(heard, size_t{kMuch});
+}
+
 TEST_F(LineServerTest, ALineThatIsTooLong) {
     settings.line_bytes_max = 10;
     start();
