@@ -363,8 +363,8 @@ void KeyWalk::find_records() {
     }
 }
 
-// Asks for records before their keys are compared: most heads are those of one key. A walk that
-// has few keys more often waits for them.
+// Asks for records before their keys are compared: most heads are those of one key. For an
+// operation's own walk a second pass gained nothing.
 [[gnu::noinline]] void KeyWalk::find_records_ahead() {
     bool tied[kKeys];
     for (size_t i = 0; i < size_; ++i) {
