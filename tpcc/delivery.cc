@@ -113,7 +113,7 @@ Result<void> charge_customers(Database& db, Txn& txn, uint32_t w, Orders orders)
 
 Result<void> delivery(Database& db, Txn& txn, const DeliveryInput& in, Time now,
                       DeliveryOutput& out) {
-    out.skipped = 0;
+    out = {};
     Delivered found[kDistricts];
     size_t n = 0;
     for (uint32_t d = 1; d <= db.scale.districts; ++d) {
