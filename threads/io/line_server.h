@@ -69,7 +69,7 @@ public:
     // stop(), then sends the answers that were given, and closes all connections. Waits for clients
     // that do not read their answer for kLastAnswersMs at most.
     ~LineServer();
-    static constexpr int kLastAnswersMs = 500;
+    static constexpr int kLastAnswersMs = 1000;
     LineServer(const LineServer&) = delete;
     LineServer& operator=(const LineServer&) = delete;
 
