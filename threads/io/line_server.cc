@@ -174,6 +174,7 @@ void LineServer::send_last() {
     for (;;) {
         std::erase_if(clients_, [](const Client& client) { return client.fd < 0; });
         std::vector<pollfd> polled;
+        polled.reserve(clients_.size());
         for (const Client& client : clients_)
             polled.push_back({client.out.empty() ? -1 : client.fd, POLLOUT, 0});
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
