@@ -31,7 +31,7 @@ constexpr Nanos kLogFullPause = 10 * kMillisecond, kLogFullPatience = 5 * kSecon
 
 [[gnu::noinline]] Result<bool> run_payment(Database& db, Txn& txn, const PaymentInput& in, Time now,
                                            uint32_t& id) {
-    Unmade<PaymentOutput, 1> room;  // payment() sets all of it
+    Unmade<PaymentOutput, 1> room;  // payment() sets what is read
     PaymentOutput& out = room.items[0];
     TRY(payment(db, txn, in, now, out));
     id = out.c_id;

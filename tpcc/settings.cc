@@ -48,7 +48,7 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
         options.log_segment_bytes /= 2;
     options.log_ring_bytes =
         std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
-    // A check reads for long while the terminals change records.
+    // A check reads for long while the terminals change records. At least the default.
     if (audit_every != 0) options.version_bytes = std::max(kGigabyte, options.pool_bytes / 4);
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = io;
