@@ -237,12 +237,15 @@ Result<void> Runtime::submit(uint32_t worker, Packet& packet) {
 
 // The packet may move to another worker meanwhile, at most for a moment at a time.
 bool Runtime::withdraw(Packet& packet) {
-    for (;;) {
+    using Withdrawn = Admission::Withdrawn;
+    // Workers may take the packet from each other meanwhile.
+    auto answer = Withdrawn::at_another_worker;
+    while (answer == Withdrawn::at_another_worker) {
         const uint8_t home = packet.home.get();
         DCHECK(home < impl_->workers.size());
-        if (impl_->workers[home]->admission().withdraw(packet)) return true;
-        if (packet.home.get() == home) return false;
+        answer = impl_->workers[home]->admission().withdraw(packet);
     }
+    return answer == Withdrawn::yes;
 }
 
 void Runtime::set_team_hook(TeamHook* hook) {

@@ -108,11 +108,11 @@ bool Admission::expire_due(Nanos now) {
     return any;
 }
 
-bool Admission::withdraw(Packet& packet) {
+Admission::Withdrawn Admission::withdraw(Packet& packet) {
     const SpinGuard guard(lock_);
-    if (packet.home.get() != worker_) return false;
+    if (packet.home.get() != worker_) return Withdrawn::at_another_worker;
     switch (packet.place.get()) {
-        case Packet::kOutside: return false;
+        case Packet::kOutside: return Withdrawn::outside;
         case Packet::kTimed:
             if (!MUTANT(withdrawn_still_due)) heap_.remove(packet);
             break;
@@ -126,7 +126,7 @@ bool Admission::withdraw(Packet& packet) {
     assert_state();
     publish(false);
     withdrawn_.store(withdrawn_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    return true;
+    return Withdrawn::yes;
 }
 
 // Both locks, in the order of the workers.

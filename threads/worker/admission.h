@@ -12,7 +12,7 @@
 //                 its sleep before it reads them. All four are sequentially consistent, as WK-2.
 //                 [checked: Worker::sleep(), Worker::submit()]
 //            AD-3 submitted() - ended() of all workers is 0 only while no packet is inside: both
-//                 only grow, and a reader sums ended() first.
+//                 only grow, and a reader sums ended() first. [checked: Runtime::packets()]
 // Blocking   never.
 #pragma once
 
@@ -40,8 +40,9 @@ public:
     // Takes the packet. `foreign`: the caller is not the worker, and wakes it if `wake` is set.
     // Errors: too_many, store_closed; the packet then stays outside.
     Result<void> submit(Packet& packet, Nanos now, bool foreign, bool& wake);
-    // True: the packet waited here and is outside now. False: it does not wait here.
-    bool withdraw(Packet& packet);
+    // Takes back a packet that waits here. `outside`: it has begun, or was not submitted.
+    enum class Withdrawn : uint8_t { yes, outside, at_another_worker };
+    Withdrawn withdraw(Packet& packet);
     // Refuses packets from now on. Those that wait for a time are due.
     void close();
     // Moves packets that others may run, at most half and at most `most`, to the stage of a worker

@@ -88,8 +88,8 @@ void Worker::run() {
         run_slices(turn_slices());
         run_teams(turn_slices() * kSliceMembers);
         submit_io();
-        if (!nothing_to_run()) poll_io();
-        else sleep();  // submits and waits with one system call
+        // A sleep submits and waits with one system call.
+        if (!nothing_to_run() || !sleep()) poll_io();  // WK-5
     }
 }
 
@@ -313,12 +313,13 @@ void Worker::kick() {
     else syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-void Worker::sleep() {
+bool Worker::sleep() {
     DCHECK(worker_local.worker == this && pending_ == nullptr && none_ready());
     DCHECK(!teams_->any_waiting());  // a packet may come at any moment
-    if (steal_packets()) return;
+    if (steal_packets()) return false;
     const Nanos again = executors_.look_again(clock().now());
-    if (again == 0) return;
+    if (again == 0) return false;
+    bool slept = false;
     asleep_.store(1, std::memory_order_seq_cst);
     shared_.sleepers.fetch_add(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -333,9 +334,11 @@ void Worker::sleep() {
             deadline = std::min(deadline, turn_time_ + kMillisecond);
         if (io_ != nullptr) io_->wait(deadline);
         else sleep_in_futex(deadline);
+        slept = true;
     }
     shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);
     asleep_.store(0, std::memory_order_relaxed);
+    return slept || MUTANT(stealer_polls_nothing);
 }
 
 void Worker::sleep_in_futex(Nanos deadline) {

@@ -20,6 +20,9 @@
 //            WK-4 A worker does not fall asleep beside packets that it would take. It announces
 //            itself, then looks at the queues of the others. submit() lengthens a queue, then
 //            looks for sleepers. [checked by packet_sleep_test]
+//            WK-5 Each turn hands requests to the kernel and takes completions, also a turn whose
+//            sleep is refused because packets were taken from others. [checked by
+//            packet_workers_test]
 // Blocking   sleep() blocks the kernel thread. Everything else is free of waits.
 #pragma once
 
@@ -322,7 +325,7 @@ private:
     void wait_for_wake(Thread& self, ParkReason reason);
     void enter(Thread& thread);
     void reap();
-    void sleep();
+    bool sleep();  // false: something may run, so it did not sleep
     void sleep_in_futex(Nanos deadline);
 
     // Offsets for tools/gdb/lockstep_gdb.py, which then needs no type information. The script

@@ -2,13 +2,16 @@
 // packet_workers_test.cc - packets of several workers, and of all schedules of a simulation.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <thread>
 #include <vector>
 
 #include "tests/seed_of_run.h"
 #include "tests/threads/worker/packet_util.h"
 #include "threads/base/rng.h"
+#include "threads/sync/completion.h"
 #include "threads/sync/event.h"
+#include "threads/worker/io_wait.h"
 
 namespace lockstep::threads {
 namespace {
@@ -69,6 +72,53 @@ TEST(PacketWorkers, NoPacketIsOverlooked) {
         while (runtime->packets() != 0) std::this_thread::yield();  // they are on this stack
     }
     runtime->stop();
+}
+
+// Worker 0 takes packets of worker 1 for ever, and reads a file meanwhile (WK-5).
+TEST(PacketWorkers, AWorkerThatTakesPacketsFinishesItsReads) {
+    constexpr int kCirculating = 64;
+    FILE* const file = tmpfile();
+    ASSERT_NE(file, nullptr);
+    ASSERT_GE(fputs("content", file), 0);
+    ASSERT_EQ(fflush(file), 0);
+    for (const IoBackend backend : {IoBackend::io_uring, IoBackend::pool}) {
+        const auto disk = make_disk(backend);  // without io_uring both are the pool
+        auto runtime = *Runtime::start({.workers = 2, .disk = disk.get()});
+        std::atomic<bool> over{false}, holds{false};
+        std::atomic<int> taken{0};
+        Works works, circulating;
+        Work& holder = works.add([&] {
+            holds = true;
+            while (!over) std::this_thread::yield();
+        });
+        holder.pinned = true;
+        submit_or_fail(*runtime, 1, holder);
+        while (!holds) std::this_thread::yield();
+        for (size_t n = 0; n < kCirculating; ++n)
+            circulating.add([&, n] {
+                taken += worker_index() == 0;
+                // Refused when the runtime stops.
+                if (!over) (void)runtime->submit(1, circulating.all[n]);
+            });
+        for (Work& work : circulating.all) submit_or_fail(*runtime, 1, work);
+        while (taken < 100 * kCirculating) std::this_thread::yield();
+        Completion read;
+        char data[8] = {};
+        Work& reader = works.add([&] {
+            const auto bytes = io_read(FileId{fileno(file)}, 0, data, 7, "file");
+            EXPECT_TRUE(bytes && *bytes == 7);
+            read.set();
+        });
+        reader.pinned = true;
+        submit_or_fail(*runtime, 0, reader);
+        const Nanos deadline = MonotonicClock().now() + 5 * kSecond;
+        while (!read.is_set() && MonotonicClock().now() < deadline) std::this_thread::yield();
+        EXPECT_TRUE(read.is_set()) << (backend == IoBackend::pool ? "pool" : "io_uring");
+        over = true;
+        runtime->stop();
+        EXPECT_STREQ(data, "content");
+    }
+    fclose(file);
 }
 
 // What waits behind a packet that keeps its worker goes to the other worker, except pinned packets.
