@@ -4,9 +4,10 @@
 // Concepts   A request for an open session is a command of that session. A request for a new
 //            transaction that stays open begins a session with itself as the first command. A whole
 //            transaction is a packet: it waits in the admission stage, and Store::run() repeats it.
-// Invariants BA-1 A submitted request pins its store until its callback has returned.
-//            BA-2 `done` is the last word of a request that is written; behind it the caller may
-//            free it. What tells the end is copied before.
+// Invariants BR-1 A submitted request pins its store until its callback has returned.
+//            [test: CSession.SubmittedRequests]
+//            BR-2 `done` is the last word of a request that is written; behind it the caller may
+//            free it. What tells the end is copied before. [kept by: tell()]
 #include <lockstep/c/batch.h>
 
 #include <unistd.h>
@@ -72,14 +73,14 @@ Result<void> on_index(TxnObject& t, lockstep_operation& o) {
 Result<void> on_heap(TxnObject& t, lockstep_operation& o) {
     LOCKSTEP_SOUND(o.value);
     const Heap heap = TRY(heap_of(*t.store, o.heap));
-    const RecordId id{PageId{o.id.page}, SlotNo{static_cast<uint16_t>(o.id.slot)}};
+    if (o.kind == LOCKSTEP_OP_HEAP_INSERT) {
+        const RecordId made = TRY(heap.insert(*t.txn, slice_of(o.value)));
+        o.id = {made.page.value, made.slot.value};
+        o.found = true;
+        return {};
+    }
+    const RecordId id = TRY(record_id_of(o.id));
     switch (o.kind) {
-        case LOCKSTEP_OP_HEAP_INSERT: {
-            const RecordId made = TRY(heap.insert(*t.txn, slice_of(o.value)));
-            o.id = {made.page.value, made.slot.value};
-            o.found = true;
-            return {};
-        }
         case LOCKSTEP_OP_HEAP_GET:
         case LOCKSTEP_OP_HEAP_GET_WHOLE: {
             std::string record;
@@ -137,8 +138,10 @@ Result<void> carry_out(TxnObject& t, lockstep_request& r) {
     TRY(perform_all(t, r));
     if (r.end == LOCKSTEP_END_KEEP) return {};
     if (r.end == LOCKSTEP_END_PREPARE) {
+        const uint64_t handle = t.handle;
         const Result<Vote> vote = prepare_here(t, slice_of(r.gid));
-        if (t.handle == 0) r.txn = nullptr;
+        // Behind its end the transaction may be freed.
+        if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle)) r.txn = nullptr;
         r.vote = static_cast<int>(TRY(vote));
         return {};
     }
@@ -210,7 +213,7 @@ void tell(lockstep_request& r, const Result<void>& result) {
     const auto done = r.done;
     void* const arg = r.done_arg;
     const int fd = r.event_fd;
-    __atomic_store_n(&r.opaque[0], kDone, __ATOMIC_RELEASE);  // BA-2
+    __atomic_store_n(&r.opaque[0], kDone, __ATOMIC_RELEASE);  // BR-2
     if (fd >= 0) {
         const uint64_t one = 1;
         [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);
@@ -229,7 +232,7 @@ public:
     void refuse(const Error& error) override { result_ = Unexpected(error); }
     void finish() override {
         tell(request_, result_);
-        store_->unpin();  // BA-1
+        store_->unpin();  // BR-1
         delete this;
     }
 
@@ -247,7 +250,7 @@ public:
         : request_(request), store_(store), options_(options) {}
     void run() override {
         tell(request_, carry_out_alone(*store_, request_, options_));
-        store_->unpin();  // BA-1
+        store_->unpin();  // BR-1
         delete this;
     }
 
@@ -265,31 +268,32 @@ Result<void> submit_to_session(lockstep_request& r) {
         return fail(ErrorCode::out_of_memory, "request");
     }
     // The command's pin; the claimer's lasts until post() has returned.
-    claimed.store->entry->pins.fetch_add(1, std::memory_order_seq_cst);
+    claimed.store->pin_again();
     claimed.session->post(*command);
     return {};
 }
 
 Result<void> submit_new(lockstep_request& r) {
-    StorePin store = TRY(pin(r.store));
+    // This pin lasts until the submission has returned; the request may have ended before.
+    const StorePin store = TRY(pin(r.store));
     const TxnOptions options = TRY(txn_options_of(r.options));
-    const auto unless_null = [](auto* made) -> Result<decltype(made)> {
+    // Pins for the request; submit(*made) gives it to the store (BR-1).
+    const auto hand_over = [&](auto* made, auto submit) -> Result<void> {
         if (made == nullptr) return fail(ErrorCode::out_of_memory, "request");
-        return made;
+        store->pin_again();
+        Result<void> submitted = submit(*made);
+        if (submitted) return submitted;
+        store->unpin();
+        delete made;
+        return submitted;
     };
-    Result<void> submitted;
-    if (r.end == LOCKSTEP_END_KEEP) {
-        auto* const command = TRY(unless_null(new (std::nothrow) RequestCommand(r, &*store, true)));
-        submitted = Session::start(*store, options, *command);
-        if (!submitted) delete command;
-    } else {
-        auto* const whole = TRY(unless_null(new (std::nothrow) WholeRequest(r, &*store, options)));
-        submitted = store->store.submit(
-            *whole, {.priority = static_cast<uint8_t>(std::min(options.priority, 3u))});
-        if (!submitted) delete whole;
-    }
-    if (submitted) (void)store.take();
-    return submitted;
+    if (r.end == LOCKSTEP_END_KEEP)
+        return hand_over(new (std::nothrow) RequestCommand(r, &*store, true),
+                         [&](Command& first) { return Session::start(*store, options, first); });
+    return hand_over(new (std::nothrow) WholeRequest(r, &*store, options), [&](Packet& whole) {
+        return store->store.submit(
+            whole, {.priority = static_cast<uint8_t>(std::min(options.priority, 3u))});
+    });
 }
 
 Result<void> batch(lockstep_request& r) {

@@ -22,7 +22,7 @@ constinit std::atomic<uint64_t> free_list{0};
 constexpr uint64_t kChange = 1ull << 32;
 
 uint64_t number(Kind kind, uint64_t generation, uint32_t place) {
-    DCHECK(generation != 0 && generation < 1ull << kGenerationBits);
+    CHECK(generation != 0 && generation < 1ull << kGenerationBits);
     DCHECK(place != 0 && place < 1u << kPlaceBits);
     return static_cast<uint64_t>(kind) << (kPlaceBits + kGenerationBits) |
            generation << kPlaceBits | place;
@@ -83,6 +83,7 @@ void end_handle(uint64_t handle) {
     HandleEntry& entry = *entry_at(place);
     DCHECK(entry.is(handle));
     entry.word.store(0, std::memory_order_release);
+    if (entry.generation + 1 == 1ull << kGenerationBits) return;  // HA-3
     uint64_t first = free_list.load(std::memory_order_relaxed);
     do {
         entry.next_free.store(static_cast<uint32_t>(first), std::memory_order_relaxed);

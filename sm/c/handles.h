@@ -3,10 +3,14 @@
 // Concepts   A handle is a number in the form of a pointer: place in the table, generation, kind.
 //            No address of a user process looks like it. An entry is never freed, so a look at it
 //            is safe with any number. A handle that has ended differs in its generation.
-// States     free -> live (make) -> busy (claim) -> live (release); live or busy -> free (end).
+// States     free -> live (make) -> busy (claim) -> live (release); live or busy -> free (end), or
+//            used up (HA-3).
 // Invariants HA-1 An entry's generation grows each time it is made, so no two handles of a process
 //            are equal. [checked: make()]
 //            HA-2 The object of a busy entry is used by the claimer alone.
+//            [test: CSession.OneCallOfASessionAtATime]
+//            HA-3 A place whose generations are used up is not used again, since the next one would
+//            be part of the kind. [checked: number()]
 // Blocking   Never.
 #pragma once
 

@@ -20,9 +20,6 @@ int on_heap(lockstep_txn* txn, lockstep_heap* heap, lockstep_error* error, Body 
     });
 }
 
-RecordId id_of(lockstep_record_id id) {
-    return {PageId{id.page}, SlotNo{static_cast<uint16_t>(id.slot)}};
-}
 lockstep_record_id c_id(RecordId id) { return {id.page.value, id.slot.value}; }
 
 using Each = bool (*)(void*, lockstep_record_id, lockstep_slice);
@@ -89,7 +86,8 @@ int lockstep_heap_get(lockstep_txn* txn, lockstep_heap* heap, lockstep_record_id
                       lockstep_error* error) {
     return c::on_heap(txn, heap, error, [&](Txn& t, const Heap& h) -> Result<void> {
         std::string record;
-        const bool there = TRY(h.get(t, c::id_of(id), record, TRY(c::access_of(access))));
+        const bool there =
+            TRY(h.get(t, TRY(c::record_id_of(id)), record, TRY(c::access_of(access))));
         TRY(c::copy_text(record, static_cast<char*>(buffer), room, bytes));
         c::set(found, there);
         return {};
@@ -100,7 +98,7 @@ int lockstep_heap_update(lockstep_txn* txn, lockstep_heap* heap, lockstep_record
                          lockstep_slice record, bool* found, lockstep_error* error) {
     return c::on_heap(txn, heap, error, [&](Txn& t, const Heap& h) -> Result<void> {
         LOCKSTEP_SOUND(record);
-        c::set(found, TRY(h.update(t, c::id_of(id), c::slice_of(record))));
+        c::set(found, TRY(h.update(t, TRY(c::record_id_of(id)), c::slice_of(record))));
         return {};
     });
 }
@@ -108,7 +106,7 @@ int lockstep_heap_update(lockstep_txn* txn, lockstep_heap* heap, lockstep_record
 int lockstep_heap_erase(lockstep_txn* txn, lockstep_heap* heap, lockstep_record_id id, bool* found,
                         lockstep_error* error) {
     return c::on_heap(txn, heap, error, [&](Txn& t, const Heap& h) -> Result<void> {
-        c::set(found, TRY(h.erase(t, c::id_of(id))));
+        c::set(found, TRY(h.erase(t, TRY(c::record_id_of(id)))));
         return {};
     });
 }

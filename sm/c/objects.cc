@@ -1,6 +1,7 @@
 // objects.cc - from handles to objects: pins, transactions of both forms, cursors, indexes, heaps.
 #include "sm/c/objects.h"
 
+#include <limits>
 #include <mutex>
 #include <new>
 
@@ -37,7 +38,7 @@ Result<TxnObject*> own_txn(const void* handle) {
 }
 
 Result<void> noted(TxnObject& txn, TxnBody body) {
-    DCHECK(txn.thread == threads::current() && txn.thread_id == txn.thread->id);  // CO-2
+    DCHECK(txn.thread == threads::current() && txn.thread_id == txn.thread->id);  // OB-2
     const uint64_t handle = txn.handle;
     Result<void> result = body(txn);
     // A body may end the transaction, and free it.
@@ -140,6 +141,12 @@ Result<Index> index_of(const StoreObject& store, const void* handle) {
 }
 Result<Heap> heap_of(const StoreObject& store, const void* handle) {
     return object_of<Heap>(store, handle, Kind::heap, "no heap");
+}
+Result<RecordId> record_id_of(lockstep_record_id id) {
+    using Slot = decltype(SlotNo::value);
+    if (id.slot > std::numeric_limits<Slot>::max()) [[unlikely]]
+        return fail(ErrorCode::bad_argument, "slot of a record id", id.slot);
+    return RecordId{PageId{id.page}, SlotNo{static_cast<Slot>(id.slot)}};
 }
 Result<lockstep_index*> to_c(StoreObject& store, const Index& index) {
     return handle_for<lockstep_index>(store, index, Kind::index, store.objects.indexes);

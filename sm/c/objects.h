@@ -3,8 +3,8 @@
 // Concepts   A call on a store pins it. A call on a transaction runs a body: at once in the
 //            callback form, on the user thread of the session otherwise. What belongs to a
 //            transaction is touched by such bodies only, and a store outlives its transactions.
-// Invariants CO-1 A store is freed when it has neither sessions nor pins. [checked: lockstep_close]
-//            CO-2 A body runs on the user thread that the transaction belongs to.
+// Invariants OB-1 A store is freed when it has neither sessions nor pins. [checked: lockstep_close]
+//            OB-2 A body runs on the user thread that the transaction belongs to.
 //            [checked: in_txn()]
 // Blocking   As the calls of the C++ interface.
 #pragma once
@@ -48,6 +48,8 @@ struct StoreObject {
         std::vector<std::unique_ptr<Heap>> heaps;
     } objects;
 
+    // For one that has a pin.
+    void pin_again() { entry->pins.fetch_add(1, std::memory_order_seq_cst); }
     void unpin() { entry->pins.fetch_sub(1, std::memory_order_seq_cst); }
 };
 
@@ -62,8 +64,6 @@ public:
     }
     StoreObject& operator*() const { return *store_; }
     StoreObject* operator->() const { return store_; }
-    // Whoever takes it unpins it.
-    StoreObject* take() { return std::exchange(store_, nullptr); }
 
 private:
     StoreObject* store_;
@@ -129,6 +129,8 @@ int on_cursor(lockstep_cursor* handle, lockstep_error* error,
 // The index or heap of a handle, which must be one of the store.
 Result<Index> index_of(const StoreObject& store, const void* handle);
 Result<Heap> heap_of(const StoreObject& store, const void* handle);
+// Errors: bad_argument for a slot that no page has.
+Result<RecordId> record_id_of(lockstep_record_id id);
 // The handle of an index or heap; one for each that was found.
 Result<lockstep_index*> to_c(StoreObject& store, const Index& index);
 Result<lockstep_heap*> to_c(StoreObject& store, const Heap& heap);

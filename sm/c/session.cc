@@ -102,7 +102,7 @@ Result<void> Session::start(StoreObject& store, const TxnOptions& options, Comma
 }
 
 void Session::post(Command& command) {
-    DCHECK(slot_.load(std::memory_order_relaxed) == nullptr);  // SE-1
+    DCHECK(slot_.load(std::memory_order_relaxed) == nullptr);  // CL-1
     posters_.fetch_add(1, std::memory_order_relaxed);
     slot_.store(&command, std::memory_order_seq_cst);
     if (asleep_.load(std::memory_order_seq_cst)) threads::wake(txn_.thread);
@@ -111,7 +111,7 @@ void Session::post(Command& command) {
 
 void Session::run() {
     if (begin()) serve();
-    while (posters_.load(std::memory_order_acquire) != 0) yield();  // SE-4
+    while (posters_.load(std::memory_order_acquire) != 0) yield();  // CL-4
     delete this;
 }
 
@@ -145,7 +145,7 @@ void Session::serve() {
         const bool over = txn_.handle == 0;
         if (over) leave();
         else entry.release(txn_.handle);
-        command->finish();  // SE-2
+        command->finish();  // CL-2
         command = over ? nullptr : &next_command();
     }
     DCHECK(!txn_.own->live() && txn_.cursors == nullptr);
@@ -160,7 +160,7 @@ Command& Session::next_command() {
     const threads::BetweenCalls waits;
     asleep_.store(true, std::memory_order_seq_cst);
     Command* command = nullptr;
-    while ((command = slot_.load(std::memory_order_seq_cst)) == nullptr)  // SE-3
+    while ((command = slot_.load(std::memory_order_seq_cst)) == nullptr)  // CL-3
         threads::park(threads::ParkReason::event);
     slot_.store(nullptr, std::memory_order_relaxed);
     asleep_.store(false, std::memory_order_relaxed);
@@ -181,7 +181,7 @@ void Session::leave() {
     if (next != nullptr) next->prev = prev;
 }
 
-// The claim keeps the session, and thereby its store, until the store is pinned (CO-1).
+// The claim keeps the session, and thereby its store, until the store is pinned (OB-1).
 Result<Claimed> claim_session(const void* handle) {
     HandleEntry* const entry = entry_of(handle, Kind::txn);
     if (entry == nullptr) return fail(ErrorCode::bad_argument, "handle of a transaction");
@@ -199,7 +199,7 @@ Result<Claimed> claim_session(const void* handle) {
         entry->release(number);
         return fail(forked ? ErrorCode::forked : ErrorCode::store_closed, "store");
     }
-    txn.store->entry->pins.fetch_add(1, std::memory_order_seq_cst);
+    txn.store->pin_again();
     return Claimed{txn.session, StorePin(txn.store)};
 }
 

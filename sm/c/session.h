@@ -7,13 +7,14 @@
 //            wake-up, and then parks. As a packet it then makes room for others
 //            (Options::executors).
 // States     submitted -> serving (run) -> over (a command ends the transaction)
-// Invariants SE-1 The slot is filled by the claimer only, and is empty while the handle is not
+// Invariants CL-1 The slot is filled by the claimer only, and is empty while the handle is not
 //            busy. [checked: post()]
-//            SE-2 The handle is released, or has ended, before Command::finish(). What comes behind
-//            touches neither the command nor its caller.
-//            SE-3 A filled slot is seen: the thread says that it sleeps before it looks once more,
+//            CL-2 The handle is released, or has ended, before Command::finish(). What comes behind
+//            touches neither the command nor its caller. [kept by: serve()]
+//            CL-3 A filled slot is seen: the thread says that it sleeps before it looks once more,
 //            and the poster fills the slot before it asks. Both are sequentially consistent.
-//            SE-4 The session lives until each post() has left it. [checked: run()]
+//            [test: CSession.SessionsOfManyThreads]
+//            CL-4 The session lives until each post() has left it. [checked: run()]
 // Blocking   HandOver::wait() and call_back().
 #pragma once
 

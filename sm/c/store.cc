@@ -28,7 +28,7 @@ Result<lockstep_store*> open(const char* path, const lockstep_options* options) 
 
 // Ends all handles of the store; nothing uses it any more.
 void destroy(StoreObject* store) {
-    DCHECK(store->sessions == nullptr && store->entry->pins.load() == 0);  // CO-1
+    DCHECK(store->sessions == nullptr && store->entry->pins.load() == 0);  // OB-1
     for (const auto& [id, handle] : store->objects.handles)
         if (handle != 0) end_handle(handle);
     end_handle(store->handle);

@@ -122,6 +122,9 @@ int lockstep_rollback_to(lockstep_txn* txn, const lockstep_savepoint* savepoint,
                          lockstep_error* error) {
     return c::in_txn(txn, error, [&](TxnObject& t) -> Result<void> {
         LOCKSTEP_NOT_NULL(savepoint);
+        if (savepoint->number > UINT32_MAX)
+            return lockstep::fail(lockstep::ErrorCode::bad_argument, "savepoint",
+                                  savepoint->number);
         return t.txn->rollback_to({.lsn = lockstep::Lsn{savepoint->lsn},
                                    .number = static_cast<uint32_t>(savepoint->number)});
     });

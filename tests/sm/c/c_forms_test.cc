@@ -217,6 +217,54 @@ TEST_F(CForms, Heaps) {
     });
 }
 
+// No page has such a slot. Cut to 16 bits, the number would be that of a record.
+TEST_F(CForms, SlotsThatNoPageHas) {
+    lockstep_heap* const heap = make_heap("h");
+    in_both([&](lockstep_txn* txn) {
+        lockstep_record_id id = {};
+        EXPECT_C(lockstep_heap_insert(txn, heap, lockstep_text("r"), &id, &error));
+        const lockstep_record_id wrong = {id.page, id.slot + 65536};
+        bool found = true;
+        EXPECT_EQ(lockstep_heap_get(txn, heap, wrong, LOCKSTEP_ACCESS_READ, nullptr, 0, nullptr,
+                                    &found, &error),
+                  LOCKSTEP_BAD_ARGUMENT);
+        EXPECT_NE(std::string(error.text).find("slot"), std::string::npos) << error.text;
+        EXPECT_EQ(lockstep_heap_update(txn, heap, wrong, lockstep_text("x"), &found, &error),
+                  LOCKSTEP_BAD_ARGUMENT);
+        EXPECT_EQ(lockstep_heap_erase(txn, heap, wrong, &found, &error), LOCKSTEP_BAD_ARGUMENT);
+        for (const int kind :
+             {LOCKSTEP_OP_HEAP_GET, LOCKSTEP_OP_HEAP_UPDATE, LOCKSTEP_OP_HEAP_ERASE}) {
+            lockstep_operation o = {};
+            o.kind = kind;
+            o.heap = heap;
+            o.id = wrong;
+            lockstep_request r;
+            lockstep_request_init(&r, sizeof r);
+            r.txn = txn;
+            r.operations = &o;
+            r.count = 1;
+            r.error = &error;
+            EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_ARGUMENT);
+        }
+        size_t bytes = 0;
+        char buffer[8];
+        EXPECT_C(lockstep_heap_get(txn, heap, id, LOCKSTEP_ACCESS_READ, buffer, sizeof buffer,
+                                   &bytes, &found, &error));
+        EXPECT_EQ(std::string(buffer, bytes), "r");
+    });
+}
+
+TEST_F(CForms, SavepointsOfNoTransaction) {
+    in_both([&](lockstep_txn* txn) {
+        lockstep_savepoint savepoint;
+        EXPECT_C(lockstep_set_savepoint(txn, &savepoint, &error));
+        lockstep_savepoint wrong = savepoint;
+        wrong.number += uint64_t{1} << 32;
+        EXPECT_EQ(lockstep_rollback_to(txn, &wrong, &error), LOCKSTEP_BAD_ARGUMENT);
+        EXPECT_C(lockstep_rollback_to(txn, &savepoint, &error));
+    });
+}
+
 TEST_F(CForms, SecondaryIndexes) {
     lockstep_secondary_options options;
     lockstep_secondary_options_init(&options, sizeof options);

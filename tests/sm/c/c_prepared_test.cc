@@ -54,6 +54,17 @@ public:
         EXPECT_C(lockstep_prepare(begin_with(key), slice_of(gid), &vote, &error));
         EXPECT_EQ(vote, LOCKSTEP_VOTE_PREPARED);
     }
+    // Refused at first.
+    void prepare_by_request(const char* key, const std::string& gid) {
+        lockstep_txn* const txn = begin_with(key);
+        lockstep_request refused = request(txn, "");
+        EXPECT_EQ(lockstep_batch(&refused), LOCKSTEP_BAD_ARGUMENT);
+        EXPECT_EQ(refused.txn, txn);
+        lockstep_request r = request(txn, gid);
+        EXPECT_C(lockstep_batch(&r));
+        EXPECT_EQ(r.txn, nullptr);
+        EXPECT_EQ(lockstep_abort(txn, nullptr), LOCKSTEP_TXN_ENDED);
+    }
     std::string get(const char* key) {
         lockstep_txn_options options;
         lockstep_txn_options_init(&options, sizeof options);
@@ -291,6 +302,17 @@ TEST_F(CPrepared, RequestsPrepare) {
     EXPECT_EQ(lockstep_abort(txn, &error), LOCKSTEP_TXN_ENDED);
     EXPECT_TRUE(commit("open"));
     EXPECT_EQ(get("other"), "v");
+}
+
+// The request's transaction is freed when it is prepared.
+TEST_F(CPrepared, RequestsPrepareOnAUserThread) {
+    const auto body = [](lockstep_txn*, void* given) {
+        static_cast<CPrepared*>(given)->prepare_by_request("k", "g");
+        return 0;
+    };
+    ASSERT_C(lockstep_run(store, body, this, nullptr, &error));
+    EXPECT_TRUE(commit("g"));
+    EXPECT_EQ(get("k"), "v");
 }
 
 TEST_F(CPrepared, RequestsThatFailAreRolledBack) {

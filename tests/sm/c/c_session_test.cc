@@ -10,6 +10,7 @@
 
 #include <lockstep/key.h>
 #include <lockstep/store.h>
+#include "sm/c/handles.h"
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
@@ -60,6 +61,22 @@ TEST_F(CSession, SessionsOfManyThreads) {
     EXPECT_EQ(lockstep_commit(txn, nullptr, &error), LOCKSTEP_TXN_ENDED);
     EXPECT_EQ(lockstep_close(store, &error), LOCKSTEP_STORE_CLOSED);
     store = nullptr;
+}
+
+// The process runs out of generations of one place in the table of handles (HA-3).
+TEST_F(CSession, PlacesOfHandlesAreUsedUp) {
+    const auto place = [](lockstep_txn* txn) { return c::number_of(txn) % (1u << 24); };
+    lockstep_txn* txn = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+    const uint64_t first = place(txn);
+    c::HandleEntry* const entry = c::entry_of(txn, c::Kind::txn);
+    ASSERT_C(lockstep_abort(txn, &error));
+    entry->generation = (uint64_t{1} << 35) - 3;
+    for (int n = 0; n < 6; ++n) {
+        ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+        EXPECT_EQ(place(txn) == first, n < 2);
+        ASSERT_C(lockstep_abort(txn, &error));
+    }
 }
 
 TEST_F(CSession, OneCallOfASessionAtATime) {
