@@ -114,9 +114,11 @@ def test_it_does_not_repeat_for_ever(shards, monkeypatch):
 
 
 def test_the_outcome_of_one_phase_may_be_unknown(shards):
-    shards.answers[CommitBranch] = Lost("dead")
-    with pytest.raises(OutcomeUnknown):
-        submit(shards, [0])
+    for answer in (Lost("dead"), OutcomeUnknown("the commit has failed")):
+        shards.answers[CommitBranch] = answer
+        with pytest.raises(OutcomeUnknown):
+            submit(shards, [0])
+    assert not shards.of(Decide)
 
 
 def test_a_decision_outlives_the_coordinator(shards):

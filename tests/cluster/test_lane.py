@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import pickle
+import socket
 import threading
 import time
 
@@ -203,6 +204,37 @@ def test_any_error_of_the_way_is_a_loss():
         for _ in range(2):
             with pytest.raises(Lost, match="network"):
                 await lane.send(1)
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_ends_at_once_is_a_loss(monkeypatch):
+    """asyncio may tell of the end before create_connection() returns."""
+
+    class Transport:
+        def get_extra_info(self, name):
+            return socket.socket()
+
+        def write(self, data):
+            pass
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        made = loop.create_connection
+
+        async def end_at_once(make, host, port):
+            protocol = make()
+            protocol.connection_made(Transport())
+            protocol.connection_lost(ConnectionResetError())
+
+        lane = lane_to(Desk(echo))
+        monkeypatch.setattr(loop, "create_connection", end_at_once)
+        for n in range(2):
+            with pytest.raises(Lost, match="ended at once"):
+                await asyncio.wait_for(lane.send(n), 5)
+        monkeypatch.setattr(loop, "create_connection", made)
+        assert await asyncio.wait_for(lane.send("again"), 5) == "again"
+        lane.close()
 
     asyncio.run(run())
 

@@ -9,6 +9,7 @@ import pytest
 from lockstep.cluster import (
     BranchLost,
     NoSuchProcedure,
+    OutcomeUnknown,
     Outcomes,
     ProcedureError,
     Procedures,
@@ -45,6 +46,18 @@ def test_error_text_and_code_arrive(shard):
         shard.many("get", [b""])
     with pytest.raises(TypeError, match="one argument"):
         shard.do(Run(YOUNG, "native_deposit", (1, 2)))
+
+
+def test_the_outcome_is_unknown_if_the_store_has_failed(shard, monkeypatch):
+    def refuse(procedure, arguments):
+        raise lockstep.NoSpace("disk")
+
+    monkeypatch.setattr(shard.participant._libraries, "call", refuse)
+    with pytest.raises(lockstep.NoSpace):  # of an operation: it was rolled back
+        shard.call("native_deposit", 1, 1)
+    monkeypatch.setattr(type(shard.participant._store), "failure", lambda _: "disk")
+    with pytest.raises(OutcomeUnknown, match="disk"):
+        shard.call("native_deposit", 1, 1)
 
 
 def test_a_batch_of_a_thousand_runs_side_by_side(shard):

@@ -6,6 +6,7 @@ import time
 import lockstep
 import pytest
 from lockstep.cluster import BranchLost, ProcedureError, Wounded
+from lockstep.cluster._decisions import Decisions
 from lockstep.cluster._errors import Restarting
 from lockstep.cluster._messages import Ask, Decide, Finish, Forget, Step
 from library import number, numbers
@@ -60,6 +61,22 @@ def test_a_step_that_only_reads_has_nothing_to_decide(shard):
     assert shard.participant._ages._prepared == {}
 
 
+def test_a_step_that_only_reads_is_prepared_if_a_shard_decides(shard):
+    """The deciding shard has not taken its locks yet."""
+    gid = Decisions.decided_by(b"0123456789abcdef", 2)
+    shard.outcomes[gid] = None
+    ((_, prepared),) = run(shard.participant.perform(step(gid, "native_balance", 1)))
+    assert prepared is True and in_doubt(shard) == [gid]
+    shard.participant.close()
+    shard.open()
+    writing = shard.step(b"w", "native_deposit", 1, 10)
+    time.sleep(0.1)
+    assert not writing.done()
+    run(shard.participant.perform(Decide(gid, True)))
+    assert number(writing.result(SOON)) == 10
+    shard.do(Decide(b"w", False))
+
+
 def test_the_errors_of_a_step(shard):
     perform = shard.participant.perform
     with pytest.raises(ProcedureError, match="not enough money"):
@@ -109,6 +126,22 @@ def test_a_rollback_reaches_a_step_that_waits(shard):
         assert in_doubt(shard) == [b"holder"]
 
     asyncio.run(both())
+
+
+def test_a_rollback_beside_a_step_leaves_nothing(shard, monkeypatch):
+    """It comes too late to end the step, which is prepared."""
+    perform = shard.participant.perform
+    monkeypatch.setattr(shard.participant._one_shots, "_stop", lambda one: None)
+
+    async def both():
+        voting = asyncio.create_task(perform(step(b"g", "native_deposit", 1, 10)))
+        await asyncio.sleep(0)
+        assert shard.participant.open_branches == 1
+        await perform(Decide(b"g", False))
+        assert (await voting)[1] is True
+
+    asyncio.run(both())
+    assert in_doubt(shard) == [] and shard.participant._ages._prepared == {}
 
 
 def test_an_older_branch_wounds_a_younger_one(shard):

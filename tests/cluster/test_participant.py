@@ -6,8 +6,8 @@ import time
 
 import lockstep
 import pytest
-from lockstep.cluster import BranchLost, Procedures, ShardUnavailable, Wounded
-from lockstep.cluster._messages import Age, CommitBranch, Decide, Prepare, Run, Step
+from lockstep.cluster import BranchLost, OutcomeUnknown, Procedures, ShardUnavailable, Wounded
+from lockstep.cluster._messages import Age, CommitBranch, Decide, Finish, Prepare, Run, Step
 from lockstep.cluster._participant import Participant
 
 OLD, YOUNG = Age(1, 0), Age(2, 0)
@@ -169,6 +169,26 @@ def test_a_decision_passes_steps_that_wait_for_its_locks(shard):
         shard.send(Decide(b"w%d" % n, False))
 
 
+def test_the_outcome_of_a_commit_that_fails_is_unknown(shard, monkeypatch):
+    """The next open decides it, if the log could not be written."""
+
+    def fail(txn):
+        raise lockstep.StoreFailed("disk")
+
+    shard.run("put", "a", "0")
+    monkeypatch.setattr(lockstep.Transaction, "commit", fail)
+    for message in (
+        Run(YOUNG, "put", ("a", "1")),
+        Finish(b"decided", YOUNG, True, "put", ("a", "1"), record=False),
+    ):
+        with pytest.raises(OutcomeUnknown, match="disk"):
+            shard.do(message)
+    shard.step(b"g", "put", "a", "1").result(SOON)
+    with pytest.raises(OutcomeUnknown, match="disk"):
+        shard.do(CommitBranch(b"g"))
+    assert shard.participant.open_branches == 0
+
+
 def test_what_is_in_doubt_asks(shard):
     for gid, commit in ((b"yes", True), (b"no", False)):
         shard.step(gid, "put", gid, "1").result(SOON)
@@ -181,6 +201,22 @@ def test_what_is_in_doubt_asks(shard):
     shard.outcomes.update({b"yes": True, b"no": False})
     wait_for(lambda: not shard.participant.in_doubt())
     assert shard.run("get", b"yes") == b"1" and shard.run("get", b"no") is None
+
+
+def test_what_is_in_doubt_asks_although_the_clock_was_set_back(shard, monkeypatch):
+    prepared = type(shard.participant._store).prepared
+    monkeypatch.setattr(
+        type(shard.participant._store),
+        "prepared",
+        lambda store: [one._replace(age_nanos=0) for one in prepared(store)],
+    )
+    shard.step(b"g", "put", "a", "1").result(SOON)
+    shard.do(Prepare(b"g"))
+    began = time.monotonic()
+    wait_for(lambda: b"g" in shard.asked)
+    assert time.monotonic() - began > 0.3  # decisions usually come by themselves
+    shard.outcomes[b"g"] = True
+    wait_for(lambda: not shard.participant.in_doubt())
 
 
 def test_a_branch_whose_transaction_has_ended_is_rolled_back(shard):

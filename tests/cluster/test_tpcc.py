@@ -1,5 +1,6 @@
 """TPC-C over two shards: the command, the conditions over both, and faults that they must see."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -8,12 +9,13 @@ import struct
 import lockstep
 import pytest
 import ray
-from lockstep.cluster import ShardedStore
+from lockstep.cluster import ProcedureError, ShardedStore
 from lockstep.cluster.__main__ import main
 from lockstep.cluster.tpcc import Settings, check, make_procedures, measure
 from lockstep.cluster.tpcc._conditions import violations
-from lockstep.cluster.tpcc._inputs import Inputs
-from lockstep.cluster.tpcc._report import percentile
+from lockstep.cluster.tpcc._inputs import Across, Inputs
+from lockstep.cluster.tpcc._report import percentile, report_of
+from lockstep.cluster.tpcc._run import ROLLED_BACK, Counts, Measured, _Terminals
 
 OBJECT = os.environ["LOCKSTEP_TPCC_OBJECT"]
 SMALL = {"items": 500, "customers": 60, "undelivered": 20, "districts": 10}
@@ -160,6 +162,27 @@ def test_other_options_than_those_of_the_load_are_refused(tmp_path):
         with pytest.raises(lockstep.BadOption, match="other warehouses"):
             lockstep._core.ProcedureObject(OBJECT, store._handle, other)
     store.close()
+
+
+class RollsBack:
+    """A store whose New-Orders over shards have an input that demands a rollback."""
+
+    async def _run(self, procedure, arguments):
+        raise ProcedureError(ROLLED_BACK, "unused item")
+
+
+def test_an_order_that_is_rolled_back_counts_once():
+    settings = small()
+    terminals, counts = _Terminals(RollsBack(), settings), Counts()
+    asyncio.run(terminals._across(Across("NewOrder", 1, (2,), b""), counts))
+    terminals.close()
+    idle = {"completed": 0, "rolled_back": 0, "aborts": {}, "latency_ns": {"p50": 0, "p99": 0}}
+    shards = [{"types": dict.fromkeys(counts.across, idle)}]
+    conditions = {"ok": True}
+    report = report_of(settings, Measured(1.0, counts, shards, 0, 0), conditions, 0.0)
+    for one in (report["types"]["NewOrder"], report["two_phase"]):
+        assert (one["count"], one["rolled_back"]) == (1, 1)
+    assert report["two_phase"]["share"] == 1 and report["failures"]["count"] == 0
 
 
 def test_percentiles():

@@ -36,6 +36,7 @@ from ._errors import (
     OutcomeUnknown,
     Overloaded,
     ProcedureError,
+    ResultLost,
     ShardUnavailable,
     Wounded,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Overloaded",
     "ProcedureError",
     "Procedures",
+    "ResultLost",
     "ShardUnavailable",
     "ShardedStore",
     "Wounded",

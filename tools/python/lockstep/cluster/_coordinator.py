@@ -1,15 +1,23 @@
 """Global transactions without Ray: procedures over several shards, and two-phase commit.
 
-Invariants CO-1 A gid is in `_active` from its first message until its outcome is known. Until then
+Invariants CD-1 A gid is in `_active` from its first message until its outcome is known. Until then
                 participants that ask hear that it is not decided.
-           CO-2 If the decision cannot be written, it may be on disk all the same. Nobody is told
+                [test: test_while_it_is_not_decided_it_says_so()]
+           CD-2 If the decision cannot be written, it may be on disk all the same. Nobody is told
                 anything then, and the gid stays active, until the decisions are opened again.
-           CO-3 The caller hears of a commit when the decision is durable. Locks are released when
+                [test: test_a_decision_that_may_be_on_disk_is_neither_taken_back_nor_told()]
+           CD-3 The caller hears of a commit when the decision is durable. Locks are released when
                 the decision reaches the shard, so no later transaction sees the state before.
-           CO-4 What a shard decides is known there only. If it is not active here, that shard is
+                [test: test_a_decision_outlives_the_coordinator()]
+           CD-4 What a shard decides is known there only. If it is not active here, that shard is
                 asked, and its answer is final (VE-1).
+                [test: test_what_is_under_way_is_not_decided()]
+           CD-5 Once Finish is sent, only the answer of the deciding shard counts. Whatever the
+                procedure raises then neither rolls back nor repeats the transaction.
+                [test: test_an_error_behind_finish_takes_nothing_back()]
 Source     Mohan, Lindsay, Obermarck, 1986: presumed abort. A rollback is neither written nor
-           acknowledged, and a participant that has changed nothing leaves at its vote.
+           acknowledged. A participant that has changed nothing leaves at its vote, unless a shard
+           decides (PA-5).
 """
 
 from __future__ import annotations
@@ -22,7 +30,14 @@ from typing import Any
 
 from .._errors import Deadlock, LockTimeout
 from ._decisions import Decisions
-from ._errors import BranchLost, ClusterError, OutcomeUnknown, ShardUnavailable, Wounded
+from ._errors import (
+    BranchLost,
+    ClusterError,
+    OutcomeUnknown,
+    ResultLost,
+    ShardUnavailable,
+    Wounded,
+)
 from ._lane import Lost
 from ._messages import (
     ACTIVE_MAX,
@@ -48,6 +63,8 @@ Route = Callable[[Any], int]
 #: The transactions under way.
 Active = dict[bytes, "GlobalTransaction"]
 REPEATS_MAX = 100
+#: The errors after which a transaction is repeated.
+REPEATABLE = (Deadlock, Wounded, BranchLost, LockTimeout, ShardUnavailable)
 PAUSED_LOOK_SECONDS = 0.005
 FORGET_SECONDS = 0.02
 SETTLE_SECONDS = 1.0
@@ -55,7 +72,7 @@ WOUNDED = "an older transaction needed the locks that this one has prepared"
 
 
 class DecisionFailed(Exception):
-    """A decision could not be written (CO-2)."""
+    """A decision could not be written (CD-2)."""
 
 
 class GlobalTransaction:
@@ -64,7 +81,8 @@ class GlobalTransaction:
     A transaction ends in one of two ways. If the procedure simply returns, all shards vote, and the
     coordinator decides. If it has called decide_at(), the shard of that key decides: it runs the
     last step, finish(), and commits with it, when all others are prepared. That shard then holds
-    its locks for the time of the step only, which matters if all transactions use its rows.
+    its locks for the time of the step only, which matters if all transactions use its rows. What
+    the procedure raises behind finish() reaches the caller, but does not undo the commit.
     """
 
     def __init__(self, gid: bytes, age: Age, send: Send, route: Route, active: Active) -> None:
@@ -76,7 +94,8 @@ class GlobalTransaction:
         self.shards: dict[int, None] = {}  # in the order of their first steps
         self._votes: dict[int, bool] = {}  # of shards whose last step was told so
         self.decider: int | None = None
-        self.finishing = False
+        self.finishing = False  # Finish is sent
+        self.refused = False  # ... and the deciding shard has rolled back
         self.wounded = False
         self.changed: tuple[int, ...] | None = None  # that must hear of the commit by the decider
 
@@ -105,12 +124,17 @@ class GlobalTransaction:
             answer = await self._send(shard, step)
         except Lost as lost:
             raise ShardUnavailable(f"shard {shard}: {lost}") from None
+        except ResultLost as lost:  # of a step: nothing has committed
+            raise ClusterError(str(lost)) from None
         if last:
             answer, self._votes[shard] = answer
         return answer
 
     async def finish(self, procedure: str, *arguments: Any) -> Any:
-        """The last step, on the shard that decides, and the commit. The result is the step's."""
+        """The last step, on the shard that decides, and the commit. The result is the step's.
+
+        Raises ResultLost if that has committed, but its result cannot be read here.
+        """
         if self.decider is None or self.changed is not None:
             raise ClusterError("finish() is the end of a transaction that has called decide_at()")
         others = [shard for shard in self.shards if shard != self.decider]
@@ -121,12 +145,20 @@ class GlobalTransaction:
         if self.wounded:
             raise Wounded(WOUNDED)
         first = self._enter(self.decider)
-        self.finishing = True
         message = Finish(self.gid, self._age, first, procedure, arguments, bool(changed))
+        self.finishing = True
         try:
             result = await self._send(self.decider, message)
         except Lost as lost:
             raise OutcomeUnknown(f"shard {self.decider} died as it decided: {lost}") from None
+        except OutcomeUnknown:
+            raise
+        except ResultLost:
+            self.changed = changed
+            raise
+        except Exception:
+            self.refused = True
+            raise
         self.changed = changed
         return result
 
@@ -134,6 +166,8 @@ class GlobalTransaction:
         """Whether the step is the first one on the shard."""
         if self.wounded:
             raise Wounded(WOUNDED)
+        if self.gid not in self._active:
+            raise ClusterError("a step behind the end of the transaction")
         if shard in self._votes or self.finishing:
             raise ClusterError(f"a step on shard {shard} behind the last one")
         first = shard not in self.shards
@@ -181,6 +215,7 @@ class Coordinator:
         self._told: dict[int, list[bytes]] = {}  # by their deciders; what these may forget
         self._admission = asyncio.Semaphore(ACTIVE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._wounding: set[bytes] = set()  # whose steps are being ended
         self._settling: asyncio.Task[None] | None = None
         self._pause = Pause()
         self._under_way = 0  # submitted transactions, also between two tries
@@ -236,31 +271,41 @@ class Coordinator:
         for tried in range(REPEATS_MAX):
             gid = self._decisions.new_gid()
             txn = GlobalTransaction(gid, message.age, self._send, self._route, self._active)
-            self._active[gid] = txn  # CO-1
+            self._active[gid] = txn  # CD-1
             undecided = False
             try:
                 result = await procedure(txn, *message.arguments)
                 await self._end(txn)
                 self.counts["committed"] += 1
                 return result
-            except OutcomeUnknown:
-                raise
             except DecisionFailed as failure:
                 undecided = True
                 self._failed()
                 raise OutcomeUnknown(str(failure)) from None
-            except (Deadlock, Wounded, BranchLost, LockTimeout, ShardUnavailable):
-                self._roll_back(txn.gid, list(txn.shards))
-                self.counts["repeated"] += 1
-            except BaseException:
-                self._roll_back(txn.gid, list(txn.shards))
-                self.counts["rolled_back"] += 1
-                raise
+            except BaseException as error:
+                if not self._may_repeat(txn, error):
+                    raise
             finally:
                 if not undecided:
                     self._active.pop(txn.gid, None)
             await asyncio.sleep(random.random() * min(0.002 * (1 << min(tried, 8)), 0.2))
         raise ClusterError(f"{message.procedure}: rolled back {REPEATS_MAX} times")
+
+    def _may_repeat(self, txn: GlobalTransaction, error: BaseException) -> bool:
+        """Ends a try that has raised `error`. Raises OutcomeUnknown if it may have committed."""
+        if txn.finishing and not txn.refused:  # CD-5
+            if txn.changed is not None:
+                self.counts["committed"] += 1
+                self._tell_voters(txn)
+            elif isinstance(error, Exception) and not isinstance(error, OutcomeUnknown):
+                raise OutcomeUnknown(f"no answer of shard {txn.decider}: {error!r}") from error
+            return False
+        if isinstance(error, OutcomeUnknown):
+            return False
+        self._roll_back(txn.gid, list(txn.shards))
+        repeatable = isinstance(error, REPEATABLE)
+        self.counts["repeated" if repeatable else "rolled_back"] += 1
+        return repeatable
 
     def outcomes(self, gids: list[bytes]) -> dict[bytes, bool | None]:
         """Of each gid: True committed, False rolled back (also if unknown), None not decided."""
@@ -270,7 +315,7 @@ class Coordinator:
         }
 
     async def resolve(self, gids: list[bytes]) -> dict[bytes, bool | None]:
-        """outcomes(), and for what a shard decides what the shard says (CO-4)."""
+        """outcomes(), and for what a shard decides what the shard says (CD-4)."""
         found = self.outcomes(gids)
         for gid in gids:
             decider = self._decisions.decider(gid)
@@ -287,8 +332,18 @@ class Coordinator:
         if txn is None or txn.decider is None:
             return
         txn.wounded = True
-        if txn.finishing:
-            self._background(self._forgotten(txn.decider, Decide(gid, commit=False)))
+        if gid not in self._wounding:
+            self._wounding.add(gid)
+            # If it is not finishing, it never will: all of it can be rolled back.
+            shards = [txn.decider] if txn.finishing else list(txn.shards)
+            self._background(self._end_steps(gid, shards))
+
+    async def _end_steps(self, gid: bytes, shards: list[int]) -> None:
+        decide = Decide(gid, commit=False)
+        try:
+            await asyncio.gather(*(self._forgotten(shard, decide) for shard in shards))
+        finally:
+            self._wounding.discard(gid)
 
     async def finish(self) -> None:
         """Waits until the shards have heard what was decided. No transaction may be under way."""
@@ -312,8 +367,8 @@ class Coordinator:
             await self._commit(txn.gid, list(txn.shards))
         elif txn.changed is None:
             raise ClusterError("a procedure that calls decide_at() ends with finish()")
-        elif txn.changed:
-            self._background(self._tell_and_forget(txn.gid, txn.decider, txn.changed))
+        else:
+            self._tell_voters(txn)
 
     async def _commit(self, gid: bytes, shards: list[int]) -> None:
         if len(shards) == 1:
@@ -330,6 +385,11 @@ class Coordinator:
             except Exception as error:
                 raise DecisionFailed(f"the decision could not be written: {error}") from None
             self._background(self._tell(gid, changed))
+
+    def _tell_voters(self, txn: GlobalTransaction) -> None:
+        """The second phase of what a shard has decided, if other shards have prepared."""
+        if txn.decider is not None and txn.changed:
+            self._background(self._tell_and_forget(txn.gid, txn.decider, txn.changed))
 
     async def _tell(self, gid: bytes, shards: tuple[int, ...]) -> None:
         """The second phase, until every shard has answered."""

@@ -1,7 +1,9 @@
 """The decisions of a coordinator, in a store of its own.
 
 Invariants DE-1 A commit is in the store, durably, before any participant hears of it.
+           [test: test_a_decision_outlives_the_coordinator()]
            DE-2 What is not in the store and not under way was rolled back (presumed abort).
+           [test: test_while_it_is_not_decided_it_says_so()]
            DE-3 A gid begins with the number of the opening, so none comes twice.
            DE-4 A gid that is decided on a shard ends with the shard's number, so that nothing about
                 it need be stored here.
@@ -66,9 +68,14 @@ class Decisions:
         return gid + pack_key(shard)
 
     @staticmethod
+    def is_decided_by_shard(gid: bytes) -> bool:
+        """Whether a shard decides the transaction (DE-4)."""
+        return len(gid) > len(pack_key(0, 0))
+
+    @staticmethod
     def decider(gid: bytes) -> int | None:
         """The shard that decides the transaction; None: it is decided here."""
-        if len(gid) <= len(pack_key(0, 0)):
+        if not Decisions.is_decided_by_shard(gid):
             return None
         return int(unpack_key(gid, int, int, int)[2])
 

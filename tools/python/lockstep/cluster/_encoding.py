@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ray import cloudpickle
 
-from ._errors import ClusterError
+from ._errors import ClusterError, ResultLost
 from ._messages import Age, Message
 
 _PLAIN = frozenset({bytes, int, str, bool, float, type(None), Age})
@@ -49,20 +49,25 @@ def encode_answer(value: Any, error: Exception | None) -> Any:
     try:
         pickled = Pickled(cloudpickle.dumps(value if error is None else error))
     except Exception as refused:
-        what = "result" if error is None else f"error {error!r}"
-        error = ClusterError(f"done, but the {what} cannot be sent: {refused}")
+        if error is None:
+            error = ResultLost(f"done, but the result cannot be sent: {refused}")
+        else:
+            error = ClusterError(f"failed, and the error {error!r} cannot be sent: {refused}")
         pickled = Pickled(cloudpickle.dumps(error))
     return pickled if error is None else Failure(pickled)
 
 
 def decode_answer(encoded: Any) -> tuple[Any, BaseException | None]:
     """The value, or the error."""
+    failed = type(encoded) is Failure
     try:
-        if type(encoded) is Failure:
+        if failed:
             return None, cloudpickle.loads(encoded.error.bytes)
         return cloudpickle.loads(encoded.bytes) if type(encoded) is Pickled else encoded, None
     except Exception as refused:
-        return None, ClusterError(f"done, but the answer cannot be read here: {refused}")
+        if failed:
+            return None, ClusterError(f"failed, and the error cannot be read here: {refused}")
+        return None, ResultLost(f"done, but the result cannot be read here: {refused}")
 
 
 def _is_plain(value: Any) -> bool:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from .._errors import InputOutputError, NoSpace, StoreFailed
+
+#: After such an error of a commit, the next open of the store decides whether it has committed.
+UNDECIDED = (StoreFailed, InputOutputError, NoSpace)
+
 
 class ClusterError(Exception):
     """A call of a sharded store failed."""
 
 
 class OutcomeUnknown(ClusterError):
-    """A process died while it ended the transaction. It has committed everywhere or nowhere."""
+    """A process or store failed as it ended the transaction, which is whole or absent."""
+
+
+class ResultLost(ClusterError):
+    """The work is done, and its transaction has committed. Only the result cannot be read."""
 
 
 class ShardUnavailable(ClusterError):

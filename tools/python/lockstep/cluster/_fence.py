@@ -7,8 +7,10 @@ transaction, no shard will ever ask, and the records can go.
 
 Invariants FE-1 A branch is listed before its gid is compared with the fence. The fence is raised
                 before the list is read. So a branch below the fence is refused or seen.
+                [test: test_an_earlier_branch_is_refused()]
            FE-2 A branch leaves the open ones after it is prepared, and the prepared ones after its
                 outcome is durable. So whoever reads the open ones first misses none.
+                [test: test_what_is_open_or_in_doubt_is_not_settled()]
 """
 
 from __future__ import annotations

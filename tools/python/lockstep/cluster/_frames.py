@@ -4,6 +4,7 @@ A frame is 8 bytes, the length of the rest in big-endian order, and a pickled li
 connection whose other end has vanished without a word is closed after a few seconds.
 
 Invariants FR-1 The end that waits for a token reads no pickled object before the token has come.
+           [test: test_a_desk_reads_nothing_before_its_token()]
 """
 
 from __future__ import annotations

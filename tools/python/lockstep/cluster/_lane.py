@@ -4,11 +4,14 @@ The process has a desk, which lanes connect to. Ray tells where that is. A call 
 processor time than all that a shard does with a message, so messages do not travel as calls. What a
 turn of an event loop sends travels together.
 
-Invariants LA-1 A lane belongs to one event loop, and so does a desk.
-           LA-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.
-           LA-3 A desk reads nothing from a connection that has not shown its token (FR-1).
-           LA-4 What ends a transaction does not wait for the next process: the one that runs has to
+Invariants DL-1 A lane belongs to one event loop, and so does a desk. [kept by: Desk.open()]
+           DL-2 At most `queue_max` messages wait or are unanswered. More raise Overloaded.
+           [test: test_a_full_queue_refuses()]
+           DL-3 A desk reads nothing from a connection that has not shown its token (FR-1).
+           [test: test_a_desk_reads_nothing_before_its_token()]
+           DL-4 What ends a transaction does not wait for the next process: the one that runs has to
                 hear it before it can end.
+                [test: test_what_ends_a_transaction_reaches_a_process_that_begins_nothing_more()]
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ class _Link:
         self._lane = lane
         self._sent: dict[int, bool] = {}  # whether it begins something
         self._left = False
+        self.closed = False
         self.frames = Frames(self._received, self._closed, token=token)
 
     def send(self, numbered: Numbered, begin: bool) -> None:
@@ -71,6 +75,7 @@ class _Link:
             self.leave()
 
     def _closed(self, error: Exception | None) -> None:
+        self.closed = True
         self._lane._forget(self)
         sent, self._sent = self._sent, {}
         for number in sent:
@@ -82,7 +87,7 @@ class Lane:
 
     The lane connects when there is something to send. When the process says that it begins nothing
     more, the lane looks for the desk anew for what begins. Until it has found it, what does not
-    begin anything goes the old way (LA-4).
+    begin anything goes the old way (DL-4).
     """
 
     def __init__(
@@ -132,6 +137,8 @@ class Lane:
             link = _Link(self, address.token)
             loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: link.frames, address.host, address.port)
+            if link.closed:  # _closed() did not find it in the lane
+                raise Lost("the connection has ended at once")
         except Exception as error:
             lost = error if isinstance(error, Lost) else Lost(repr(error))
             for (number, _), _ in self._take_queue():

@@ -36,7 +36,7 @@ class RunMany(NamedTuple):
 class Step(NamedTuple):
     """A part of a global transaction. `first`: it begins the branch on this shard.
 
-    `last`: the branch is prepared behind it. The answer is then a pair: the result, and the vote.
+    `last`: Prepare behind it. The answer is then a pair: the result, and the vote.
     """
 
     gid: bytes
@@ -92,7 +92,10 @@ class ForgetBefore(NamedTuple):
 
 
 class Prepare(NamedTuple):
-    """The first phase. The answer: True if prepared, False if it had changed nothing."""
+    """The first phase. The answer: True if prepared, False if it has ended.
+
+    It ends if it has changed nothing and no shard decides.
+    """
 
     gid: bytes
 

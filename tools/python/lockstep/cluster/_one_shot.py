@@ -6,7 +6,9 @@ decision, commit. The event loop submits requests, and hears of their ends by an
 
 Invariants OS-1 A branch is in `running` from its submission until its end has been handed on, so
                 what counts the branches of a shard misses no branch.
+                [test: test_draining_waits_for_one_and_begins_no_other()]
            OS-2 All but is_idle(), numbers() and stop_all() are calls of one event loop.
+           [test: test_draining_waits_for_one_and_begins_no_other()]
 """
 
 from __future__ import annotations
@@ -20,13 +22,11 @@ from .._errors import (
     DuplicateKey,
     EndedByOperator,
     Error,
-    InputOutputError,
-    NoSpace,
-    StoreFailed,
 )
 from .._options import begin_arguments
 from .._store import Store
-from ._errors import BranchLost, OutcomeUnknown, Wounded
+from ._decisions import Decisions
+from ._errors import UNDECIDED, BranchLost, OutcomeUnknown, Wounded
 from ._fence import Fence
 from ._library import Libraries, error_of
 from ._messages import Age, Finish, Step
@@ -62,6 +62,8 @@ class OneShots:
         """A whole branch; the reply, and the number of the prepared transaction, else 0."""
         request = self._request_of(message)
         request.name(message.gid)
+        if Decisions.is_decided_by_shard(message.gid):
+            self._verdicts.mark(request, message.gid)
         await self._perform(request, message, _batch.PREPARE)
         self._check(request)
         return self._reply_of(request), request.step_txn() if request.prepared() else 0
@@ -78,7 +80,7 @@ class OneShots:
             if request.step_outcome()[0] == 0:
                 raise self._verdicts.asked() from None
             raise
-        except (StoreFailed, InputOutputError, NoSpace) as error:
+        except UNDECIDED as error:
             if request.step_outcome()[0] == 0:
                 raise OutcomeUnknown(f"the commit that decides has failed: {error}") from None
             raise

@@ -1,16 +1,22 @@
 """A shard without Ray: a store, the branches of global transactions on it, and their deadlocks.
 
 Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
+           [test: test_an_older_transaction_wounds_an_idle_younger_one()]
            PA-2 Transactions of this shard alone, first steps and later messages have threads of
                 their own. Of the last two there are as many as global transactions under way. So
                 nothing that would release a lock, here or on another shard, waits for a thread
                 that waits for the lock.
-           PA-3 Only the coordinator may end what is prepared. A branch that is prepared by Prepare
-                waits for no lock on any shard, so no deadlock goes through it. One that is prepared
-                by its last step may still wait on the deciding shard: the coordinator is asked to
-                end that step.
+                [test: test_a_decision_passes_steps_that_wait_for_its_locks()]
+           PA-3 Only the coordinator may end what is prepared. If the coordinator decides, the
+                transaction waits for no lock on any shard, so no deadlock goes through it. If a
+                shard decides, it may still wait, at the latest on that shard: the coordinator is
+                asked to end it. [test: test_the_prepared_are_not_wounded()]
            PA-4 What begins is counted under the mutex under which a pause begins. So behind a pause
-                whose wait has ended nothing is under way.
+                whose wait has ended nothing is under way. [test: test_nothing_happens_in_a_pause()]
+           PA-5 If a shard decides, each branch on another shard is prepared, and keeps its read
+                locks until the decision. It votes before the deciding shard has taken its locks, so
+                a branch that left at its vote would not be two-phase.
+                [test: test_two_that_read_what_the_other_writes()]
 Source     Rosenkrantz, Stearns, Lewis, "System Level Concurrency Control for Distributed Database
            Systems", 1978 (wound-wait); Mohan, Lindsay, Obermarck, "Transaction Management in the R*
            Distributed Database Management System", 1986 (presumed abort).
@@ -27,10 +33,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import Deadlock, EndedByOperator, Error, InputOutputError, NoSpace, StoreFailed
+from .._batch import Batch
+from .._errors import Deadlock, EndedByOperator, Error
 from .._store import Store
 from .._transaction import Transaction, pause
-from ._errors import BranchLost, NoSuchProcedure, OutcomeUnknown, Restarting, Wounded
+from ._decisions import Decisions
+from ._errors import (
+    UNDECIDED,
+    BranchLost,
+    NoSuchProcedure,
+    OutcomeUnknown,
+    Restarting,
+    Wounded,
+)
 from ._fence import Fence
 from ._library import Libraries, Packed
 from ._messages import (
@@ -77,6 +92,14 @@ class Branch:
     wounded: bool = False
 
 
+def commit(txn: Transaction) -> None:
+    """Commits. Raises OutcomeUnknown if the next open of the store decides the outcome."""
+    try:
+        txn.commit()
+    except UNDECIDED as error:
+        raise OutcomeUnknown(f"the commit has failed: {error}") from None
+
+
 class Participant:
     """Performs messages on threads. close() ends it.
 
@@ -116,6 +139,8 @@ class Participant:
         self._begins = ThreadPoolExecutor(threads, "begins")
         self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
+        # When each was seen first. What an earlier process prepared has waited long enough.
+        self._doubts = dict.fromkeys([gid for gid, _ in self.in_doubt()], float("-inf"))
         self._questions = ThreadPoolExecutor(2, "questions")
         self._stop = threading.Event()
         self._draining = False
@@ -154,10 +179,10 @@ class Participant:
             case Finish(first=True) if message.procedure in self._libraries:
                 return await self._finish_at_once(message)
             case Decide() if message.gid not in self._branches:
-                self._ages.forget(message.gid)
                 await self._one_shots.end(message.gid, message.commit)
+                self._ages.forget(message.gid)  # it may have been prepared meanwhile
             case Forget():
-                await self._verdicts.forget_async(message.gids)
+                await self._verdicts.forget(message.gids)
             case _:
                 return await asyncio.wrap_future(self.submit(message))
 
@@ -182,8 +207,6 @@ class Participant:
                 return self._finish, self._firsts if message.first else self._later
             case Ask():
                 return lambda ask: self._verdicts.has_committed(ask.gid), self._questions
-            case Forget():
-                return lambda forget: self._verdicts.forget(forget.gids), self._questions
             case Settle():
                 return lambda settle: self._fence.settle(settle.before), self._questions
             case ForgetBefore():
@@ -257,19 +280,27 @@ class Participant:
     def _run(self, message: Run) -> Any:
         if message.procedure in self._libraries:
             with self._admitted():
-                result = self._libraries.call(message.procedure, message.arguments)
+                result = self._run_in_library(message)
             self.counts["runs"] += 1
             return result
         procedure = self._find_local(message.procedure)
         with self._admitted():
             return self._run_local(procedure, message)
 
+    def _run_in_library(self, message: Run) -> bytes:
+        try:
+            return self._libraries.call(message.procedure, message.arguments)
+        except UNDECIDED as error:
+            if self._store.failure() is None:
+                raise  # of an operation, before the commit
+            raise OutcomeUnknown(f"the commit may have failed: {error}") from None
+
     def _run_local(self, procedure: Local, message: Run) -> Any:
         for tried in range(REPEATS_MAX):
             try:
                 with self._store.begin() as txn, self._aged(txn, message.age):
                     result = procedure(txn, self._objects, *message.arguments)
-                    txn.commit()
+                    commit(txn)
                 self.counts["runs"] += 1
                 return result
             except (Deadlock, EndedByOperator):
@@ -301,28 +332,14 @@ class Participant:
     def _step(self, message: Step) -> Any:
         with self._branch_of_step(message) as branch:
             result = self._perform_step(branch, message)
-            if not message.last:
-                return result
-            # Known before the locks are those of a prepared transaction (PA-3).
-            self._ages.prepare(message.gid, branch.number, message.age)
-            try:
-                prepared = self._prepare_branch(message.gid, branch)
-            except BaseException:
-                self._ages.forget(message.gid)
-                raise
-        if not prepared:
-            self._ages.forget(message.gid)
-        return result, prepared
+            return (result, self._prepare_branch(message.gid, branch)) if message.last else result
 
     def _finish(self, message: Finish) -> Any:
         with self._branch_of_step(message) as branch:
             result = self._perform_step(branch, message)
             if message.record:
                 self._verdicts.commit(branch.txn, message.gid)
-            try:
-                branch.txn.commit()
-            except (StoreFailed, InputOutputError, NoSpace) as error:
-                raise OutcomeUnknown(f"the commit that decides has failed: {error}") from None
+            commit(branch.txn)
             self._ended(message.gid, branch)
         return result
 
@@ -339,22 +356,40 @@ class Participant:
             return self._prepare_branch(message.gid, branch)
 
     def _prepare_branch(self, gid: bytes, branch: Branch) -> bool:
-        prepared = branch.txn.prepare(gid)
+        if Decisions.is_decided_by_shard(gid):
+            self._prepare_for_decider(gid, branch)
+            prepared = True
+        else:
+            prepared = branch.txn.prepare(gid)
         self._ended(gid, branch)
         self.counts["prepared"] += prepared
         return prepared
 
+    def _prepare_for_decider(self, gid: bytes, branch: Branch) -> None:
+        mark = Batch()
+        self._verdicts.mark(mark._request, gid)
+        # Known before the locks are those of a prepared transaction (PA-3).
+        self._ages.prepare(gid, branch.number, branch.age)
+        try:
+            branch.txn.prepare_with(mark, gid)
+        except BaseException:
+            self._ages.forget(gid)
+            raise
+
     def _commit(self, message: CommitBranch) -> None:
         with self._branch(message.gid) as branch:
-            branch.txn.commit()
+            commit(branch.txn)
             self._ended(message.gid, branch)
 
     def _decide(self, message: Decide) -> None:
-        gid = message.gid
-        self._ages.forget(gid)
         if message.commit:
-            self._store.commit_prepared(gid)
-            return
+            self._store.commit_prepared(message.gid)
+        else:
+            self._roll_back_everywhere(message.gid)
+        self._ages.forget(message.gid)  # it may have been prepared meanwhile
+
+    def _roll_back_everywhere(self, gid: bytes) -> None:
+        """Whether it is open, or prepared."""
         branch = self._branches.get(gid)
         if branch is not None:
             with contextlib.suppress(Error):
@@ -484,7 +519,7 @@ class Participant:
         if self._store.failure() is not None:
             self._failed()
         now = time.monotonic()
-        doubtful = [gid for gid, age in self.in_doubt() if age > ASK_SECONDS]
+        doubtful = self._long_in_doubt(now)
         still = [gid for gid, b in list(self._branches.items()) if now - b.used > ASK_SECONDS]
         if not doubtful and not still:
             return
@@ -492,3 +527,8 @@ class Participant:
             if commit is not None and not (commit and gid in self._branches):
                 self._decide(Decide(gid, commit))
                 self.counts["resolved"] += 1
+
+    def _long_in_doubt(self, now: float) -> list[bytes]:
+        """By this process's clock: the age in the store jumps when the time of day is set."""
+        self._doubts = {gid: self._doubts.get(gid, now) for gid, _ in self.in_doubt()}
+        return [gid for gid, since in self._doubts.items() if now - since >= ASK_SECONDS]

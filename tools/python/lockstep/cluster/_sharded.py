@@ -186,8 +186,9 @@ class ShardedStore:
 
         Each request is a transaction of its own. They run side by side, in any order, without
         Python. The outcomes stand in the order of the requests: replies, and errors of single
-        requests, which are not raised. Raises OutcomeUnknown if the shard dies meanwhile: any of
-        the transactions may have committed. Raises NoSuchProcedure, Overloaded.
+        requests, which are not raised. A request whose error is StoreFailed may have committed.
+        Raises OutcomeUnknown if the shard dies meanwhile: any of the transactions may have
+        committed. Raises NoSuchProcedure, Overloaded.
         """
         return self.submit_call_many(key, procedure, requests).result()
 

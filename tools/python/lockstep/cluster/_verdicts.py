@@ -2,6 +2,7 @@
 
 Invariants VE-1 The record of a decision is in the transaction that it decides. A question before
                 writes the record that it has not committed, so it never will.
+                [test: test_who_has_asked_first_has_rolled_it_back()]
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from .. import _batch, _core
 from .._batch import Batch
 from .._errors import DuplicateKey
 from .._objects import Index
@@ -48,6 +50,11 @@ class Verdicts:
         """The error if there is a record already."""
         return BranchLost(_ASKED)
 
+    def mark(self, request: _core.Request, gid: bytes) -> None:
+        """Adds a change that leaves no record: what has only read is prepared then (PA-5)."""
+        request.put(_batch.INSERT, self.index._handle, gid, COMMITTED)
+        request.erase(self.index._handle, gid)
+
     def has_committed(self, gid: bytes) -> bool:
         """Whether it has. If it has not, it never will."""
 
@@ -59,16 +66,12 @@ class Verdicts:
 
         return self._store.run(ask)
 
-    def forget(self, gids: Sequence[bytes]) -> None:
+    async def forget(self, gids: Sequence[bytes]) -> None:
         """Every shard has heard the decisions. Not durable."""
-        self._store.execute(self._removal(gids), durability="lazy")
-
-    async def forget_async(self, gids: Sequence[bytes]) -> None:
-        """forget() in an event loop."""
         await self._store.execute_async(self._removal(gids), durability="lazy")
 
     def forget_before(self, before: bytes) -> None:
-        """The same of all gids below this one. Not durable."""
+        """The same of all gids below this one, on a thread. Not durable."""
         index = self.index
         while True:
             with self._store.snapshot() as txn:
@@ -76,7 +79,7 @@ class Verdicts:
                 gids = [gid for gid, _ in found]
             if not gids:
                 return
-            self.forget(gids)
+            self._store.execute(self._removal(gids), durability="lazy")
 
     def _removal(self, gids: Sequence[bytes]) -> Batch:
         batch = Batch()

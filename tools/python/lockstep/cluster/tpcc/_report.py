@@ -29,7 +29,6 @@ def report_of(
     types = {name: _type(name, measured) for name in TYPES}
     all_count = sum(one["count"] for one in types.values())
     across = [seconds for one in counts.across.values() for seconds in one]
-    across_count = len(across) + counts.across_rolled_back
     return {
         "program": "lockstep.cluster tpcc",
         "version": _version(),
@@ -46,10 +45,10 @@ def report_of(
             "p99": 1e3 * percentile(counts.batches, 0.99),
         },
         "two_phase": {
-            "count": across_count,
+            "count": len(across),
             "rolled_back": counts.across_rolled_back,
-            "share": across_count / max(all_count, 1),
-            "per_second": across_count / measured.seconds,
+            "share": len(across) / max(all_count, 1),
+            "per_second": len(across) / measured.seconds,
             "p50": 1e3 * percentile(across, 0.5),
             "p99": 1e3 * percentile(across, 0.99),
             "repeated": measured.repeated,
@@ -65,13 +64,14 @@ def _type(name: str, measured: Measured) -> dict[str, Any]:
     shards = [shard["types"][name] for shard in measured.shards]
     local = sum(one["completed"] for one in shards)
     across = len(measured.counts.across[name])
+    rolled_back = sum(one["rolled_back"] for one in shards)
     if name == "NewOrder":
-        across += measured.counts.across_rolled_back
+        rolled_back += measured.counts.across_rolled_back
     return {
         "count": local + across,
         "per_second": (local + across) / measured.seconds,
         "across": across,
-        "rolled_back": sum(one["rolled_back"] for one in shards),
+        "rolled_back": rolled_back,
         "aborts": sum(sum(one["aborts"].values()) for one in shards),
         # In the shard, from the arrival of the batch to the durable commit; the slowest shard.
         "p50": max(one["latency_ns"]["p50"] for one in shards) / 1e6,

@@ -27,7 +27,7 @@ class Counts:
 
     batches: list[float] = field(default_factory=list)  # seconds
     across: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TYPES})
-    across_rolled_back: int = 0
+    across_rolled_back: int = 0  # New-Orders, which `across` has too
     failed: list[str] = field(default_factory=list)
     failures: int = 0
 

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import pathlib
 import sys
-from typing import Any
 from dataclasses import dataclass
 from typing import Any
 
