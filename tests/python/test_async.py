@@ -1,12 +1,16 @@
 """test_async - transactions of event loops."""
 
 import asyncio
+import concurrent.futures
 import gc
 import os
+import signal
 import threading
+import time
 
 import lockstep
 import pytest
+from conftest import SMALL
 from lockstep import Access, Batch
 
 
@@ -197,6 +201,121 @@ def test_cancelled_at_random(store, index):
                 result, (asyncio.CancelledError, lockstep.Deadlock)
             ), repr(result)
         assert [t for t in store.transactions() if not t.internal] == []
+
+    run(main)
+
+
+def test_a_cancelled_task_may_use_the_store_as_it_cleans_up(store, index):
+    async def main():
+        async def work():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                async with store.transaction() as txn:
+                    await txn.put(index, "k", "v")
+
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+        async with store.transaction() as txn:
+            assert await txn.get(index, "k") == b"v"
+
+    run(main)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_rollback_ends_the_call_that_is_in_the_transaction(store, index, cancelled):
+    async def main():
+        async def work():
+            async with store.transaction() as txn:
+                await txn.put(index, "mine", "lost")
+                await asyncio.gather(txn.get(index, "held"), txn.get(index, "mine"))
+
+        async with store.transaction() as holder:
+            await holder.put(index, "held", "v")
+            task = asyncio.create_task(work())
+            if cancelled:
+                while not any(t.state == "lock_wait" for t in store.transactions()):
+                    await asyncio.sleep(0)
+                task.cancel()
+            with pytest.raises((lockstep.WrongThread, asyncio.CancelledError)):
+                await task
+        assert [t for t in store.transactions() if not t.internal] == []
+        async with store.transaction(lock_timeout=1) as txn:
+            assert await txn.get(index, "mine") is None
+            await txn.put(index, "mine", "kept")
+
+    run(main)
+
+
+@pytest.fixture
+def alarm():
+    """Interrupts a loop that spins: it runs no timers."""
+
+    def ring(number, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, concurrent.futures.CancelledError])
+def test_a_function_that_raises_a_cancellation(store, index, kind, alarm):
+    def function(txn):
+        raise kind
+
+    async def main():
+        async with store.transaction() as txn:
+            await txn.put(index, "k", "v")
+            await txn.call(function)
+
+    begun = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        run(main)
+    assert time.monotonic() < begun + 10
+    assert store.run(lambda txn: txn.get(index, "k")) is None
+
+
+def test_a_scan_in_a_child_of_fork(tmp_path, store, index):
+    """The child has none of the threads that the parent's pool counts."""
+
+    async def scan(store, index):
+        async with store.transaction() as txn:
+            await txn.put(index, "k", "v")
+            return [row async for row in txn.scan(index)]
+
+    async def use(opened, index):
+        return await asyncio.wait_for(scan(opened, index), 20)
+
+    assert asyncio.run(use(store, index)) == [(b"k", b"v")]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # its default action ends the process
+        try:
+            with lockstep.open(tmp_path / "child", **SMALL) as own:
+                rows = asyncio.run(use(own, own.index("i", create=True)))
+            os._exit(0 if rows == [(b"k", b"v")] else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_scan_ends_with_its_transaction(store, index):
+    async def main():
+        rows = []
+        with pytest.raises(lockstep.TransactionEnded):
+            async with store.transaction() as txn:
+                await txn.insert_many(index, (((n,), "v") for n in range(10)))
+                async for row in txn.scan(index):
+                    rows.append(row)
+                    await txn.commit()
+        assert len(rows) == 1
 
     run(main)
 

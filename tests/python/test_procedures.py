@@ -3,6 +3,7 @@
 import os
 import pathlib
 import struct
+import subprocess
 import sys
 
 import lockstep
@@ -67,3 +68,32 @@ def test_objects_that_are_refused(tmp_path, define):
             _core.ProcedureObject(odd, store._handle, "")
         with pytest.raises(lockstep.BadPath):
             _core.ProcedureObject(str(tmp_path / "none.so"), store._handle, "")
+
+
+SILENT = """
+#include <lockstep/c/procedures.h>
+
+static const char* const names[] = {nullptr};
+static int open(lockstep_store*, const char*, void**, lockstep_error*) { return CODE; }
+static void run(void*, lockstep_call*, size_t) {}
+static void close(void*) {}
+extern "C" const lockstep_procedures lockstep_procedure_object = {
+    LOCKSTEP_PROCEDURES_VERSION, sizeof(lockstep_procedures), names, open, close, run, nullptr};
+"""
+
+
+@pytest.mark.parametrize(
+    "code, kind, text",
+    [(4, lockstep.PoolFull, "^pool_full: "), (-7, lockstep.Error, "unknown: number of the appl")],
+)
+def test_an_object_whose_open_fills_no_error(tmp_path, code, kind, text):
+    source, built = tmp_path / "silent.cc", tmp_path / "silent.so"
+    source.write_text(SILENT)
+    command = ["c++", "-std=c++17", "-shared", "-fPIC", f"-DCODE=({code})", f"-I{PREFIX}/include"]
+    subprocess.run([*command, str(source), "-o", str(built)], check=True)
+    with lockstep.open(tmp_path / "store", workers=1, pool_bytes=8 << 20) as store:
+        for _ in range(3):
+            with pytest.raises(kind, match=text) as caught:
+                _core.ProcedureObject(str(built), store._handle, "")
+            assert type(caught.value) is kind
+            assert (caught.value.code, caught.value.numbers) == (code, (0, 0, 0))

@@ -140,6 +140,69 @@ def test_arguments_of_a_wrong_type_are_named(store, index, heap, tmp_path):
             txn.patch(index, "k", -1, "v")
 
 
+@pytest.mark.parametrize("wrong", ["records", None, 7, "the other kind"])
+def test_what_is_no_index_and_no_heap(store, index, heap, wrong):
+    batch = lockstep.Batch()
+    no_index, no_heap = (heap, index) if wrong == "the other kind" else (wrong, wrong)
+    with store.transaction() as txn:
+        id = txn.heap_insert(heap, "row")
+        indexes = (
+            lambda: txn.get(no_index, "k"),
+            lambda: txn.get_into(no_index, "k", bytearray(1)),
+            lambda: txn.get_many(no_index, ["k"]),
+            lambda: txn.insert(no_index, "k", "v"),
+            lambda: txn.insert_many(no_index, [("k", "v")]),
+            lambda: txn.put(no_index, "k", "v"),
+            lambda: txn.update(no_index, "k", "v"),
+            lambda: txn.patch(no_index, "k", 0, "v"),
+            lambda: txn.erase(no_index, "k"),
+            lambda: txn.bulk_load(no_index, []),
+            lambda: txn.will_need([(no_index, "k")]),
+            lambda: txn.scan(no_index),
+            lambda: txn.scan_views(no_index),
+            lambda: txn.cursor(no_index),
+            lambda: batch.get(no_index, "k"),
+            lambda: batch.insert(no_index, "k", "v"),
+            lambda: batch.put(no_index, "k", "v"),
+            lambda: batch.update(no_index, "k", "v"),
+            lambda: batch.patch(no_index, "k", 0, "v"),
+            lambda: batch.erase(no_index, "k"),
+            lambda: asyncio.run(get()),
+        )
+        heaps = (
+            lambda: txn.heap_insert(no_heap, "row"),
+            lambda: txn.heap_get(no_heap, id),
+            lambda: txn.heap_update(no_heap, id, "row"),
+            lambda: txn.heap_erase(no_heap, id),
+            lambda: txn.heap_scan(no_heap),
+            lambda: txn.heap_each(no_heap, print),
+            lambda: batch.heap_insert(no_heap, "row"),
+            lambda: batch.heap_get(no_heap, id),
+            lambda: batch.heap_update(no_heap, id, "row"),
+            lambda: batch.heap_erase(no_heap, id),
+        )
+        named = (
+            ("of", lambda: txn.secondary_index("by", no_index, print)),
+            ("secondary", lambda: txn.scan_by(no_index)),
+            ("secondary", lambda: txn.scan_by(no_index, only="k")),
+            ("secondary", lambda: txn.cursor_by(no_index)),
+            *(("index", call) for call in indexes),
+            *(("heap", call) for call in heaps),
+        )
+
+        async def get():
+            async with store.transaction() as asynchronous:
+                await asynchronous.get(no_index, "k")
+
+        for name, call in named:
+            wanted = "a Heap, from Store.heap()" if name == "heap" else "an Index, from Store.ind"
+            given = no_heap if name == "heap" else no_index
+            text = re.escape(f"{name} is {wanted}") + f".*, not {re.escape(repr(given))} of type"
+            with pytest.raises(TypeError, match=text):
+                call()
+    assert len(batch) == 0
+
+
 def test_each_code_has_a_class():
     header = (ROOT / "threads/include/lockstep/result.h").read_text()
     names = re.findall(r"^    X\((\w+), ", header, re.M)

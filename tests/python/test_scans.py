@@ -62,6 +62,18 @@ def test_a_scan_ends(store, numbers):
         list(left)
 
 
+def test_a_scan_ends_with_its_transaction(store, numbers):
+    txn = store.begin()
+    scan = txn.scan(numbers)
+    empty = txn.scan(numbers, (5,), (5,))
+    next(scan)
+    assert list(empty) == []
+    txn.commit()
+    with pytest.raises(lockstep.TransactionEnded):
+        next(scan)
+    assert list(empty) == []
+
+
 def test_views_outlive_the_scan(store, numbers):
     with store.transaction() as txn:
         rows = list(txn.scan_views(numbers, high=(600,), access=Access.UPDATE))

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +13,8 @@ import lockstep
 import pytest
 from conftest import SMALL
 from lockstep import _core
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_what_is_committed_is_there_after_a_new_open(tmp_path):
@@ -51,6 +55,25 @@ def test_options_go_in_and_come_back(tmp_path):
     with lockstep.open(tmp_path / "t", steps="prefetch", lock_timeout=None) as store:
         assert store.options()["lock_timeout"] is None
         assert store.options()["steps"]["mode"] == "prefetch"
+
+
+def test_the_version():
+    project = (ROOT / "CMakeLists.txt").read_text()
+    assert f"project(lockstep VERSION {lockstep.__version__} " in project
+
+
+def test_a_package_without_its_extension_says_so(tmp_path):
+    place = pathlib.Path(lockstep.__file__).parent
+    shutil.copytree(place, tmp_path / "lockstep", ignore=shutil.ignore_patterns("*.so", "libs"))
+    done = subprocess.run(
+        [sys.executable, "-c", "import lockstep"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: the extension lockstep._core is not beside")
+    assert "pip install ./tools/python" in last and "circular" not in done.stderr
 
 
 def test_a_store_is_open_once(tmp_path, store):
@@ -96,8 +119,8 @@ def test_objects(store):
         ("i", True, 0),
     ]
     assert {o.id for o in store.objects()} == {
-        _core.heap_id(heap._handle),
-        _core.index_id(index._handle),
+        _core.heap_id(heap),
+        _core.index_id(index),
     }
     assert store.index("i").name == "i" and store.heap("h").name == "h"
     for call in (store.index, store.heap):

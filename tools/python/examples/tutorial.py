@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 import lockstep
-from lockstep import Index, Store, Transaction
+from lockstep import AsyncTransaction, Index, Store, Transaction
 
 
 # --8<-- [start:keys]
@@ -85,8 +85,10 @@ def count(store: Store, values: Index) -> int:
 # A hundred transactions at once on one thread. run_async() repeats deadlock victims.
 async def add_at_once(store: Store, values: Index) -> None:
     async def add_one(time: int) -> None:
-        async with store.transaction() as txn:
+        async def put(txn: AsyncTransaction) -> None:
             await txn.put(values, place(9, time), "at once")
+
+        await store.run_async(put)
 
     await asyncio.gather(*(add_one(time) for time in range(100)))
 

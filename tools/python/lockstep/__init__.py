@@ -8,6 +8,14 @@
             txn.put(cities, "Lisbon", "Portugal")
 """
 
+try:
+    import lockstep._core
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"the extension lockstep._core is not beside {__file__}: this is the source, or the build"
+        " for another Python. Install the package: pip install ./tools/python",
+        name=error.name,
+    ) from error
 from . import _core
 from ._aio import AsyncTransaction
 from ._batch import Batch
@@ -84,7 +92,8 @@ from ._store import (
 )
 from ._transaction import KeyFunction, Transaction
 
-_core.set_types(make_error, RecordId, U8, U16, U32, U64, I32)
+_core.set_types(make_error, RecordId, Index, Heap, U8, U16, U32, U64, I32)
+__version__ = "0.1.0"
 GID_BYTES_MAX = _core.GID_BYTES_MAX
 KEY_BYTES_MAX = _core.KEY_BYTES_MAX
 VALUE_BYTES_MAX = _core.VALUE_BYTES_MAX

@@ -7,6 +7,8 @@ done. Scans and what takes a while anyway run on threads of a pool, which grows 
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import _batch, _core, _scan
 from ._batch import Batch
-from ._errors import Deadlock, Error
+from ._errors import Deadlock, Error, WrongThread
 from ._objects import Heap, Index, RecordId, Savepoint
 from ._options import Access
-from ._transaction import Transaction, pause
+from ._transaction import ABANDON_PAUSE, ABANDON_SECONDS, Transaction, pause
 
 if TYPE_CHECKING:
     from ._keys import Key, Value
@@ -27,9 +29,15 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# A wait for a lock may need what another call of the pool does: no call waits for a free thread.
-_POOL = ThreadPoolExecutor(max_workers=1 << 14, thread_name_prefix="lockstep")
 _ROOM = 512
+
+
+# A wait for a lock may need what another call of the pool does: no call waits for a free thread.
+def _make_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1 << 14, thread_name_prefix="lockstep")
+
+
+_POOL = _make_pool()
 
 
 class Loop:
@@ -67,6 +75,16 @@ class Loop:
                 future.set_result(None)
 
 
+def _after_fork() -> None:
+    """The threads of the pool, and the user threads behind the requests, are the parent's."""
+    global _POOL
+    _POOL = _make_pool()
+    Loop._loops.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 async def _uncancelled(future: asyncio.Future[R], end: Callable[[], object]) -> R:
     """Waits for what uses a transaction until it is over, and then passes a cancellation on."""
     cancelled: asyncio.CancelledError | None = None
@@ -75,6 +93,9 @@ async def _uncancelled(future: asyncio.Future[R], end: Callable[[], object]) -> 
             result = await asyncio.shield(future)
             break
         except asyncio.CancelledError as error:
+            if future.done():  # it may be the function's
+                cancelled = cancelled or error
+                break
             if cancelled is None:
                 end()
             cancelled = error
@@ -129,10 +150,12 @@ class AsyncTransaction:
         request.begin_in(self._store._handle, *self._begin)
         try:
             await perform(request, _batch.KEEP, 0, lambda: None)
-        finally:
+        except BaseException:
             self._txn._number = request.txn()
-            if self._txn.active and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            if self._txn.active:
                 await self._abandon()
+            raise
+        self._txn._number = request.txn()
         if request.code() != 0:
             request.fail()
         self._id = self._txn.id
@@ -304,6 +327,8 @@ class AsyncTransaction:
     async def _rows(self, scan: _scan.Scan[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
         while rows := await self.call(lambda _: scan.block()):
             for row in rows:
+                if not self._txn.active:
+                    raise self._txn._ended()
                 yield row
 
     async def _one(self, batch: Batch) -> Any:
@@ -325,21 +350,27 @@ class AsyncTransaction:
         return request
 
     async def _abandon(self) -> None:
-        try:
-            await self._end(_batch.ABORT)
-        except Error:
-            self._txn._number = 0
+        """Transaction._abandon(). A cancellation is passed on behind it."""
+        cancelled: asyncio.CancelledError | None = None
+        pause = 0.0
+        last = time.monotonic() + ABANDON_SECONDS
+        while self._txn._number != 0 and time.monotonic() < last:
+            try:
+                await asyncio.sleep(pause)
+                await self._end(_batch.ABORT)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except WrongThread:
+                self._stop()
+                pause = ABANDON_PAUSE
+            except Error:
+                self._txn._number = 0
+        if cancelled is not None:
+            raise cancelled
 
     def _stop(self) -> None:
         """A call is cancelled: ends the transaction, so that the call returns."""
-
-        def end(id: int) -> None:
-            try:
-                self._store.end_transaction(id)
-            except Error:
-                pass
-
-        _POOL.submit(end, self._id)
+        _POOL.submit(self._txn._stop)
 
 
 async def run(store: Store, fn: Callable[[AsyncTransaction], Any], begin: Begin, tries: int) -> Any:

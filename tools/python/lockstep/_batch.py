@@ -37,43 +37,43 @@ class Batch:
         return len(self._request)
 
     def get(self, index: Index, key: Key, access: Access = Access.READ) -> Batch:
-        self._request.get(index._handle, key, access, self._room, True)
+        self._request.get(index, key, access, self._room)
         return self
 
     def insert(self, index: Index, key: Key, value: Value) -> Batch:
-        self._request.put(INSERT, index._handle, key, value)
+        self._request.put(INSERT, index, key, value)
         return self
 
     def put(self, index: Index, key: Key, value: Value) -> Batch:
-        self._request.put(_PUT, index._handle, key, value)
+        self._request.put(_PUT, index, key, value)
         return self
 
     def update(self, index: Index, key: Key, value: Value) -> Batch:
-        self._request.put(_UPDATE, index._handle, key, value)
+        self._request.put(_UPDATE, index, key, value)
         return self
 
     def patch(self, index: Index, key: Key, offset: int, part: Value) -> Batch:
-        self._request.patch(index._handle, key, offset, part)
+        self._request.patch(index, key, offset, part)
         return self
 
     def erase(self, index: Index, key: Key) -> Batch:
-        self._request.erase(index._handle, key)
+        self._request.erase(index, key)
         return self
 
     def heap_insert(self, heap: Heap, record: Value) -> Batch:
-        self._request.heap_insert(heap._handle, record)
+        self._request.heap_insert(heap, record)
         return self
 
     def heap_get(self, heap: Heap, id: RecordId, access: Access = Access.READ) -> Batch:
-        self._request.heap_get(heap._handle, id, access, self._room, True)
+        self._request.heap_get(heap, id, access, self._room)
         return self
 
     def heap_update(self, heap: Heap, id: RecordId, record: Value) -> Batch:
-        self._request.heap_change(_HEAP_UPDATE, heap._handle, id, record)
+        self._request.heap_change(_HEAP_UPDATE, heap, id, record)
         return self
 
     def heap_erase(self, heap: Heap, id: RecordId) -> Batch:
-        self._request.heap_change(_HEAP_ERASE, heap._handle, id, None)
+        self._request.heap_change(_HEAP_ERASE, heap, id, None)
         return self
 
 

@@ -76,23 +76,30 @@ class BackupInfo(NamedTuple):
 
 
 class _Object:
-    __slots__ = ("_handle", "name")
+    __slots__ = ("_number", "name")
 
-    def __init__(self, name: str, handle: int) -> None:
+    def __init__(self, name: str, number: int) -> None:
         self.name = name
-        self._handle = handle
+        #: The handle, which the extension reads.
+        self._number = number
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
 
 class Index(_Object):
-    """An index of a store, valid as long as the store is open. Any thread may use it."""
+    """An index of a store, valid as long as the store is open. Any thread may use it.
+
+    It does not keep the store open: without the Store nothing can use it.
+    """
 
     __slots__ = ()
 
 
 class Heap(_Object):
-    """A heap of a store, valid as long as the store is open. Any thread may use it."""
+    """A heap of a store, valid as long as the store is open. Any thread may use it.
+
+    It does not keep the store open, as an Index.
+    """
 
     __slots__ = ()

@@ -44,6 +44,8 @@ class Scan(Generic[T]):
 
     def __next__(self) -> tuple[T, T]:
         for row in self._rows:
+            if self._txn._number == 0 or self._txn._store._number == 0:
+                raise self._txn._ended()
             return row
         while not self._at_end:
             self._rows = iter(self.block())
@@ -137,7 +139,7 @@ class Cursor:
         cursor = usable(self._txn, self._cursor)
         if not self._secondary:
             return _core.cursor_step(cursor, forward)
-        row = _core.cursor_step_by(cursor, forward)
+        row = _core.cursor_step_by(self._txn._number, cursor, forward)
         self._secondary_key = b"" if row is None else row[2]
         return None if row is None else row[:2]
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import atexit
 import datetime
 import os
+import threading
 import time
+import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
-from ._errors import Deadlock, Error, StoreClosed, refused
+from ._errors import Deadlock, Error, Forked, StoreClosed, refused
 from ._objects import BackupInfo, Heap, Index, ObjectInfo, PreparedInfo, TransactionInfo
 from ._transaction import KeyFunction, Transaction, pause
 
@@ -65,8 +67,10 @@ class TransactionContext:
 class Store:
     """An open store, a directory. lockstep.open() makes it; any thread may use it.
 
-    As a context manager it is closed at the end. Every call that may wait releases the GIL. A wait
-    ends with a result or an error only; Ctrl-C is noticed behind it.
+    As a context manager it is closed at the end. A store that is dropped before is closed, with a
+    ResourceWarning: its transactions, scans and cursors keep it, its indexes and heaps do not. What
+    is still open when the interpreter ends is closed without a warning. Every call that may wait
+    releases the GIL. A wait ends with a result or an error only; Ctrl-C is noticed behind it.
     """
 
     def __init__(self, path: Path, **options: Unpack[Options]) -> None:
@@ -79,6 +83,8 @@ class Store:
         self._number = _core.open(
             self.path, numbers, None if steps is None else _options.steps_arguments(steps), logger
         )
+        self._finalizer = weakref.finalize(self, _close_dropped, self._number, self.path)
+        self._finalizer.atexit = False
         self._retries_max: int = _core.get_options(self._handle)[0]["retries_max"]
         _open_stores.add(self)
 
@@ -91,6 +97,7 @@ class Store:
         number, self._number = self._number, 0
         _open_stores.discard(self)
         if number != 0:
+            self._finalizer.detach()
             _core.close(number)
 
     @property
@@ -436,6 +443,18 @@ def update_backup(full: Path, next: Path) -> BackupInfo:
     releases the GIL.
     """
     return BackupInfo(*_core.update_backup(os.fspath(full), os.fspath(next)))
+
+
+def _close_dropped(number: int, path: str) -> None:
+    """Closes a store that nothing refers to."""
+    if _core.on_helper():  # a call that the close waits for may need this thread
+        threading.Thread(target=_close_dropped, args=(number, path)).start()
+        return
+    try:
+        _core.close(number)
+    except Forked:  # it is the parent's
+        return
+    warnings.warn(f"store {path!r} was not closed", ResourceWarning, stacklevel=2)
 
 
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 #: Computes the key, or the list of keys, of a record in a secondary index; None: no key.
 KeyFunction = Callable[[bytes, bytes], "Key | list[Key] | None"]
 _CREATE, _OPEN_OR_CREATE, _FIND = 0, 1, 2
+#: How long a rollback waits for a call that is in the transaction, and how often it looks.
+ABANDON_SECONDS, ABANDON_PAUSE = 10.0, 0.001
 
 
 def pause(tried: int) -> float:
@@ -34,7 +38,8 @@ class Transaction:
 
     Any thread may use it, one call at a time; a second call meanwhile raises WrongThread. After
     Deadlock, LockTimeout and SelfDeadlock it must be rolled back. As a context manager it commits
-    if it is left without an exception and rolls back otherwise.
+    if it is left without an exception and rolls back otherwise. A transaction that is dropped
+    before it ends is rolled back, with a ResourceWarning.
 
     Keys are bytes, str (UTF-8), any object with a buffer, or a tuple (see pack_key). Values are
     bytes, str or any object with a buffer; they come back as bytes. A buffer that is given must
@@ -48,6 +53,16 @@ class Transaction:
         self._number = handle
         #: Behind commit(): the point for Store.wait_durable(), 0 if nothing was changed.
         self.lsn = 0
+
+    def __del__(
+        self,
+        _abandon: Callable[[int], bool] = _core.abandon,
+        _warn: Callable[..., None] = warnings.warn,
+    ) -> None:
+        number, self._number = self._number, 0
+        if number != 0 and _abandon(number):
+            text = f"transaction of {self._store!r} was neither committed nor rolled back"
+            _warn(text, ResourceWarning, stacklevel=2)
 
     def __enter__(self) -> Transaction:
         return self
@@ -153,7 +168,7 @@ class Transaction:
 
     def get(self, index: Index, key: Key, access: Access = Access.READ) -> bytes | None:
         """The value of the key, or None."""
-        return _core.get(self._handle, index._handle, key, access)
+        return _core.get(self._handle, index, key, access)
 
     def get_into(
         self, index: Index, key: Key, buffer: Buffer, access: Access = Access.READ
@@ -162,43 +177,43 @@ class Transaction:
 
         None if there is no such key.
         """
-        return _core.get_into(self._handle, index._handle, key, buffer, access)
+        return _core.get_into(self._handle, index, key, buffer, access)
 
     def get_many(
         self, index: Index, keys: Iterable[Key], access: Access = Access.READ
     ) -> list[bytes | None]:
         """The values of many keys, at most 65536."""
-        return _core.get_many(self._handle, index._handle, keys, access)
+        return _core.get_many(self._handle, index, keys, access)
 
     def insert(self, index: Index, key: Key, value: Value) -> None:
         """Adds a record. Raises DuplicateKey if the key exists."""
-        _core.insert(self._handle, index._handle, key, value)
+        _core.insert(self._handle, index, key, value)
 
     def insert_many(self, index: Index, records: Iterable[tuple[Key, Value]]) -> None:
         """Adds many records in this order. After an error those before the refused one are in."""
-        _core.insert_many(self._handle, index._handle, records)
+        _core.insert_many(self._handle, index, records)
 
     def put(self, index: Index, key: Key, value: Value) -> None:
         """Adds the record or replaces its value."""
-        _core.put(self._handle, index._handle, key, value)
+        _core.put(self._handle, index, key, value)
 
     def update(self, index: Index, key: Key, value: Value) -> bool:
         """Replaces the value. False if there is no such key."""
-        return _core.update(self._handle, index._handle, key, value)
+        return _core.update(self._handle, index, key, value)
 
     def patch(self, index: Index, key: Key, offset: int, part: Value) -> bool:
         """Overwrites bytes of the value from `offset` on. False if there is no such key."""
-        return _core.patch(self._handle, index._handle, key, offset, part)
+        return _core.patch(self._handle, index, key, offset, part)
 
     def erase(self, index: Index, key: Key) -> bool:
         """Erases the record. False if there is no such key."""
-        return _core.erase(self._handle, index._handle, key)
+        return _core.erase(self._handle, index, key)
 
     def bulk_load(
         self, index: Index, records: Iterable[tuple[Key, Value]], fill_percent: int = 100
     ) -> None:
         """Fills an empty index from records in ascending order of their keys."""
-        _core.bulk_load(self._handle, index._handle, records, fill_percent)
+        _core.bulk_load(self._handle, index, records, fill_percent)
 
     def will_need(
         self, needs: Iterable[tuple[Index, Key]], access: Access = Access.READ, bytes: int = 0
@@ -208,7 +223,7 @@ class Transaction:
         The first 64 count; `bytes` is the length of their values, as far as known. The result:
         whether the store makes use of it at present.
         """
-        given = [(index._handle, key, int(access), bytes) for index, key in needs]
+        given = [(index, key, int(access), bytes) for index, key in needs]
         return _core.will_need(self._handle, given)
 
     # Scans.
@@ -225,7 +240,7 @@ class Transaction:
     ) -> _scan.Scan[bytes]:
         """The records (key, value) with low <= key < high, in the order of their keys."""
         low, high = _scan.bounds(low, high, prefix)
-        cursor = _core.scan(self._handle, index._handle, low, high, access)
+        cursor = _core.scan(self._handle, index, low, high, access)
         return _scan.Scan(self, cursor, not reverse, _core.cursor_read)
 
     def scan_views(
@@ -243,7 +258,7 @@ class Transaction:
         A view stays valid, and keeps its whole block in memory.
         """
         low, high = _scan.bounds(low, high, prefix)
-        cursor = _core.scan(self._handle, index._handle, low, high, access)
+        cursor = _core.scan(self._handle, index, low, high, access)
         return _scan.Scan(self, cursor, not reverse, _core.cursor_read_views)
 
     def scan_by(
@@ -271,7 +286,7 @@ class Transaction:
         access: Access = Access.READ,
     ) -> _scan.Cursor:
         """A cursor over low <= key < high."""
-        cursor = _core.scan(self._handle, index._handle, low, high, access)
+        cursor = _core.scan(self._handle, index, low, high, access)
         return _scan.Cursor(self, cursor, secondary=False)
 
     def cursor_by(
@@ -291,41 +306,41 @@ class Transaction:
         self, secondary: Index, low: Key | None, high: Key | None, only: Key | None, access: Access
     ) -> int:
         if only is None:
-            return _core.scan_by(self._handle, secondary._handle, low, high, False, access)
+            return _core.scan_by(self._handle, secondary, low, high, False, access)
         if low is not None or high is not None:
             raise ValueError("a scan has bounds or one key, not both")
-        return _core.scan_by(self._handle, secondary._handle, only, None, True, access)
+        return _core.scan_by(self._handle, secondary, only, None, True, access)
 
     # Records of heaps.
 
     def heap_insert(self, heap: Heap, record: Value) -> RecordId:
         """Stores a record. The result names it until it is erased."""
-        return _core.heap_insert(self._handle, heap._handle, record)
+        return _core.heap_insert(self._handle, heap, record)
 
     def heap_get(
         self, heap: Heap, id: RecordId, access: Access = Access.READ
     ) -> bytes | None:
         """The record, or None."""
-        return _core.heap_get(self._handle, heap._handle, id, access)
+        return _core.heap_get(self._handle, heap, id, access)
 
     def heap_update(self, heap: Heap, id: RecordId, record: Value) -> bool:
         """Replaces the record. False if there is no such record."""
-        return _core.heap_update(self._handle, heap._handle, id, record)
+        return _core.heap_update(self._handle, heap, id, record)
 
     def heap_erase(self, heap: Heap, id: RecordId) -> bool:
         """Erases the record. False if there is no such record."""
-        return _core.heap_erase(self._handle, heap._handle, id)
+        return _core.heap_erase(self._handle, heap, id)
 
     def heap_scan(self, heap: Heap) -> list[tuple[RecordId, bytes]]:
         """All records of the heap in memory, in no particular order."""
-        return _core.heap_scan(self._handle, heap._handle)
+        return _core.heap_scan(self._handle, heap)
 
     def heap_each(self, heap: Heap, each: Callable[[RecordId, bytes], object]) -> None:
         """Calls each(id, record) for all records, until it returns False.
 
         It must not use this transaction.
         """
-        _core.heap_each(self._handle, heap._handle, each)
+        _core.heap_each(self._handle, heap, each)
 
     # Many operations, indexes and heaps.
 
@@ -380,7 +395,8 @@ class Transaction:
         key(key, value) returns the key of a record in it, or a list of keys. Equal records must
         give equal keys. It runs on a thread of its own while the change waits, so it must not use
         the store. If it raises an exception, the change of the record, or this call, raises that
-        exception, and the record stays as it was. `progress` gets pages read and entries loaded.
+        exception, and the record stays as it was. The store keeps each function that it gets until
+        it is closed, the same one once. `progress` gets pages read and entries loaded.
         `new`: raises AlreadyExists if the name is taken.
         """
         handle = _core.secondary(
@@ -388,7 +404,7 @@ class Transaction:
             self._handle,
             name,
             not new,
-            of._handle,
+            of,
             key,
             unique,
             build_bytes,
@@ -410,9 +426,30 @@ class Transaction:
         _core.drop(self._handle, name)
 
     def _abandon(self) -> None:
-        """Rolls back because of an exception, which must not be hidden by another."""
-        number, self._number = self._number, 0
+        """Rolls back because of an exception, which must not be hidden by another.
+
+        A call of another thread is ended first. If that takes too long, as for a call of this
+        thread that has called back, the transaction stays open.
+        """
+        last = time.monotonic() + ABANDON_SECONDS
+        while self._is_in_use() and time.monotonic() < last:
+            time.sleep(ABANDON_PAUSE)
+
+    def _is_in_use(self) -> bool:
+        """Rolls back, unless another call is in the transaction: then ends that call."""
         try:
-            _core.abort(number)
+            _core.abort(self._number)
+        except WrongThread:
+            self._stop()
+            return True
+        except Error:
+            pass
+        self._number = 0
+        return False
+
+    def _stop(self) -> None:
+        """Ends the transaction as an operator does, so that the call that is in it returns."""
+        try:
+            self._store.end_transaction(self.id)
         except Error:
             pass

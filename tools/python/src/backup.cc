@@ -87,17 +87,16 @@ nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::
     lockstep_backup_info info{};
     info.size = sizeof info;
     Sink sink{function, nullptr, nullptr, 0, {}};
-    lockstep_error error;
-    error.text[0] = '\0';
-    int code;
-    {
-        const nb::gil_scoped_release released;
-        auto* const c = handle<lockstep_store>(store);
-        code = directory ? lockstep_backup(c, directory->c_str(), &options, &info, &error)
-                         : lockstep_backup_to(c, take, &sink, &options, &info, &error);
-    }
+    EmptyError error;
+    const int code = run(
+        [&](lockstep_error* out) {
+            auto* const c = handle<lockstep_store>(store);
+            if (directory) return lockstep_backup(c, directory->c_str(), &options, &info, out);
+            return lockstep_backup_to(c, take, &sink, &options, &info, out);
+        },
+        error);
     if (sink.raised) std::rethrow_exception(std::exchange(sink.raised, nullptr));
-    if (code != LOCKSTEP_OK) raise(error);
+    check(code, error);
     return as_tuple(info);
 }
 

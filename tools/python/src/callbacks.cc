@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -21,13 +22,17 @@ namespace {
 
 class Helper {
 public:
-    void post(std::function<void()> fn) {
+    // False: it has stopped.
+    bool post(std::function<void()> fn) {
         const std::lock_guard guard(lock_);
-        if (stopped_) return;
+        if (stopped_) return false;
         if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
         jobs_.push_back(std::move(fn));
         ready_.notify_one();
+        return true;
     }
+    // Whether the calling thread is a helper.
+    static bool is_current() { return current_; }
     // Carries out what was posted, and ends. Without the GIL.
     void stop() {
         {
@@ -40,6 +45,7 @@ public:
 
 private:
     void work() {
+        current_ = true;
         for (std::unique_lock guard(lock_);;) {
             ready_.wait(guard, [this] { return stopped_ || !jobs_.empty(); });
             if (jobs_.empty()) return;
@@ -54,6 +60,7 @@ private:
         }
     }
 
+    static inline thread_local bool current_ = false;
     std::mutex lock_;
     std::condition_variable ready_;
     std::deque<std::function<void()>> jobs_;
@@ -89,6 +96,8 @@ struct Raised {
 // The place of a Raised tells how long the refused key is. An entry is as long, or longer by the
 // key of the record and two bytes (sm/store/secondary_key.h). No key of an application is like it.
 constexpr size_t kRaisedMax = 32, kRefusedFirst = 64 << 10, kRefusedStep = 2048;
+// Tells of no exception.
+constexpr size_t kRefusedLast = kRefusedFirst + kRaisedMax * kRefusedStep;
 static_assert(LOCKSTEP_KEY_BYTES_MAX + 2 < kRefusedStep && LOCKSTEP_KEY_BYTES_MAX < kRefusedFirst);
 
 // Under the GIL. Never destroyed: the interpreter may have ended.
@@ -154,21 +163,52 @@ void add_keys_of(PyObject* function, const lockstep_slice& key, const lockstep_s
 
 }  // namespace
 
-void post_to_helper(std::function<void()> fn) { helper().post(std::move(fn)); }
+bool post_to_helper(std::function<void()> fn) { return helper().post(std::move(fn)); }
 
-void run_on_helper(const std::function<void()>& fn) {
+bool run_on_helper(const std::function<void()>& fn) {
     std::binary_semaphore done(0);
-    helper().post([&] {
+    const bool posted = helper().post([&] {
         fn();
         done.release();
     });
-    done.acquire();
+    if (posted) done.acquire();
+    return posted;
 }
 
-Function* keep(Number store, nb::handle function, const std::string& name) {
+std::unique_ptr<Function> referenced(nb::handle function, const std::string& name) {
+    return std::make_unique<Function>(Function{function.inc_ref().ptr(), name});
+}
+
+// If the helper has stopped, so has the interpreter: then the reference stays.
+void release(std::unique_ptr<Function> function) {
+    post_to_helper(
+        [kept = std::shared_ptr<Function>(std::move(function))] { Py_DECREF(kept->function); });
+}
+
+Function* keep(Number store, std::unique_ptr<Function> function) {
     auto& kept = functions()[store];
-    kept.push_back(std::make_unique<Function>(Function{function.inc_ref().ptr(), name, store}));
+    const auto same = std::find_if(kept.begin(), kept.end(), [&](const auto& other) {
+        return other->function == function->function && other->name == function->name;
+    });
+    if (same != kept.end()) {
+        Py_DECREF(function->function);  // the other reference stays
+        ++(*same)->uses;
+        return same->get();
+    }
+    function->store = store;
+    function->uses = 1;
+    kept.push_back(std::move(function));
     return kept.back().get();
+}
+
+void discard(Number store, Function* function) {
+    const auto kept = functions().find(store);
+    if (kept == functions().end()) return;
+    const auto found = std::ranges::find(kept->second, function, &std::unique_ptr<Function>::get);
+    if (found == kept->second.end() || --function->uses != 0) return;
+    release(std::move(*found));
+    kept->second.erase(found);
+    if (kept->second.empty()) functions().erase(kept);
 }
 
 void drop_raised(Number store) {
@@ -197,17 +237,8 @@ void forget(Number store) {
     drop_raised(store);
     const auto found = functions().find(store);
     if (found == functions().end()) return;
-    post_to_helper([kept = std::make_shared<Functions::mapped_type>(std::move(found->second))] {
-        for (const auto& function : *kept) Py_DECREF(function->function);
-    });
+    for (auto& function : found->second) release(std::move(function));
     functions().erase(found);
-}
-
-void name_store(Number store) {
-    auto unnamed = functions().extract(0);
-    if (unnamed.empty()) return;
-    unnamed.key() = store;
-    functions().insert(std::move(unnamed));
 }
 
 void log_line(void* function, int level, const char* text, size_t bytes) {
@@ -217,18 +248,22 @@ void log_line(void* function, int level, const char* text, size_t bytes) {
     });
 }
 
-// A function that raises gives a key that no index takes, so the call that changes the record is
-// refused, and no entry is lost unnoticed.
+// A function that raises or cannot run gives a key that no index takes. So the call that changes
+// the record is refused, and no entry is lost unnoticed.
 void secondary_keys(void* function, lockstep_slice key, lockstep_slice value, lockstep_keys* keys) {
     const auto& made = *static_cast<Function*>(function);
-    run_on_helper([&] {
+    const auto refuse = [&](size_t bytes) {
+        const std::string refused(bytes, '\1');
+        lockstep_keys_add(keys, lockstep_bytes(refused.data(), refused.size()));
+    };
+    const bool ran = run_on_helper([&] {
         try {
             add_keys_of(made.function, key, value, keys);
         } catch (...) {
-            const std::string refused(keep_raised(made, key), '\1');
-            lockstep_keys_add(keys, lockstep_bytes(refused.data(), refused.size()));
+            refuse(keep_raised(made, key));
         }
     });
+    if (!ran) refuse(kRefusedLast);
 }
 
 void add_callbacks(nb::module_& module) {
@@ -236,6 +271,7 @@ void add_callbacks(nb::module_& module) {
         const nb::gil_scoped_release released;
         helper().stop();
     });
+    module.def("on_helper", Helper::is_current);
 }
 
 }  // namespace lockstep::python

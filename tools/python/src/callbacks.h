@@ -13,15 +13,18 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "tools/python/src/core.h"
 
 namespace lockstep::python {
 
-// Runs fn on the helper with the GIL, and waits. Any thread that does not hold the GIL.
-void run_on_helper(const std::function<void()>& fn);
-// The same without waiting. After the interpreter has ended, fn is dropped.
-void post_to_helper(std::function<void()> fn);
+// Runs fn on the helper with the GIL, and waits. Any thread that does not hold the GIL. False: the
+// interpreter has ended, and fn has not run.
+bool run_on_helper(const std::function<void()>& fn);
+// The same without waiting.
+bool post_to_helper(std::function<void()> fn);
 
 // Runs fn with the GIL on the present thread. An exception goes to sys.unraisablehook.
 template <class Fn>
@@ -38,18 +41,24 @@ bool guarded(nb::handle source, Fn fn) {
     return false;
 }
 
-// A Python function that a store keeps.
+// A Python function that a store keeps, and a reference to it.
 struct Function {
     PyObject* function;
     std::string name;  // of the secondary index
-    Number store;
+    Number store = 0;
+    size_t uses = 0;  // calls of keep()
 };
-// Keeps the function until the store is closed. With the GIL.
-Function* keep(Number store, nb::handle function, const std::string& name);
+// A reference for keep() or release(). With the GIL.
+std::unique_ptr<Function> referenced(nb::handle function, const std::string& name);
+// The reference ends, behind what the helper has still to run. With the GIL.
+void release(std::unique_ptr<Function> function);
+// Keeps a function until the store is closed; once, if it is kept under that name. With the GIL.
+Function* keep(Number store, std::unique_ptr<Function> function);
+// Takes a call of keep() back: the store has refused the function, and will not call it. Does
+// nothing if the store was closed meanwhile.
+void discard(Number store, Function* function);
 // The store is closed: its functions end, behind what the helper has still to run.
 void forget(Number store);
-// A store is opened whose number is not known yet: keep(0, ...) before, then this.
-void name_store(Number store);
 
 // Raises the exception of the key function that has refused a change, if the error is of that kind.
 // With the GIL.

@@ -1,6 +1,8 @@
 // core.cc - of the Python binding: the module, errors, bytes of Python objects.
 #include "tools/python/src/core.h"
 
+#include <cstdio>
+
 #include "tools/python/src/callbacks.h"
 
 namespace lockstep::python {
@@ -18,6 +20,13 @@ void raise(const lockstep_error& error) {
     throw nb::python_error();
 }
 
+void fill_in(int code, lockstep_error& error) {
+    if (error.code == LOCKSTEP_OK) error.code = code;
+    if (error.text[0] != '\0') return;
+    std::snprintf(error.text, sizeof error.text, "%s: %s", lockstep_error_name(error.code),
+                  lockstep_strerror(error.code));
+}
+
 void raise(PyObject* type, const std::string& text) {
     PyErr_SetString(type, text.c_str());
     throw nb::python_error();
@@ -32,6 +41,18 @@ std::string shown(nb::handle value) {
     if (!text.is_valid()) throw nb::python_error();
     const std::string whole = PyUnicode_AsUTF8(text.ptr());
     return whole.size() <= kMost ? whole : whole.substr(0, kMost) + "...";
+}
+
+bool is_a(nb::handle value, PyObject* type) {
+    return PyObject_TypeCheck(value.ptr(), reinterpret_cast<PyTypeObject*>(type));
+}
+
+// The handle of an Index or Heap, which are classes of Python.
+Number handle_in(nb::handle object) {
+    static PyObject* const name = PyUnicode_InternFromString("_number");
+    const nb::object number = nb::steal(PyObject_GetAttr(object.ptr(), name));
+    if (!number.is_valid()) throw nb::python_error();
+    return nb::cast<Number>(number);
 }
 
 }  // namespace
@@ -63,6 +84,18 @@ bool flag(nb::handle value, const std::string& name) {
 nb::handle function(nb::handle value, const std::string& name) {
     if (PyCallable_Check(value.ptr()) == 0) refuse_type(name, "a function", value);
     return value;
+}
+
+lockstep_index* index_of(nb::handle value, const char* name) {
+    if (!is_a(value, types().index)) [[unlikely]]
+        refuse_type(name, "an Index, from Store.index()", value);
+    return handle<lockstep_index>(handle_in(value));
+}
+
+lockstep_heap* heap_of(nb::handle value) {
+    if (!is_a(value, types().heap)) [[unlikely]]
+        refuse_type("heap", "a Heap, from Store.heap()", value);
+    return handle<lockstep_heap>(handle_in(value));
 }
 
 lockstep_record_id record_id_of(nb::handle id) {

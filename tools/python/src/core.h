@@ -35,6 +35,7 @@ Number number(T* handle) {
 struct Types {
     PyObject* make_error = nullptr;  // (code, os, a, b, c, text) -> exception
     PyObject* record_id = nullptr;   // (page, slot) -> RecordId
+    PyObject *index = nullptr, *heap = nullptr;
     PyObject *u8 = nullptr, *u16 = nullptr, *u32 = nullptr, *u64 = nullptr, *i32 = nullptr;
 };
 Types& types();
@@ -48,26 +49,41 @@ Types& types();
 [[noreturn]] void refuse_range(const std::string& name, const std::string& least,
                                const std::string& most, nb::handle value);
 
-// Runs fn(lockstep_error*) -> code without the GIL, and raises its error.
+// An error that says nothing yet. Of its text only the first byte is set: each call makes one.
+struct EmptyError : lockstep_error {
+    EmptyError() {
+        code = os = 0;
+        a = b = c = 0;
+        text[0] = '\0';
+    }
+};
+// Sets the code and the text of an error that a procedure object has left empty.
+void fill_in(int code, lockstep_error& error);
+// Raises the error of what has returned `code`, unless it is 0.
+inline void check(int code, lockstep_error& error) {
+    if (code == LOCKSTEP_OK) [[likely]]
+        return;
+    fill_in(code, error);
+    raise(error);
+}
+
+// Runs fn(lockstep_error*) -> code without the GIL. The result is the code.
+template <class Fn>
+int run(Fn fn, lockstep_error& error) {
+    const nb::gil_scoped_release released;
+    return fn(&error);
+}
+// The same, and raises its error.
 template <class Fn>
 void call(Fn fn) {
-    lockstep_error error;
-    error.text[0] = '\0';
-    int code;
-    {
-        const nb::gil_scoped_release released;
-        code = fn(&error);
-    }
-    if (code != LOCKSTEP_OK) [[unlikely]]
-        raise(error);
+    EmptyError error;
+    check(run(fn, error), error);
 }
 // The same for calls that never wait: the GIL stays.
 template <class Fn>
 void call_at_once(Fn fn) {
-    lockstep_error error;
-    error.text[0] = '\0';
-    if (fn(&error) != LOCKSTEP_OK) [[unlikely]]
-        raise(error);
+    EmptyError error;
+    check(fn(&error), error);
 }
 
 // The bytes of a Python object. It keeps the object alive, and a buffer at its size.
@@ -127,6 +143,9 @@ T whole(nb::handle value, const std::string& name) {
 std::string text(nb::handle value, const std::string& name);
 bool flag(nb::handle value, const std::string& name);
 nb::handle function(nb::handle value, const std::string& name);
+// An Index or a Heap; else a TypeError that names the argument.
+lockstep_index* index_of(nb::handle value, const char* name = "index");
+lockstep_heap* heap_of(nb::handle value);
 // The lock that a read takes.
 inline int access_of(nb::handle value) { return whole<int>(value, "access"); }
 
@@ -160,6 +179,12 @@ inline nb::object bytes_of(const void* data, size_t size) {
         PyBytes_FromStringAndSize(static_cast<const char*>(data), static_cast<Py_ssize_t>(size)));
 }
 inline nb::object bytes_of(const lockstep_slice& slice) { return bytes_of(slice.data, slice.size); }
+inline nb::object bytes_of(const std::string& bytes) {
+    return bytes_of(bytes.data(), bytes.size());
+}
+inline std::string string_of(const lockstep_slice& slice) {
+    return {static_cast<const char*>(slice.data), slice.size};
+}
 inline nb::object record_id(const lockstep_record_id& id) {
     return invoke(types().record_id, id.page, id.slot);
 }

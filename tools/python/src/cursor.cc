@@ -1,5 +1,5 @@
 // cursor.cc - of the Python binding: scans in both directions.
-#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "tools/python/src/core.h"
@@ -10,25 +10,27 @@ namespace {
 
 lockstep_cursor* c(Number cursor) { return handle<lockstep_cursor>(cursor); }
 
-Number scan(Number txn, Number index, nb::handle low, nb::handle high, nb::handle given) {
+Number scan(Number txn, nb::handle object, nb::handle low, nb::handle high, nb::handle given) {
+    lockstep_index* const index = index_of(object);
     const Bound from(low), to(high);
     const int access = access_of(given);
     lockstep_cursor* cursor = nullptr;
     call([&](lockstep_error* error) {
-        return lockstep_scan(handle<lockstep_txn>(txn), handle<lockstep_index>(index), from.slice(),
-                             to.slice(), access, &cursor, error);
+        return lockstep_scan(handle<lockstep_txn>(txn), index, from.slice(), to.slice(), access,
+                             &cursor, error);
     });
     return number(cursor);
 }
 
-Number scan_by(Number txn, Number secondary, nb::handle low, nb::handle high, bool only,
+Number scan_by(Number txn, nb::handle object, nb::handle low, nb::handle high, bool only,
                nb::handle given) {
+    lockstep_index* const secondary = index_of(object, "secondary");
     const Bound from(low), to(high);
     const int access = access_of(given);
     lockstep_cursor* cursor = nullptr;
     call([&](lockstep_error* error) {
-        return lockstep_scan_by(handle<lockstep_txn>(txn), handle<lockstep_index>(secondary),
-                                from.slice(), to.slice(), only, access, &cursor, error);
+        return lockstep_scan_by(handle<lockstep_txn>(txn), secondary, from.slice(), to.slice(),
+                                only, access, &cursor, error);
     });
     return number(cursor);
 }
@@ -67,17 +69,39 @@ nb::object step(Number cursor, bool forward) {
     }
 }
 
-// The same of a secondary index: (key, value, secondary key). The bytes are the cursor's, which one
-// thread at a time may use.
-nb::object step_by(Number cursor, bool forward) {
-    lockstep_slice key{}, value{}, secondary{};
+// A step of a cursor of a secondary index. The bytes are the cursor's, which another thread may
+// end. So the user thread of the transaction copies them.
+struct Step {
+    lockstep_cursor* cursor;
+    bool forward;
+    lockstep_error* error = nullptr;
+    int code = LOCKSTEP_OK;
     bool found = false;
+    std::string key{}, value{}, secondary{};
+
+    static int run(lockstep_txn*, void* arg) {
+        auto& step = *static_cast<Step*>(arg);
+        const auto move = step.forward ? lockstep_cursor_next : lockstep_cursor_prev;
+        lockstep_slice key{}, value{}, secondary{};
+        step.code = move(step.cursor, &key, &value, &secondary, &step.found, step.error);
+        if (step.code != LOCKSTEP_OK || !step.found) return LOCKSTEP_OK;
+        step.key = string_of(key);
+        step.value = string_of(value);
+        step.secondary = string_of(secondary);
+        return LOCKSTEP_OK;
+    }
+};
+
+// (key, value, secondary key), or None at the end.
+nb::object step_by(Number txn, Number cursor, bool forward) {
+    Step step{c(cursor), forward};
     call([&](lockstep_error* error) {
-        const auto move = forward ? lockstep_cursor_next : lockstep_cursor_prev;
-        return move(c(cursor), &key, &value, &secondary, &found, error);
+        step.error = error;
+        const int code = lockstep_run_in(handle<lockstep_txn>(txn), Step::run, &step, error);
+        return code != LOCKSTEP_OK ? code : step.code;
     });
-    if (!found) return nb::none();
-    return nb::make_tuple(bytes_of(key), bytes_of(value), bytes_of(secondary));
+    if (!step.found) return nb::none();
+    return nb::make_tuple(bytes_of(step.key), bytes_of(step.value), bytes_of(step.secondary));
 }
 
 // ([(key, value)...], whether that is the end). One record at least, unless it is the end.
@@ -133,9 +157,9 @@ bool patch(Number cursor, nb::handle from, nb::handle part) {
 }  // namespace
 
 void add_cursor(nb::module_& module) {
-    module.def("scan", scan, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+    module.def("scan", scan, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
                nb::arg().none());
-    module.def("scan_by", scan_by, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+    module.def("scan_by", scan_by, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
                nb::arg(), nb::arg().none());
     module.def("cursor_seek", seek, nb::arg(), nb::arg().none(), nb::arg().none());
     module.def("cursor_step", step);

@@ -11,41 +11,44 @@ namespace lockstep::python {
 namespace {
 
 lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
-lockstep_heap* h(Number heap) { return handle<lockstep_heap>(heap); }
 
-nb::object insert(Number txn, Number heap, nb::handle record) {
+nb::object insert(Number txn, nb::handle object, nb::handle record) {
+    lockstep_heap* const heap = heap_of(object);
     const Value value(record);
     lockstep_record_id id{};
     call([&](lockstep_error* error) {
-        return lockstep_heap_insert(c(txn), h(heap), value.slice(), &id, error);
+        return lockstep_heap_insert(c(txn), heap, value.slice(), &id, error);
     });
     return record_id(id);
 }
 
-nb::object get(Number txn, Number heap, nb::handle given, nb::handle lock) {
+nb::object get(Number txn, nb::handle object, nb::handle given, nb::handle lock) {
+    lockstep_heap* const heap = heap_of(object);
     const lockstep_record_id id = record_id_of(given);
     const int access = access_of(lock);
-    return read_whole([&](char* buffer, size_t room, size_t* bytes, bool* found,
-                          lockstep_error* error) {
-        return lockstep_heap_get(c(txn), h(heap), id, access, buffer, room, bytes, found, error);
-    });
+    return read_whole(
+        [&](char* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error) {
+            return lockstep_heap_get(c(txn), heap, id, access, buffer, room, bytes, found, error);
+        });
 }
 
-bool update(Number txn, Number heap, nb::handle given, nb::handle record) {
+bool update(Number txn, nb::handle object, nb::handle given, nb::handle record) {
+    lockstep_heap* const heap = heap_of(object);
     const lockstep_record_id id = record_id_of(given);
     const Value value(record);
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_heap_update(c(txn), h(heap), id, value.slice(), &found, error);
+        return lockstep_heap_update(c(txn), heap, id, value.slice(), &found, error);
     });
     return found;
 }
 
-bool erase(Number txn, Number heap, nb::handle given) {
+bool erase(Number txn, nb::handle object, nb::handle given) {
+    lockstep_heap* const heap = heap_of(object);
     const lockstep_record_id id = record_id_of(given);
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_heap_erase(c(txn), h(heap), id, &found, error);
+        return lockstep_heap_erase(c(txn), heap, id, &found, error);
     });
     return found;
 }
@@ -67,40 +70,42 @@ struct Visitor {
     }
 };
 
-void each(Number txn, Number heap, nb::handle function) {
+void each(Number txn, nb::handle object, nb::handle function) {
+    lockstep_heap* const heap = heap_of(object);
     Visitor visitor{python::function(function, "each"), nullptr};
     call([&](lockstep_error* error) {
-        return lockstep_heap_scan(c(txn), h(heap), Visitor::visit, &visitor, error);
+        return lockstep_heap_scan(c(txn), heap, Visitor::visit, &visitor, error);
     });
     if (visitor.raised) std::rethrow_exception(std::exchange(visitor.raised, nullptr));
 }
 
 // All records, without the GIL while they are read.
-nb::list scan(Number txn, Number heap) {
+nb::list scan(Number txn, nb::handle object) {
+    lockstep_heap* const heap = heap_of(object);
     std::vector<std::pair<lockstep_record_id, std::string>> records;
     const auto take = [](void* arg, lockstep_record_id id, lockstep_slice record) {
-        static_cast<decltype(records)*>(arg)->emplace_back(
-            id, std::string(static_cast<const char*>(record.data), record.size));
+        static_cast<decltype(records)*>(arg)->emplace_back(id, string_of(record));
         return true;
     };
     call([&](lockstep_error* error) {
-        return lockstep_heap_scan(c(txn), h(heap), take, &records, error);
+        return lockstep_heap_scan(c(txn), heap, take, &records, error);
     });
     nb::list result;
     for (const auto& [id, record] : records)
-        result.append(nb::make_tuple(record_id(id), bytes_of(record.data(), record.size())));
+        result.append(nb::make_tuple(record_id(id), bytes_of(record)));
     return result;
 }
 
 }  // namespace
 
 void add_heap(nb::module_& module) {
-    module.def("heap_insert", insert, nb::arg(), nb::arg(), nb::arg().none());
-    module.def("heap_get", get, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("heap_update", update, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("heap_erase", erase, nb::arg(), nb::arg(), nb::arg().none());
-    module.def("heap_each", each, nb::arg(), nb::arg(), nb::arg().none());
-    module.def("heap_scan", scan);
+    module.def("heap_insert", insert, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("heap_get", get, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("heap_update", update, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
+    module.def("heap_erase", erase, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("heap_each", each, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("heap_scan", scan, nb::arg(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

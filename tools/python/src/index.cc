@@ -1,5 +1,4 @@
 // index.cc - of the Python binding: records of indexes, one and many; bulk load.
-#include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>
@@ -13,35 +12,36 @@ namespace lockstep::python {
 namespace {
 
 lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
-lockstep_index* i(Number index) { return handle<lockstep_index>(index); }
 
-nb::object get(Number txn, Number index, nb::handle key, nb::handle given) {
+nb::object get(Number txn, nb::handle object, nb::handle key, nb::handle given) {
+    lockstep_index* const index = index_of(object);
     const Key bytes(key);
     const int access = access_of(given);
-    return read_whole(
-        [&](char* buffer, size_t room, size_t* size, bool* found, lockstep_error* error) {
-            return lockstep_get(c(txn), i(index), bytes.slice(), access, buffer, room, size, found,
-                                error);
-        });
+    return read_whole([&](char* buffer, size_t room, size_t* size, bool* found,
+                          lockstep_error* error) {
+        return lockstep_get(c(txn), index, bytes.slice(), access, buffer, room, size, found, error);
+    });
 }
 
-nb::object get_into(Number txn, Number index, nb::handle key, nb::handle buffer, nb::handle given) {
+nb::object get_into(Number txn, nb::handle object, nb::handle key, nb::handle buffer,
+                    nb::handle given) {
+    lockstep_index* const index = index_of(object);
     const Key bytes(key);
     const int access = access_of(given);
     const Room room(buffer);
     size_t size = 0;
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_get(c(txn), i(index), bytes.slice(), access, room.data(), room.size(),
-                            &size, &found, error);
+        return lockstep_get(c(txn), index, bytes.slice(), access, room.data(), room.size(), &size,
+                            &found, error);
     });
     return found ? nb::cast(size) : nb::none();
 }
 
-// Most values fit into the first room; those that do not are asked for a second time.
+// Most values fit into the first room; those that do not are asked for again.
 constexpr size_t kRoomFirst = 256;
 
-std::vector<char> look_up(Number txn, Number index, std::vector<lockstep_lookup>& rows,
+std::vector<char> look_up(Number txn, lockstep_index* index, std::vector<lockstep_lookup>& rows,
                           const std::vector<size_t>& rooms, int access) {
     size_t total = 0;
     for (const size_t room : rooms) total += room;
@@ -53,13 +53,13 @@ std::vector<char> look_up(Number txn, Number index, std::vector<lockstep_lookup>
         used += rooms[n];
     }
     call([&](lockstep_error* error) {
-        return lockstep_get_many(c(txn), i(index), rows.data(), rows.size(), access, nullptr,
-                                 error);
+        return lockstep_get_many(c(txn), index, rows.data(), rows.size(), access, nullptr, error);
     });
     return memory;
 }
 
-nb::list get_many(Number txn, Number index, nb::handle given, nb::handle lock) {
+nb::list get_many(Number txn, nb::handle object, nb::handle given, nb::handle lock) {
+    lockstep_index* const index = index_of(object);
     const int access = access_of(lock);
     if (PyUnicode_Check(given.ptr())) raise(PyExc_TypeError, "keys is a list of keys, not a text");
     std::deque<Key> keys;
@@ -67,20 +67,25 @@ nb::list get_many(Number txn, Number index, nb::handle given, nb::handle lock) {
     std::vector<lockstep_lookup> rows(keys.size());
     for (size_t n = 0; n < rows.size(); ++n) rows[n].key = keys[n].slice();
     std::vector<size_t> rooms(rows.size(), kRoomFirst);
-    std::vector<char> memory = look_up(txn, index, rows, rooms, access);
-    bool cut = false;
-    for (size_t n = 0; n < rows.size(); ++n) {
-        cut = cut || rows[n].bytes > rooms[n];
-        rooms[n] = std::max(rooms[n], rows[n].bytes);
+    std::vector<char> memory;
+    // At read_committed a value may become longer between two calls.
+    for (bool cut = true; cut;) {
+        memory = look_up(txn, index, rows, rooms, access);
+        cut = false;
+        for (size_t n = 0; n < rows.size(); ++n) {
+            if (!rows[n].found || rows[n].bytes <= rooms[n]) continue;
+            rooms[n] = rows[n].bytes;
+            cut = true;
+        }
     }
-    if (cut) memory = look_up(txn, index, rows, rooms, access);
     nb::list result;
     for (const lockstep_lookup& row : rows)
         result.append(row.found ? bytes_of(row.buffer, row.bytes) : nb::none());
     return result;
 }
 
-void insert_many(Number txn, Number index, nb::handle given) {
+void insert_many(Number txn, nb::handle object, nb::handle given) {
+    lockstep_index* const index = index_of(object);
     std::deque<Key> keys;
     std::deque<Value> values;
     std::vector<lockstep_record> records;
@@ -91,53 +96,57 @@ void insert_many(Number txn, Number index, nb::handle given) {
         records.push_back({keys.back().slice(), values.back().slice()});
     }
     call([&](lockstep_error* error) {
-        return lockstep_insert_many(c(txn), i(index), records.data(), records.size(), error);
+        return lockstep_insert_many(c(txn), index, records.data(), records.size(), error);
     });
 }
 
-void insert(Number txn, Number index, nb::handle key, nb::handle value) {
+void insert(Number txn, nb::handle object, nb::handle key, nb::handle value) {
+    lockstep_index* const index = index_of(object);
     const Key k(key);
     const Value v(value);
     call([&](lockstep_error* error) {
-        return lockstep_insert(c(txn), i(index), k.slice(), v.slice(), error);
+        return lockstep_insert(c(txn), index, k.slice(), v.slice(), error);
     });
 }
 
-void put(Number txn, Number index, nb::handle key, nb::handle value) {
+void put(Number txn, nb::handle object, nb::handle key, nb::handle value) {
+    lockstep_index* const index = index_of(object);
     const Key k(key);
     const Value v(value);
     call([&](lockstep_error* error) {
-        return lockstep_put(c(txn), i(index), k.slice(), v.slice(), error);
+        return lockstep_put(c(txn), index, k.slice(), v.slice(), error);
     });
 }
 
-bool update(Number txn, Number index, nb::handle key, nb::handle value) {
+bool update(Number txn, nb::handle object, nb::handle key, nb::handle value) {
+    lockstep_index* const index = index_of(object);
     const Key k(key);
     const Value v(value);
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_update(c(txn), i(index), k.slice(), v.slice(), &found, error);
+        return lockstep_update(c(txn), index, k.slice(), v.slice(), &found, error);
     });
     return found;
 }
 
-bool patch(Number txn, Number index, nb::handle key, nb::handle from, nb::handle part) {
+bool patch(Number txn, nb::handle object, nb::handle key, nb::handle from, nb::handle part) {
+    lockstep_index* const index = index_of(object);
     const Key k(key);
     const Value v(part);
     const auto offset = whole<size_t>(from, "offset");
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_patch(c(txn), i(index), k.slice(), offset, v.slice(), nullptr, &found,
-                              error);
+        return lockstep_patch(c(txn), index, k.slice(), offset, v.slice(), nullptr, &found, error);
     });
     return found;
 }
 
-bool erase(Number txn, Number index, nb::handle key) {
+bool erase(Number txn, nb::handle object, nb::handle key) {
+    lockstep_index* const index = index_of(object);
     const Key k(key);
     bool found = false;
     call([&](lockstep_error* error) {
-        return lockstep_erase(c(txn), i(index), k.slice(), &found, error);
+        return lockstep_erase(c(txn), index, k.slice(), &found, error);
     });
     return found;
 }
@@ -188,35 +197,37 @@ private:
     std::exception_ptr raised_;
 };
 
-void bulk_load(Number txn, Number index, nb::handle given, nb::handle fill) {
+void bulk_load(Number txn, nb::handle object, nb::handle given, nb::handle fill) {
+    lockstep_index* const index = index_of(object);
     const auto fill_percent = whole<uint32_t>(fill, "fill_percent");
     Records records(given);
-    lockstep_error error;
-    error.text[0] = '\0';
-    int code;
-    {
-        const nb::gil_scoped_release released;
-        code = lockstep_bulk_load(c(txn), i(index), Records::next, &records, fill_percent, &error);
-    }
+    EmptyError error;
+    const int code = run(
+        [&](lockstep_error* out) {
+            return lockstep_bulk_load(c(txn), index, Records::next, &records, fill_percent, out);
+        },
+        error);
     records.raise_again();
-    if (code != LOCKSTEP_OK) raise(error);
+    check(code, error);
 }
 
 }  // namespace
 
 void add_index(nb::module_& module) {
-    module.def("get", get, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("get_into", get_into, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+    module.def("get", get, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("get_into", get_into, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none(), nb::arg().none());
+    module.def("get_many", get_many, nb::arg(), nb::arg().none(), nb::arg().none(),
                nb::arg().none());
-    module.def("get_many", get_many, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("insert", insert, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("insert_many", insert_many, nb::arg(), nb::arg(), nb::arg().none());
-    module.def("put", put, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("update", update, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
-    module.def("patch", patch, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+    module.def("insert", insert, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("insert_many", insert_many, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("put", put, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("update", update, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("patch", patch, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
                nb::arg().none());
-    module.def("erase", erase, nb::arg(), nb::arg(), nb::arg().none());
-    module.def("bulk_load", bulk_load, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("erase", erase, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("bulk_load", bulk_load, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
 }
 
 }  // namespace lockstep::python

@@ -65,20 +65,18 @@ std::string encode(nb::handle tuple) {
     for (Py_ssize_t place = 0; place < PyTuple_GET_SIZE(tuple.ptr()); ++place)
         append(key, PyTuple_GET_ITEM(tuple.ptr(), place), place);
     const lockstep_slice bytes = lockstep_key_slice(&key);
-    return {static_cast<const char*>(bytes.data), bytes.size};
+    return string_of(bytes);
 }
 
 void add_keys(nb::module_& module) {
-    module.def("encode", [](const nb::tuple& parts) {
-        const std::string bytes = encode(parts);
-        return bytes_of(bytes.data(), bytes.size());
-    });
-    module.def("set_types", [](nb::handle make_error, nb::handle record_id, nb::handle u8,
-                               nb::handle u16, nb::handle u32, nb::handle u64, nb::handle i32) {
+    module.def("encode", [](const nb::tuple& parts) { return bytes_of(encode(parts)); });
+    module.def("set_types", [](nb::handle make_error, nb::handle record_id, nb::handle index,
+                               nb::handle heap, nb::handle u8, nb::handle u16, nb::handle u32,
+                               nb::handle u64, nb::handle i32) {
         // They live as long as the process.
-        types() = {make_error.inc_ref().ptr(), record_id.inc_ref().ptr(), u8.inc_ref().ptr(),
-                   u16.inc_ref().ptr(),        u32.inc_ref().ptr(),       u64.inc_ref().ptr(),
-                   i32.inc_ref().ptr()};
+        types() = {make_error.inc_ref().ptr(), record_id.inc_ref().ptr(), index.inc_ref().ptr(),
+                   heap.inc_ref().ptr(),       u8.inc_ref().ptr(),        u16.inc_ref().ptr(),
+                   u32.inc_ref().ptr(),        u64.inc_ref().ptr(),       i32.inc_ref().ptr()};
     });
     module.def("error_name", [](int code) { return nb::str(lockstep_error_name(code)); });
     module.def("strerror", [](int code) { return nb::str(lockstep_strerror(code)); });

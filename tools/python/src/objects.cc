@@ -38,12 +38,12 @@ Number index(Number txn, nb::handle given, int how) {
 }
 
 // `store` keeps the key function.
-Number secondary(Number store, Number txn, nb::handle given, bool open_too, Number of,
+Number secondary(Number store, Number txn, nb::handle given, bool open_too, nb::handle of,
                  nb::handle key, nb::handle unique, nb::handle build_bytes, nb::handle progress) {
     const std::string name = text(given, "name");
     lockstep_secondary_options options;
     lockstep_secondary_options_init(&options, sizeof options);
-    options.of = handle<lockstep_index>(of);
+    options.of = index_of(of, "of");
     options.key = secondary_keys;
     options.unique = flag(unique, "unique");
     if (const auto bytes = whole<uint64_t>(build_bytes, "build_bytes"); bytes != 0)
@@ -52,8 +52,9 @@ Number secondary(Number store, Number txn, nb::handle given, bool open_too, Numb
         options.progress = progressed;
         options.progress_arg = function(progress, "progress").ptr();
     }
-    Function* const kept = keep(store, function(key, "key"), name);
+    Function* const kept = keep(store, referenced(function(key, "key"), name));
     options.key_arg = kept;
+    const bool kept_before = kept->uses > 1;  // then other calls may wait for its exceptions
     lockstep_index* made = nullptr;
     const MakeIndex make = open_too ? lockstep_open_or_create_index : lockstep_create_index;
     try {
@@ -61,7 +62,7 @@ Number secondary(Number store, Number txn, nb::handle given, bool open_too, Numb
             return make(c(txn), name.c_str(), &options, &made, error);
         });
     } catch (...) {  // a build runs the function on several threads
-        discard_raised(kept);
+        if (!kept_before) discard_raised(kept);
         throw;
     }
     return number(made);
@@ -88,11 +89,12 @@ void drop(Number txn, nb::handle given) {
 
 void add_objects(nb::module_& module) {
     module.def("index", index, nb::arg(), nb::arg().none(), nb::arg());
-    module.def("secondary", secondary, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
-               nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+    module.def("secondary", secondary, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+               nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
     module.def("heap", heap, nb::arg(), nb::arg().none(), nb::arg());
-    module.def("index_id", [](Number i) { return lockstep_index_id(handle<lockstep_index>(i)); });
-    module.def("heap_id", [](Number h) { return lockstep_heap_id(handle<lockstep_heap>(h)); });
+    module.def("index_id", [](nb::handle index) { return lockstep_index_id(index_of(index)); });
+    module.def("heap_id", [](nb::handle heap) { return lockstep_heap_id(heap_of(heap)); });
     module.def("drop", drop, nb::arg(), nb::arg().none());
 }
 

@@ -29,8 +29,7 @@ nb::list prepared(Number store) {
     std::vector<Info> found;
     const auto each = [](void* arg, const lockstep_prepared_info* info) {
         static_cast<std::vector<Info>*>(arg)->push_back(
-            {std::string(static_cast<const char*>(info->gid.data), info->gid.size), info->id,
-             info->age_nanos, info->locks});
+            {string_of(info->gid), info->id, info->age_nanos, info->locks});
         return true;
     };
     call([&](lockstep_error* error) {
@@ -38,8 +37,7 @@ nb::list prepared(Number store) {
     });
     nb::list result;
     for (const Info& of : found)
-        result.append(
-            nb::make_tuple(bytes_of(of.gid.data(), of.gid.size()), of.id, of.age_nanos, of.locks));
+        result.append(nb::make_tuple(bytes_of(of.gid), of.id, of.age_nanos, of.locks));
     return result;
 }
 

@@ -48,7 +48,6 @@ nb::list Completions::drain() {
 
 Request::Request() {
     lockstep_request_init(&request_, sizeof request_);
-    error_.text[0] = '\0';
     request_.error = &error_;
 }
 
@@ -68,60 +67,66 @@ lockstep_slice Request::keep_value(nb::handle value) {
     return bytes_.emplace_back(value, Bytes::Use::value).slice();
 }
 
-void Request::get(Number index, nb::handle key, nb::handle access, size_t room, bool whole) {
+void Request::get(nb::handle object, nb::handle key, nb::handle access, size_t room) {
+    lockstep_index* const index = index_of(object);
     const int lock = access_of(access);
     const lockstep_slice bytes = keep_key(key);
-    lockstep_operation& o = add(whole ? LOCKSTEP_OP_GET_WHOLE : LOCKSTEP_OP_GET);
-    o.index = handle<lockstep_index>(index);
+    lockstep_operation& o = add(LOCKSTEP_OP_GET_WHOLE);
+    o.index = index;
     o.key = bytes;
     o.access = lock;
     o.room = room;
 }
 
-void Request::put(int kind, Number index, nb::handle key, nb::handle value) {
+void Request::put(int kind, nb::handle object, nb::handle key, nb::handle value) {
+    lockstep_index* const index = index_of(object);
     const lockstep_slice k = keep_key(key), v = keep_value(value);
     lockstep_operation& o = add(kind);
-    o.index = handle<lockstep_index>(index);
+    o.index = index;
     o.key = k;
     o.value = v;
 }
 
-void Request::patch(Number index, nb::handle key, nb::handle offset, nb::handle part) {
+void Request::patch(nb::handle object, nb::handle key, nb::handle offset, nb::handle part) {
     const auto from = whole<size_t>(offset, "offset");
-    put(LOCKSTEP_OP_PATCH, index, key, part);
+    put(LOCKSTEP_OP_PATCH, object, key, part);
     operations_.back().offset = from;
 }
 
-void Request::erase(Number index, nb::handle key) {
+void Request::erase(nb::handle object, nb::handle key) {
+    lockstep_index* const index = index_of(object);
     const lockstep_slice bytes = keep_key(key);
     lockstep_operation& o = add(LOCKSTEP_OP_ERASE);
-    o.index = handle<lockstep_index>(index);
+    o.index = index;
     o.key = bytes;
 }
 
-void Request::heap_get(Number heap, nb::handle id, nb::handle access, size_t room, bool whole) {
+void Request::heap_get(nb::handle object, nb::handle id, nb::handle access, size_t room) {
+    lockstep_heap* const heap = heap_of(object);
     const lockstep_record_id place = record_id_of(id);
     const int lock = access_of(access);
-    lockstep_operation& o = add(whole ? LOCKSTEP_OP_HEAP_GET_WHOLE : LOCKSTEP_OP_HEAP_GET);
-    o.heap = handle<lockstep_heap>(heap);
+    lockstep_operation& o = add(LOCKSTEP_OP_HEAP_GET_WHOLE);
+    o.heap = heap;
     o.id = place;
     o.access = lock;
     o.room = room;
 }
 
-void Request::heap_insert(Number heap, nb::handle record) {
+void Request::heap_insert(nb::handle object, nb::handle record) {
+    lockstep_heap* const heap = heap_of(object);
     const lockstep_slice value = keep_value(record);
     lockstep_operation& o = add(LOCKSTEP_OP_HEAP_INSERT);
-    o.heap = handle<lockstep_heap>(heap);
+    o.heap = heap;
     o.value = value;
 }
 
-void Request::heap_change(int kind, Number heap, nb::handle id, nb::handle record) {
+void Request::heap_change(int kind, nb::handle object, nb::handle id, nb::handle record) {
+    lockstep_heap* const heap = heap_of(object);
     const lockstep_record_id place = record_id_of(id);
     const lockstep_slice value =
         kind == LOCKSTEP_OP_HEAP_ERASE ? lockstep_slice{} : keep_value(record);
     lockstep_operation& o = add(kind);
-    o.heap = handle<lockstep_heap>(heap);
+    o.heap = heap;
     o.id = place;
     o.value = value;
 }
@@ -226,9 +231,7 @@ nb::list Request::results() const {
     nb::list list;
     for (const lockstep_operation& o : operations_) {
         switch (o.kind) {
-            case LOCKSTEP_OP_GET:
             case LOCKSTEP_OP_GET_WHOLE:
-            case LOCKSTEP_OP_HEAP_GET:
             case LOCKSTEP_OP_HEAP_GET_WHOLE:
                 list.append(o.found ? bytes_of(o.buffer, o.bytes) : nb::none());
                 break;
@@ -249,16 +252,15 @@ void add_batch(nb::module_& module) {
         .def("drain", &Completions::drain);
     nb::class_<Request>(module, "Request")
         .def(nb::init<>())
-        .def("get", &Request::get, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
-             nb::arg())
-        .def("put", &Request::put, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
-        .def("patch", &Request::patch, nb::arg(), nb::arg().none(), nb::arg().none(),
+        .def("get", &Request::get, nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg())
+        .def("put", &Request::put, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none())
+        .def("patch", &Request::patch, nb::arg().none(), nb::arg().none(), nb::arg().none(),
              nb::arg().none())
-        .def("erase", &Request::erase, nb::arg(), nb::arg().none())
-        .def("heap_get", &Request::heap_get, nb::arg(), nb::arg().none(), nb::arg().none(),
-             nb::arg(), nb::arg())
-        .def("heap_insert", &Request::heap_insert, nb::arg(), nb::arg().none())
-        .def("heap_change", &Request::heap_change, nb::arg(), nb::arg(), nb::arg().none(),
+        .def("erase", &Request::erase, nb::arg().none(), nb::arg().none())
+        .def("heap_get", &Request::heap_get, nb::arg().none(), nb::arg().none(), nb::arg().none(),
+             nb::arg())
+        .def("heap_insert", &Request::heap_insert, nb::arg().none(), nb::arg().none())
+        .def("heap_change", &Request::heap_change, nb::arg(), nb::arg().none(), nb::arg().none(),
              nb::arg().none())
         .def("__len__", &Request::size)
         .def("step", &Request::step, nb::arg(), nb::arg(), nb::arg().none())

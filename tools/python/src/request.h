@@ -5,6 +5,7 @@
 //            drain(), which an event loop calls when fd() is readable.
 // States     filled -> running (submit) -> done (drain) -> filled (batch, submit: may be repeated)
 // Invariants RQ-1 A submitted request is referenced until drain() gives it back.
+//            [test: tests/python/test_async.py]
 //            RQ-2 While a request runs, nothing touches it but the library. [checked: idle()]
 #pragma once
 
@@ -52,13 +53,13 @@ public:
     Request();
     Request(const Request&) = delete;
 
-    void get(Number index, nb::handle key, nb::handle access, size_t room, bool whole);
-    void put(int kind, Number index, nb::handle key, nb::handle value);
-    void patch(Number index, nb::handle key, nb::handle offset, nb::handle part);
-    void erase(Number index, nb::handle key);
-    void heap_get(Number heap, nb::handle id, nb::handle access, size_t room, bool whole);
-    void heap_insert(Number heap, nb::handle record);
-    void heap_change(int kind, Number heap, nb::handle id, nb::handle record);
+    void get(nb::handle index, nb::handle key, nb::handle access, size_t room);
+    void put(int kind, nb::handle index, nb::handle key, nb::handle value);
+    void patch(nb::handle index, nb::handle key, nb::handle offset, nb::handle part);
+    void erase(nb::handle index, nb::handle key);
+    void heap_get(nb::handle heap, nb::handle id, nb::handle access, size_t room);
+    void heap_insert(nb::handle heap, nb::handle record);
+    void heap_change(int kind, nb::handle heap, nb::handle id, nb::handle record);
     // A step of a procedure object. A request has at most one.
     void step(nb::handle object, const std::string& procedure, nb::handle request);
     size_t size() const { return operations_.size(); }
@@ -101,7 +102,7 @@ private:
 
     lockstep_request request_;
     lockstep_txn_options options_{};
-    lockstep_error error_;
+    EmptyError error_;
     std::vector<lockstep_operation> operations_;
     std::vector<std::unique_ptr<char[]>> buffers_;  // of the operations; null: none
     std::deque<Bytes> bytes_;

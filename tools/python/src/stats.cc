@@ -67,7 +67,7 @@ nb::list transactions(Number store) {
         static_cast<std::vector<Info>*>(arg)->push_back(
             {*info,
              info->waits_for,
-             {static_cast<const char*>(info->gid.data), info->gid.size},
+             string_of(info->gid),
              {info->waits_for_ids, info->waits_for_ids + info->waits_for_count}});
         return true;
     };
@@ -82,7 +82,7 @@ nb::list transactions(Number store) {
         result.append(nb::make_tuple(i.id, i.age_nanos, i.thread, i.worker, i.state, i.read_only,
                                      i.internal, i.marked, i.locks, i.log_bytes, i.undo_bytes,
                                      i.log_pinned_bytes, one.waits_for, i.waited_nanos,
-                                     nb::tuple(ids), bytes_of(one.gid.data(), one.gid.size())));
+                                     nb::tuple(ids), bytes_of(one.gid)));
     }
     return result;
 }

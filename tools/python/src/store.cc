@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,22 +23,34 @@ Number open(const std::string& path, const nb::dict& given,
         steps = steps_from(*given_steps);
         options.steps = &steps;
     }
-    forget(0);
+    std::unique_ptr<Function> log;
     if (!logger.is_none()) {
+        log = referenced(function(logger, "option logger"), "");
         options.logger = log_line;
-        options.logger_arg = keep(0, function(logger, "option logger"), "");
+        options.logger_arg = log.get();
     }
     lockstep_store* store = nullptr;
-    call([&](lockstep_error* error) {
-        return lockstep_open(path.c_str(), &options, &store, error);
-    });
-    name_store(number(store));
+    EmptyError error;
+    const int code =
+        run([&](lockstep_error* out) { return lockstep_open(path.c_str(), &options, &store, out); },
+            error);
+    if (log != nullptr && code == LOCKSTEP_OK) keep(number(store), std::move(log));
+    else if (log != nullptr) release(std::move(log));
+    check(code, error);
     return number(store);
 }
 
+// Whether a close with this code has ended the handle. Of calls at the same time one does.
+bool ends(int code) {
+    return code != LOCKSTEP_FORKED && code != LOCKSTEP_WRONG_THREAD &&
+           code != LOCKSTEP_STORE_CLOSED;
+}
+
 void close(Number store) {
-    call([&](lockstep_error* error) { return lockstep_close(c(store), error); });
-    forget(store);
+    EmptyError error;
+    const int code = run([&](lockstep_error* out) { return lockstep_close(c(store), out); }, error);
+    if (ends(code)) forget(store);
+    check(code, error);
 }
 
 Number find(Number store, nb::handle given, bool is_index) {
@@ -109,10 +122,15 @@ void set_steps(Number store, const nb::dict& given) {
 
 void attach_key(Number store, nb::handle given, nb::handle key) {
     const std::string name = text(given, "name");
-    Function* const kept = keep(store, function(key, "key"), name);
-    call([&](lockstep_error* error) {
-        return lockstep_attach_key(c(store), name.c_str(), secondary_keys, kept, error);
-    });
+    Function* const kept = keep(store, referenced(function(key, "key"), name));
+    EmptyError error;
+    const int code = run(
+        [&](lockstep_error* out) {
+            return lockstep_attach_key(c(store), name.c_str(), secondary_keys, kept, out);
+        },
+        error);
+    if (code != LOCKSTEP_OK) discard(store, kept);
+    check(code, error);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "tools/python/src/core.h"
@@ -38,6 +39,19 @@ void abort(Number txn) {
     call([&](lockstep_error* error) { return lockstep_abort(c(txn), error); });
 }
 
+// Rolls back without waiting: for a transaction that nothing refers to. Any thread, also the
+// helper, for which a worker of the store may wait. False: it has ended, or a call is in it.
+bool abandon(Number txn) {
+    auto request = std::make_unique<lockstep_request>();
+    lockstep_request_init(request.get(), sizeof *request);
+    request->txn = c(txn);
+    request->end = LOCKSTEP_END_ABORT;
+    request->done = [](void*, lockstep_request* done) { delete done; };
+    if (lockstep_submit(request.get()) != LOCKSTEP_OK) return false;
+    (void)request.release();  // the callback frees it
+    return true;
+}
+
 nb::tuple set_savepoint(Number txn) {
     lockstep_savepoint savepoint{};
     call([&](lockstep_error* error) { return lockstep_set_savepoint(c(txn), &savepoint, error); });
@@ -56,8 +70,8 @@ bool will_need(Number txn, const nb::list& given) {
     for (const nb::handle one : given) {
         const auto need = nb::cast<nb::tuple>(one);
         keys.emplace_back(nb::object(need[1]));
-        needs.push_back({handle<lockstep_index>(nb::cast<Number>(need[0])), keys.back().slice(),
-                         nb::cast<int>(need[2]), nb::cast<uint32_t>(need[3])});
+        needs.push_back({index_of(nb::object(need[0])), keys.back().slice(), nb::cast<int>(need[2]),
+                         nb::cast<uint32_t>(need[3])});
     }
     bool walked = false;
     call([&](lockstep_error* error) {
@@ -72,6 +86,7 @@ void add_transaction(nb::module_& module) {
     module.def("begin", begin);
     module.def("commit", commit);
     module.def("abort", abort);
+    module.def("abandon", abandon);
     module.def("txn_id", [](Number txn) { return lockstep_txn_id(c(txn)); });
     module.def("set_savepoint", set_savepoint);
     module.def("rollback_to", rollback_to);

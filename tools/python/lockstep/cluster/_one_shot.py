@@ -72,7 +72,7 @@ class OneShots:
         """The step that decides, and its commit; the reply."""
         request = self._request_of(message)
         if message.record:
-            request.put(_batch.INSERT, self._verdicts.index._handle, message.gid, COMMITTED)
+            request.put(_batch.INSERT, self._verdicts.index, message.gid, COMMITTED)
         await self._perform(request, message, _batch.COMMIT)
         try:
             self._check(request)

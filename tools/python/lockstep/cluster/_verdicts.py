@@ -52,8 +52,8 @@ class Verdicts:
 
     def mark(self, request: _core.Request, gid: bytes) -> None:
         """Adds a change that leaves no record: what has only read is prepared then (PA-5)."""
-        request.put(_batch.INSERT, self.index._handle, gid, COMMITTED)
-        request.erase(self.index._handle, gid)
+        request.put(_batch.INSERT, self.index, gid, COMMITTED)
+        request.erase(self.index, gid)
 
     def has_committed(self, gid: bytes) -> bool:
         """Whether it has. If it has not, it never will."""
