@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUG = re.compile(r'X\((\w+), (\w+),[\s\\]*"([^"]*)"\)')
 # Programs that are slow or test other things than the engine. The simulator is the place for
 # mutants that no single test program catches.
-LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test", "sm_store_shared_test"}
+LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test"}
 SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
 
 
