@@ -6,8 +6,10 @@
 #include "sm/backup/page_rebuild.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/change/savepoints.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
+#include "sm/store/close_watch.h"
 #include "sm/store/control.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
@@ -35,6 +37,7 @@ void Engine::rollback_orphans() {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
         DCHECK(user_threads_.load() == 0);
+        forget_savepoints(*txn);
         if (txn->state == txn::TxnState::undone) {
             snapshots->close(*txn);
             txns->finish_abort(*txn, true);
@@ -93,17 +96,24 @@ Result<void> Engine::close() {
     return result;
 }
 
+uint64_t Engine::functions() const {
+    DCHECK(runtime != nullptr && closing_.load());
+    return runtime->packets() + user_threads_.load(std::memory_order_acquire);
+}
+
 // The application's own user threads: they may still begin transactions.
 void Engine::end_packets() {
     DCHECK(closing_.load());
     runtime->close_admission();
     if (!stepped()) {
+        std::optional<CloseWatch> watches;
+        if (opened_ && functions() != 0) watches.emplace(*this);
         runtime->drain();
         for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
             user_threads_.wait(n, std::memory_order_acquire);
         return;
     }
-    while (runtime->packets() != 0 || user_threads_.load() != 0)
+    while (functions() != 0)
         CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
 }
 

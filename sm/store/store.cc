@@ -188,7 +188,8 @@ Result<Txn> Store::begin(const TxnOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (!engine_->on_own_thread()) [[unlikely]] {
         if (engine_->forked()) return engine_->refuse_child();
-        return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
+        return fail(ErrorCode::wrong_thread,
+                    "begin() outside the store's user threads: call it in run() or start()");
     }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     DCHECK(t->thread == threads::current() && !t->must_abort() && t->locks.locks_held == 0);

@@ -83,6 +83,11 @@ export PKG_CONFIG_PATH="$(dirname "$(find "$scratch/prefix" -name lockstep.pc)")
 case $(pkg-config --cflags lockstep) in
 *-std=*) echo "pkg-config forces a standard: $(pkg-config --cflags lockstep)"; exit 1 ;;
 esac
+# A large frame must not step over the guard below a user thread's stack.
+case $(pkg-config --cflags lockstep) in
+*-fstack-clash-protection*) ;;
+*) echo "pkg-config lacks -fstack-clash-protection: $(pkg-config --cflags lockstep)"; exit 1 ;;
+esac
 g++ -std=c++20 "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o \
     "$scratch/by_pkg_config"
 LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/by_pkg_config" \
@@ -154,6 +159,8 @@ END
 cmake -S "$scratch/c_only" -B "$scratch/c_only/out" -G Ninja \
     -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
 cmake --build "$scratch/c_only/out" >/dev/null
+grep -q -e -fstack-clash-protection "$scratch/c_only/out/build.ninja" || { echo \
+    "lockstep::c lacks -fstack-clash-protection"; exit 1; }
 "$scratch/c_only/out/c_only" "$scratch/c_only.db"
 # What a program compiles for each file that includes the store. <memory> alone would add 14,000.
 lines=$(echo '#include <lockstep/store.h>' | g++ -std=c++23 -E -P $(pkg-config --cflags lockstep) \
@@ -169,4 +176,11 @@ if g++ -std=c++20 -fsyntax-only -Werror $(pkg-config --cflags lockstep) \
 fi
 [ "$(grep -c 'error: ignoring returned value' "$scratch/dropped.log")" -eq 3 ] || { cat \
     "$scratch/dropped.log"; exit 1; }
+# A function that returns no Result is told what to return.
+if g++ -std=c++20 -fsyntax-only $(pkg-config --cflags lockstep) \
+    "$source/tests/install/no_result.cc" 2>"$scratch/no_result.log"; then
+    echo "no_result.cc compiles"; exit 1
+fi
+[ "$(grep -c 'error: .*the function must return lockstep::Result<T>' "$scratch/no_result.log")" \
+    -eq 3 ] || { cat "$scratch/no_result.log"; exit 1; }
 echo "1 passed, 0 failed"

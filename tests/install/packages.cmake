@@ -6,4 +6,6 @@ if(LOCKSTEP_MAN_PAGES AND CMAKE_BUILD_TYPE STREQUAL Release AND NOT LOCKSTEP_SAN
     add_test(NAME symbols COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/package/symbols.py
         $<TARGET_FILE:lockstep_shared>)
     set_tests_properties(packages symbols PROPERTIES LABELS script TIMEOUT 300)
+elseif(NOT LOCKSTEP_MAN_PAGES)
+    lockstep_skipped_tests("help2man is not installed, or tools are not built" packages symbols)
 endif()

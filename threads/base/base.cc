@@ -1,8 +1,10 @@
-// base.cc - cold paths of result.h.
+// base.cc - cold paths of result.h and no_throw.h.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
+#include <lockstep/no_throw.h>
 #include <lockstep/result.h>
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
@@ -14,6 +16,14 @@ void detail::stop_without_value(const Error& error) {
     std::fprintf(stderr, "lockstep: the value of a Result was taken, but it holds the error %s\n",
                  error.text().c_str());
     std::abort();
+}
+
+void detail::stop_on_exception() noexcept {
+    std::fputs(
+        "lockstep: an exception left a function that the store called; return an error instead "
+        "(lockstep/store.h, Exceptions)\n",
+        stderr);
+    std::terminate();
 }
 
 const char* error_name(ErrorCode code) {

@@ -9,14 +9,19 @@ namespace {
 Thread* const kSetAlready = reinterpret_cast<Thread*>(uintptr_t{1});
 }  // namespace
 
-// After the store to done_ the object may no longer exist. The rest uses only its address, and a
-// Thread, which is never freed (TH-3).
+// After the store to done_ the object may no longer exist, and the waiter may have ended. The rest
+// uses only the object's address, and a Thread, which lives as long as its pinned runtime (TH-3).
 void Completion::set() {
     Thread* waiter = waiter_.exchange(kSetAlready, std::memory_order_acq_rel);
+    const bool waits = waiter != nullptr && waiter != kSetAlready;
+    void* pin = waits ? pin_runtime(*waiter) : nullptr;
     std::atomic<uint32_t>* done = &done_;
     done->store(1, std::memory_order_release);
     done->notify_all();
-    if (waiter != nullptr && waiter != kSetAlready) wake(waiter);
+    if (!waits) return;
+    DCHECK(pin == nullptr || current() == nullptr || current()->worker != waiter->worker);
+    wake(waiter);
+    unpin_runtime(pin);
 }
 
 void Completion::wait() {

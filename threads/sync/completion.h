@@ -9,8 +9,8 @@
 namespace lockstep::threads {
 
 // One-shot; either side may set it, and either may wait. wait() blocks a foreign kernel thread, or
-// suspends a user thread (at most one). The waiter may destroy it as soon as wait() returns. A user
-// thread's runtime must not end before the awaited set() has returned.
+// suspends a user thread (at most one). The waiter may destroy it as soon as wait() returns. The
+// two sides may belong to two runtimes: set() keeps the waiter's runtime from ending.
 class Completion {
 public:
     void set();

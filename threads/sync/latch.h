@@ -12,7 +12,7 @@
 //            version and no exclusive holder, before and after, has read a consistent state.
 //            LA-2 Exclusive acquire/release moves current()->latch_depth by +1/-1.
 //            LA-3 No switch happens between reading a version and validate(). The order is:
-//            prefetch, CTX, read the version, search, validate.
+//            prefetch, CTX, read the version, search, validate. [test: simulation]
 //            LA-4 The waiters bit is set and cleared only under the bucket's lock. It is set while
 //            a thread is queued for the word. A thread that frees a word with that bit set looks
 //            into the bucket, so no wake-up is lost.

@@ -7,6 +7,7 @@
 //            cost each of them two stores.
 // Invariants BC-1 between_calls is true only while the thread is switched out below a
 //                 BetweenCalls, and no callback of an operation is on its stack.
+//                 [test: TxnWatchTest.ACallbackThatSleepsIsInsideItsOperation]
 #pragma once
 
 #include <utility>

@@ -36,24 +36,28 @@ constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
 
 bool Stack::guards(const void* address) const {
     DCHECK(base != nullptr && base < top);
+    DCHECK(reinterpret_cast<uintptr_t>(base) > StackPool::kGuardBytes);
     const auto at = reinterpret_cast<uintptr_t>(address), end = reinterpret_cast<uintptr_t>(base);
-    return at < end && end - at <= kPage;
+    return at < end && end - at <= StackPool::kGuardBytes;
 }
 
 // The colour takes less than the page that a slot has for it.
-size_t Stack::option_bytes() const { return (bytes() - 1) / kPage * kPage / kFactor; }
+size_t Stack::option_bytes() const {
+    DCHECK(base != nullptr && top > base + kPage);
+    return (bytes() - 1) / kPage * kPage / kFactor;
+}
 
 StackPool::StackPool(size_t stack_bytes, MappingCache* cache)
     : stack_bytes_(round_up(stack_bytes) * kFactor),
-      slot_bytes_(stack_bytes_ + 2 * kPage),
+      slot_bytes_(kGuardBytes + stack_bytes_ + kPage),
       cache_(cache) {
     DCHECK(stack_bytes >= kBytesMin && stack_bytes <= kBytesMax);
 }
 
 inline void StackPool::assert_state(const Stack& stack) const {
-    DCHECK(reinterpret_cast<uintptr_t>(stack.base) % kPage == 0);  // above a guard page
+    DCHECK(reinterpret_cast<uintptr_t>(stack.base) % kPage == 0);  // above a guard
     DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
-    DCHECK(stack.bytes() >= stack_bytes_ && stack.bytes() < slot_bytes_);  // SK-1
+    DCHECK(stack.bytes() >= stack_bytes_ && stack.bytes() <= stack_bytes_ + kPage);  // SK-1
     DCHECK(stack.option_bytes() == stack_bytes_ / kFactor);
 }
 
@@ -62,11 +66,11 @@ StackPool::~StackPool() {
         for (size_t i = 0; i < slab.count; ++i) {
             VALGRIND_STACK_DEREGISTER(slab.stacks[i].valgrind_id);
             forget_stack(slab.stacks[i]);
-        }
 #ifdef LOCKSTEP_SANITIZED
-        // Unpoisons frames of abandoned threads, before the addresses are mapped again.
-        ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);
+            // Unpoisons frames of abandoned threads, before the addresses are mapped again.
+            ASAN_UNPOISON_MEMORY_REGION(slab.stacks[i].base, stack_bytes_ + kPage);
 #endif
+        }
         if (cache_ != nullptr && slab.count == kSlabStacks)
             cache_->give(MappingUse::stacks, slab.memory, slab.bytes);
         else munmap(slab.memory, slab.bytes);
@@ -95,24 +99,31 @@ void StackPool::give(Stack* stack) {
     free_ = stack;
 }
 
-// Makes the guard pages. Returns how many slots got one before the kernel refused: it limits the
-// number of mappings.
-size_t StackPool::guarded(std::byte* memory, size_t count) const {
+// Makes the slots accessible above their guards. Returns how many it opened before the kernel
+// refused: it limits the number of mappings.
+size_t StackPool::opened(std::byte* memory, size_t count) const {
+    DCHECK(memory != nullptr && slot_bytes_ > kGuardBytes + stack_bytes_);
+    DCHECK(count > 0 && count <= kSlabStacks);
     for (size_t i = 0; i < count; ++i)
-        if (mprotect(memory + i * slot_bytes_, kPage, PROT_NONE) != 0) return i;
+        if (mprotect(memory + i * slot_bytes_ + kGuardBytes, stack_bytes_ + kPage,
+                     PROT_READ | PROT_WRITE) != 0)
+            return i;
     return count;
 }
 
-size_t StackPool::slab_bytes() const { return kSlabStacks * slot_bytes_; }
+size_t StackPool::slab_bytes() const {
+    DCHECK(slot_bytes_ % kPage == 0);
+    return kSlabStacks * slot_bytes_;
+}
 
 // Two concurrent callers may each add a slab; both slabs are used.
 Result<Stack*> StackPool::add_slab() {
     const size_t bytes = slab_bytes();
     DCHECK(bytes > 0 && bytes % kPage == 0);
     void* memory = cache_ != nullptr ? cache_->take(MappingUse::stacks, bytes) : nullptr;
-    const bool has_guards = memory != nullptr;
-    if (!has_guards)
-        memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+    const bool is_open = memory != nullptr;
+    if (!is_open)  // what stays inaccessible is not charged as memory
+        memory = mmap(nullptr, bytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED)
         return fail_os(ErrorCode::out_of_memory, errno,
@@ -120,19 +131,21 @@ Result<Stack*> StackPool::add_slab() {
                        "vm.overcommit_memory",
                        bytes);
     auto* start = static_cast<std::byte*>(memory);
-    const size_t count = has_guards ? kSlabStacks : guarded(start, kSlabStacks);
+    const size_t count = is_open ? kSlabStacks : opened(start, kSlabStacks);
     DCHECK(count <= kSlabStacks);
     auto* stacks = count == 0 ? nullptr : new (std::nothrow) Stack[count];
     if (stacks == nullptr) {
         munmap(memory, bytes);
         return fail_os(ErrorCode::out_of_memory, ENOMEM,
-                       count == 0 ? "guard page of a stack: raise vm.max_map_count" : "stack",
+                       count == 0 ? "stack: raise vm.max_map_count or RLIMIT_DATA, or relax "
+                                    "vm.overcommit_memory"
+                                  : "stack",
                        bytes);
     }
     SpinGuard guard(lock_);
     for (size_t i = 0; i < count; ++i) {
         Stack& stack = stacks[i];
-        stack.base = start + i * slot_bytes_ + kPage;
+        stack.base = start + i * slot_bytes_ + kGuardBytes;
         stack.top = start + (i + 1) * slot_bytes_ - (made_++ * kColourStride) % kPage;
         CHECK(stack.bytes() >= stack_bytes_);  // SK-1
         assert_state(stack);

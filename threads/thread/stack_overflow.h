@@ -1,8 +1,8 @@
 // stack_overflow.h - says which user thread overflowed its stack, before the process dies of it.
 //
-// Concepts   An overflow touches the guard page below the stack and raises SIGSEGV. A handler needs
+// Concepts   An overflow touches the guard below the stack and raises SIGSEGV. A handler needs
 //            a stack, so every worker's kernel thread has a second one for signals. If the fault
-//            lies in the guard page of the running user thread, the handler names the thread and
+//            lies in the guard of the running user thread, the handler names the thread and
 //            the option to raise. It then passes the signal on, as it does with every other
 //            SIGSEGV, to the handler that was installed before. Without one, the default action
 //            kills the process and dumps core.
@@ -10,9 +10,11 @@
 //            one before it. A handler that the application installs meanwhile is left alone. Ours
 //            then stays ready, because that handler may pass signals on to it.
 //            [test: StackOverflow]
-// Limits     A frame larger than the guard page may step over it. In caller-driven mode the user
-//            threads run on the caller's kernel thread, which has no signal stack: the process dies
-//            without a word.
+// Limits     A frame larger than StackPool::kGuardBytes may step over the guard, unless its
+//            function was compiled with -fstack-clash-protection. The installed CMake package and
+//            pkg-config file give applications that option. In caller-driven mode the user threads
+//            run on the caller's kernel thread, which has no signal stack: the process dies without
+//            a word.
 // Blocking   never. The handler is async-signal-safe.
 #pragma once
 

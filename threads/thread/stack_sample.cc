@@ -86,8 +86,9 @@ LOCKSTEP_READS_STACK void copy_stack(const Registers& at, const Stack& stack) {
     };
     // A frame has the caller's frame pointer, and above it the return address.
     uintptr_t fp = at.fp, below = at.sp;
-    while (answer.frame_count < kFramesMax && fp >= below && fp % kWord == 0 &&
-           fp + 2 * kWord <= top) {
+    // Code without frame pointers may hold any number in this register.
+    while (answer.frame_count < kFramesMax && fp >= below && fp < top && top - fp >= 2 * kWord &&
+           fp % kWord == 0) {
         if (answer.frame_count <= 2) answer.gap = index(fp);
         answer.frames[answer.frame_count++] = word(fp + kWord);
         below = fp + 2 * kWord;

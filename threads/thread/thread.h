@@ -7,7 +7,7 @@
 //            (worker turn). `state` is kRunning for ready threads too, because only a kParked
 //            thread must be queued. kNotified is kRunning plus a token.
 // Invariants TH-1 A thread may park with latches held, at its own risk: waits do not check
-//            latch_depth, and latches only count it.
+//            latch_depth, and latches only count it. [kept by: park()]
 //            TH-2 wake() is never lost: a wake before the park leaves a token, which the park
 //            consumes.
 //            TH-3 Thread objects are pooled and never freed before their runtime, so a late wake()

@@ -2,6 +2,15 @@
 # pkg-config file.
 include(CMakePackageConfigHelpers)
 
+# Programs read the version from a header.
+file(STRINGS ${PROJECT_SOURCE_DIR}/sm/include/lockstep/c/version.h version_lines
+    REGEX "define LOCKSTEP_VERSION_[A-Z]+ [0-9]+")
+string(REGEX REPLACE "#define LOCKSTEP_VERSION_[A-Z]+ " "" version_numbers "${version_lines}")
+string(REPLACE ";" "." version_in_header "${version_numbers}")
+if(NOT version_in_header STREQUAL PROJECT_VERSION)
+    message(FATAL_ERROR "lockstep/c/version.h says ${version_in_header}, not ${PROJECT_VERSION}")
+endif()
+
 # The public headers of all layers become one folder, <lockstep/...>, behind one include path.
 foreach(layer threads txn sm)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/include/lockstep DESTINATION
@@ -9,8 +18,14 @@ foreach(layer threads txn sm)
         FILES_MATCHING PATTERN "*.h")
 endforeach()
 
+# The application's functions run on the store's small stacks: a large frame touches each of its
+# pages in turn, so it cannot step over the guard below the stack. The engine's own frames are
+# smaller than the guard.
+set(LOCKSTEP_APPLICATION_FLAGS -fstack-clash-protection)
+
 foreach(kind static shared)
     target_compile_features(lockstep_${kind} PUBLIC cxx_std_20)
+    target_compile_options(lockstep_${kind} INTERFACE ${LOCKSTEP_APPLICATION_FLAGS})
     target_include_directories(lockstep_${kind} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/threads/include>
             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/txn/include>
@@ -33,6 +48,7 @@ if(NOT TARGET lockstep::c)
     set_target_properties(lockstep::c PROPERTIES
         IMPORTED_LOCATION "@PACKAGE_CMAKE_INSTALL_LIBDIR@/liblockstep.so.@PROJECT_VERSION@"
         IMPORTED_SONAME "liblockstep.so.@LOCKSTEP_ABI@"
+        INTERFACE_COMPILE_OPTIONS "@LOCKSTEP_APPLICATION_FLAGS@"
         INTERFACE_INCLUDE_DIRECTORIES "@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@")
 endif()
 get_property(lockstep_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
@@ -68,7 +84,7 @@ libdir=\${pcfiledir}/..
 Name: lockstep
 Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
-Cflags: -I\${prefix}/include
+Cflags: -I\${prefix}/include ${LOCKSTEP_APPLICATION_FLAGS}
 Libs: -L\${libdir} -llockstep
 Requires.private: liburing liblz4 fmt tbb
 Libs.private: -lboost_context -pthread

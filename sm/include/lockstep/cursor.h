@@ -14,7 +14,8 @@ namespace sm {
 class BTreeCursor;
 }
 
-// Belongs to one transaction and must not outlive it. Movable, not copyable.
+// Belongs to one transaction and must not outlive it. Movable, not copyable. To go on at another
+// key, assign a new scan: cursor = index.scan(txn, low, high).
 class Cursor {
 public:
     Cursor(Cursor&&) noexcept;
@@ -23,7 +24,8 @@ public:
 
     // Steps to the next larger key of the range and locks it. False at the range's end: the cursor
     // then stays on its last record. Errors: those of index.h; the first step also returns why the
-    // scan could not begin.
+    // scan could not begin. A condition on the result asks for an error only. A loop asks for the
+    // value too: `while (LOCKSTEP_TRY(cursor.next()))`.
     Result<bool> next();
     // The same towards smaller keys. A cursor may change direction at any time.
     Result<bool> prev();

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lockstep/no_throw.h>
 #include <lockstep/owned.h>
 #include <lockstep/standard.h>  // keep: it refuses older standards
 
@@ -38,6 +39,7 @@ class Function<R(A...)> {
 public:
     // None.
     Function() = default;
+    // Empty.
     Function(std::nullptr_t) {}
     // Keeps a copy of `f`. A null pointer or an empty std::function gives none.
     template <class F>
@@ -54,7 +56,8 @@ public:
     explicit operator bool() const noexcept { return static_cast<bool>(callee_); }
     // True if there is nothing to call.
     friend bool operator==(const Function& f, std::nullptr_t) noexcept { return !f; }
-    // Calls it. From any kernel thread if the function allows it.
+    // Calls it. From any kernel thread if the function allows it. An exception that leaves it ends
+    // the process (std::terminate).
     R operator()(A... arguments) const { return callee_->call(std::forward<A>(arguments)...); }
 
 private:
@@ -68,8 +71,9 @@ private:
         template <class G>
         explicit KeptOf(G&& g) : f(std::forward<G>(g)) {}
         R call(A... arguments) override {
-            if constexpr (std::is_void_v<R>) static_cast<void>(f(std::forward<A>(arguments)...));
-            else return f(std::forward<A>(arguments)...);
+            if constexpr (std::is_void_v<R>)
+                static_cast<void>(detail::call_no_throw(f, std::forward<A>(arguments)...));
+            else return detail::call_no_throw(f, std::forward<A>(arguments)...);
         }
         F f;
     };

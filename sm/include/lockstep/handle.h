@@ -10,7 +10,8 @@
 //            In both cases the function and what it captured are destroyed before.
 //            A callback may therefore do what every function on a user thread may do: call the
 //            store, start() more work, suspend. It must not block its kernel thread, and nothing
-//            may throw out of it (std::terminate). Called by then() on a foreign kernel thread, its
+//            may throw out of it (std::terminate). If the function threw, then() has no result to
+//            give: std::terminate as well. Called by then() on a foreign kernel thread, its
 //            waits block that thread. So a callback for an event loop only hands the result on.
 // close()    Store::close() lets all functions end, also those that have not begun, and waits for
 //            their callbacks. A callback that calls close() on a user thread gets wrong_thread.
@@ -19,6 +20,8 @@
 //            are called with what the functions return. In the child of a fork() results never
 //            come: join(), try_join() and then() give the error forked at once, unless the result
 //            was there before. A callback that was given before the fork() is the parent's.
+// Exceptions An exception that leaves the function comes out of join(), try_join() or `co_await`. A
+//            handle that is destroyed drops it, as it drops an error.
 // Blocking   join() alone. Calls on one handle must not overlap. A handle may be moved and
 //            destroyed at any time; neither changes what happens to function and callback.
 #pragma once
@@ -31,6 +34,7 @@
 #include <lockstep/owned.h>
 #include <lockstep/packet.h>
 #include <lockstep/result.h>
+#include <lockstep/thrown.h>
 
 namespace lockstep {
 
@@ -104,9 +108,11 @@ struct Outcome final : Task {
     // In the child of a fork() the result may be half written.
     Result<T> take() {
         if (!done()) return fail(ErrorCode::forked, "handle of the parent process");
+        thrown.rethrow();
         return std::move(*result);
     }
     std::optional<Result<T>> result;  // set before finish()
+    Thrown thrown;                    // the same: what left the function instead of a result
     Result<void> started;             // set by start() alone
     // A callback that fits lies here, so that then() allocates nothing.
     static constexpr size_t kRoomBytes = 96;

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <lockstep/no_throw.h>
+
 namespace lockstep {
 
 namespace detail {
@@ -40,7 +42,7 @@ private:
             void* const own = this;
             this->~Callback();
             if constexpr (!fits()) ::operator delete(own, std::align_val_t{alignof(Callback)});
-            callback(task.take());
+            call_no_throw([&] { callback(task.take()); });
         }
     }
 

@@ -40,5 +40,6 @@
 #include <lockstep/c/stats.h>        // keep
 #include <lockstep/c/store.h>        // keep
 #include <lockstep/c/transaction.h>  // keep
+#include <lockstep/c/version.h>      // keep
 
 #endif

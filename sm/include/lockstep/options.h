@@ -23,6 +23,10 @@ struct TestHooks;
 // call back into the store.
 using Logger = Function<void(int level, std::string_view text)>;
 
+namespace detail {
+void log_to_stderr(int level, std::string_view text);
+}  // namespace detail
+
 // How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads. Under
 // valgrind it takes the pool.
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
@@ -41,15 +45,19 @@ struct Options {
     uint32_t workers = 1;      // kernel threads that run transactions, 1..64
     bool pin_workers = false;  // bind worker i to the i-th allowed CPU
     // Buffer pool, 4 MB to less than 1 TB. It takes memory from the system as pages need it, and up
-    // to 64 MB ahead of them.
+    // to 64 MB ahead of them. No size in this range is refused. If pool_bytes + version_bytes
+    // exceed the memory of the machine or the limit of the cgroup, `logger` gets a warning.
     uint64_t pool_bytes = 256ull << 20;
-    // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB. A thread that needs more meets
-    // a guard page. The process then names the thread, its stack size and this option on stderr,
-    // and passes SIGSEGV on to the handler that the application installed before it opened its
-    // first store. Without one, the default action dumps core. All other SIGSEGV go there directly.
-    // A handler that is installed later takes precedence; it should pass on what it does not
-    // handle. On a worker the application's handler has a stack of 64 KB. The last close() restores
-    // it.
+    // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB. So all frames of the application
+    // together may take stack_bytes - 32 KB. A thread that needs more meets a guard of 256 KB. A
+    // larger frame may step over it and change other stacks, unless its function was compiled with
+    // -fstack-clash-protection. The installed CMake package and pkg-config file give that option to
+    // applications. At the guard the process names the thread, its stack size and this option
+    // on stderr, and passes SIGSEGV on to the handler that the application installed before it
+    // opened its first store. Without one, the default action dumps core. All other SIGSEGV go
+    // there directly. A handler that is installed later takes precedence; it should pass on what it
+    // does not handle. On a worker the application's handler has a stack of 64 KB. The last close()
+    // restores it.
     uint32_t stack_bytes = 64 * 1024;
     // Transactions live at once, 16 .. 65536; further transactions wait in begin.
     uint32_t transactions_max = 16384;
@@ -86,7 +94,8 @@ struct Options {
     // From half of log_bytes on, begin slows down. From three quarters of what one transaction may
     // need, begin and the next operation of a writer wait for a checkpoint or the oldest writer.
     uint64_t log_bytes = 2ull << 30;
-    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
+    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4. Fixed when the store is made: a later
+    // open takes the store's own, so log_bytes must be at least four times that.
     uint64_t log_segment_bytes = 64ull << 20;
     // Log buffer in memory, power of two, 1 MB .. 1 GB.
     uint64_t log_ring_bytes = 32ull << 20;
@@ -105,7 +114,7 @@ struct Options {
     LockStageOptions lock_stage = {};
     // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB; 0 = a quarter
     // of pool_bytes, at least 64 MB. Beyond it the oldest snapshot gets snapshot_too_old; writers
-    // neither fail nor wait. It must hold what the transactions under way have changed, or no
+    // neither fail nor wait. It must hold what the active transactions have changed, or no
     // snapshot can begin. The table that finds the images takes up to an eighth of this besides,
     // and at most 64 MB. Memory is taken as images need it; that of images goes back to the system
     // half a second after the last snapshot.
@@ -132,11 +141,11 @@ struct Options {
     bool control = false;
     // Directory that receives all log before it is recycled (archive.h). It is made if missing, but
     // its parents are not. If it cannot be made or written, the store opens all the same: `logger`
-    // gets a warning, and archive_failure says what follows. With the archive, restore_backup()
-    // gives the state of any point. A page that the log cannot rebuild any more is rebuilt from the
-    // newest backup that the archive knows: Store::backup() notes there each directory that it has
-    // filled. An open without this option breaks the chain, as soon as it recycles log. Empty: no
-    // archive.
+    // gets a warning with the path and the errno, and archive_failure says what follows. With the
+    // archive, restore_backup() gives the state of any point. A page that the log cannot rebuild
+    // any more is rebuilt from the newest backup that the archive knows: Store::backup() notes
+    // there each directory that it has filled. An open without this option breaks the chain, as
+    // soon as it recycles log. Empty: no archive.
     std::string archive = {};
     // Takes the archive's files instead. Pages are then not rebuilt from backups.
     ArchiveSink archive_sink = {};
@@ -149,7 +158,8 @@ struct Options {
     ArchiveFailure archive_failure = ArchiveFailure::stop_writers;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};
-    Logger logger = {};               // null: silent
+    // The default writes levels 0 and 1 to stderr. Null: silent, and slices are not watched.
+    Logger logger = detail::log_to_stderr;
     TestHooks* test_hooks = nullptr;  // null in applications
 };
 

@@ -94,9 +94,11 @@ struct TeamStats {
     uint64_t ready = 0;
     struct Strays {
         uint64_t lock = 0, page = 0, latch = 0, log = 0, other = 0;  // what a stray waited for
+        // All strays.
         uint64_t sum() const { return lock + page + latch + log + other; }
     } strays;
 };
+// Passes of one CTX point.
 struct CtxPointStats {
     std::string name;
     uint64_t taken = 0, off = 0, alone = 0, latched = 0;  // switches, and the reasons for none
@@ -108,11 +110,13 @@ struct TunerStats {
     // Windows measured, candidates tried, and candidates kept.
     uint64_t windows = 0, trials = 0, changes = 0;
 };
+// Teams, CTX points and tuners since the store was opened.
 struct StepsStats {
     std::vector<TeamStats> teams;
     std::vector<CtxPointStats> points;
     // By worker; empty if the tuner is off.
     std::vector<TunerStats> tuner;
+    // The difference from an earlier snapshot.
     StepsStats operator-(const StepsStats& earlier) const;
 };
 
@@ -123,10 +127,12 @@ struct ThreadWaits {
     // Pages: reads, free frames, and latches of other threads.
     uint64_t page = 0;
     uint64_t log = 0;  // the log: durability, and space in its buffer
+    // The difference from an earlier snapshot.
     ThreadWaits operator-(const ThreadWaits& earlier) const {
         return {lock - earlier.lock, page - earlier.page, log - earlier.log};
     }
 };
+// Those of the calling user thread; zeros on other kernel threads.
 ThreadWaits thread_waits();
 
 }  // namespace lockstep

@@ -12,6 +12,12 @@
 //            mutex, no blocking read): all user threads of the worker would stop. Use sleep_for(),
 //            sync.h, timer.h and fd.h, which suspend; offload.h for what blocks; and yield() in
 //            long computations. Options::slice_warning finds callbacks that break this rule.
+// Exceptions An exception that leaves the function of run(), spawn() or start() rolls its
+//            transaction back and comes out of run() or Handle::join(). Out of any other function
+//            that the store calls it ends the process (std::terminate): a key function, a callback
+//            of then() or modify(), a logger, Packet::run(). Do not suspend inside a catch block.
+//            The C++ runtime keeps the exceptions in handlers by kernel thread, and user threads
+//            share one.
 #pragma once
 
 #include <optional>
@@ -19,6 +25,7 @@
 #include <vector>
 
 #include <lockstep/backup.h>
+#include <lockstep/c/version.h>  // keep: for the application
 #include <lockstep/function_ref.h>
 #include <lockstep/handle.h>
 #include <lockstep/heap.h>
@@ -31,6 +38,7 @@
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
+#include <lockstep/thrown.h>
 #include <lockstep/transaction_info.h>
 
 namespace lockstep {
@@ -40,8 +48,19 @@ struct StoreAccess;
 }
 
 namespace detail {
+template <class R>
+struct ValueOf {
+    static_assert(is_result<R>,
+                  "the function must return lockstep::Result<T>; give a lambda its return type: "
+                  "[&](lockstep::Txn& txn) -> lockstep::Result<void> { ... }");
+    using type = void;
+};
+template <class T>
+struct ValueOf<Result<T>> {
+    using type = T;
+};
 template <class F, class... A>
-using value_of = typename std::invoke_result_t<F, A...>::value_type;
+using value_of = typename ValueOf<std::remove_cv_t<std::invoke_result_t<F, A...>>>::type;
 }  // namespace detail
 
 // A store that is open in this process. Movable. Several stores may be open at once. Calls are safe
@@ -59,9 +78,10 @@ public:
     // close(); its error is lost.
     ~Store();
     // Waits for running transactions and user threads, and for packets, which all run: also those
-    // that wait for a time, at once. Writes everything, marks the store clean.
-    // Blocks. A second call does nothing. Errors: wrong_thread on a user thread of the store,
-    // store_failed, io_error, no_space.
+    // that wait for a time, at once. Writes everything, marks the store clean. While functions of
+    // the application keep it waiting, Options::logger gets a warning after a second, and again
+    // after ever longer pauses. Blocks. A second call does nothing. Errors: wrong_thread on a user
+    // thread of the store, store_failed, io_error, no_space.
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
@@ -70,7 +90,9 @@ public:
     // Options::retries_max times. So fn may run several times. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
     // fn runs there; else run() blocks the calling kernel thread. If fn ends txn itself, run() only
-    // returns what fn returns. Errors: fn's, begin()'s, commit's, store_closed.
+    // returns what fn returns. If fn throws, run() rolls back and throws the same. An fn that
+    // refuses for a reason of its own returns fail(ErrorCode::rolled_back, "what it refuses"): the
+    // store itself never does. Errors: fn's, begin()'s, commit's, store_closed.
     // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
     // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
     // one, the wait would never end: it gets self_deadlock at once. Pass the outer Txn on instead.
@@ -282,18 +304,21 @@ private:
     static auto run_on(sm::Engine& engine, F& fn, const TxnOptions& options)
         -> Result<detail::value_of<F&, Txn&>> {
         using T = detail::value_of<F&, Txn&>;
+        detail::Thrown thrown;
+        const auto run = [&](auto&& call) {
+            const auto guarded = [&](Txn& txn) { return thrown.call([&] { return call(txn); }); };
+            const Result<void> done = run_body(engine, guarded, options);
+            thrown.rethrow();
+            return done;
+        };
         if constexpr (std::is_void_v<T>) {
-            return run_body(
-                engine, [&](Txn& txn) -> Result<void> { return fn(txn); }, options);
+            return run([&](Txn& txn) -> Result<void> { return fn(txn); });
         } else {
             std::optional<T> value;
-            LOCKSTEP_TRY(run_body(
-                engine,
-                [&](Txn& txn) -> Result<void> {
-                    value.emplace(LOCKSTEP_TRY(fn(txn)));
-                    return {};
-                },
-                options));
+            LOCKSTEP_TRY(run([&](Txn& txn) -> Result<void> {
+                value.emplace(LOCKSTEP_TRY(fn(txn)));
+                return {};
+            }));
             return std::move(*value);
         }
     }

@@ -14,7 +14,7 @@ auto Store::start(F fn, int worker) -> Handle<detail::value_of<F&>> {
             : detail::Job(*o), fn(std::move(f)), outcome(o) {}
         void call(bool cancelled) override {
             if (cancelled) outcome->result.emplace(detail::cancelled_before());
-            else outcome->result.emplace((*fn)());
+            else outcome->result.emplace(outcome->thrown.call(*fn));
             fn.reset();
         }
         std::optional<F> fn;

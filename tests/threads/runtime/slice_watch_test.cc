@@ -36,6 +36,23 @@ namespace lockstep::threads {
     asm volatile("" ::: "memory");  // not a tail call
 }
 
+#ifdef __x86_64__
+// Counts `rounds` down with `frame_pointer` in the register of that name.
+extern "C" void spin_with_frame_pointer(uint64_t rounds, uintptr_t frame_pointer);
+asm(R"(
+    .text
+    .type spin_with_frame_pointer, @function
+spin_with_frame_pointer:
+    push %rbp
+    mov %rsi, %rbp
+1:  dec %rdi
+    jnz 1b
+    pop %rbp
+    ret
+    .size spin_with_frame_pointer, . - spin_with_frame_pointer
+)");
+#endif
+
 namespace {
 
 // What was reported.
@@ -83,7 +100,7 @@ TEST(SliceWatch, NamesAThreadThatComputes) {
         sleep_until(now() + 100 * kMillisecond);
     });
     runtime->stop();
-    EXPECT_EQ(reports.warnings(), 1) << reports.text();  // SW-2
+    EXPECT_EQ(reports.warnings(), 1) << reports.text();  // SL-1
     EXPECT_EQ(reports.ends(), 1) << reports.text();
     EXPECT_TRUE(reports.says("user thread 2 \"busy\"")) << reports.text();
     EXPECT_TRUE(reports.says("compute_for_long")) << reports.text();
@@ -101,6 +118,23 @@ TEST(SliceWatch, NamesAThreadThatBlocks) {
     EXPECT_TRUE(reports.says("\"blocked\"")) << reports.text();
     EXPECT_TRUE(reports.says("block_for_long")) << reports.text();
 }
+
+#ifdef __x86_64__
+// Code without frame pointers has any number in the register.
+TEST(SliceWatch, TheFramePointerMayBeAnyNumber) {
+    const uintptr_t numbers[] = {0, 8, UINTPTR_MAX - 15, UINTPTR_MAX - 7, UINTPTR_MAX};
+    for (const uintptr_t number : numbers) {
+        Reports reports;
+        auto runtime = *Runtime::start({});
+        ASSERT_TRUE(runtime->watch_slices(20 * kMillisecond, reports.sink()));
+        spawn(*runtime, "spinner", [&] {
+            while (reports.warnings() == 0) spin_with_frame_pointer(1'000'000'000, number);
+        });
+        runtime->stop();
+        EXPECT_TRUE(reports.says("\"spinner\"")) << reports.text();
+    }
+}
+#endif
 
 // Sleeps, waits, yields and an idle worker are no slices.
 TEST(SliceWatch, SaysNothingOfGoodThreads) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -56,6 +57,16 @@ void on_user_thread(const char* name, void (*body)(), size_t stack_bytes = 64 * 
     runtime->stop();
 }
 
+// Writes only the lowest bytes of its frame. Larger than a stack, also than a sanitizer's.
+[[gnu::noinline]] int large_frame(int value) {
+    char page[300 * 1024];
+    asm volatile("" ::"r"(page) : "memory");
+    return std::snprintf(page, sizeof page, "row %d", value);
+}
+void overflow_at_once() {
+    if (large_frame(7) == 42) fputs("impossible\n", stderr);
+}
+
 void overflow() {
     if (run_over(1'000'000) == 42) fputs("impossible\n", stderr);
 }
@@ -94,6 +105,13 @@ TEST(StackOverflow, SaysWhichThreadAndWhichOption) {
     EXPECT_TRUE(ended.says("lockstep: stack overflow in user thread 1 \"runaway\"")) << ended.error;
     EXPECT_TRUE(ended.says("81920 bytes")) << ended.error;
     EXPECT_TRUE(ended.says("stack_bytes")) << ended.error;
+}
+
+// Below the stack lie other stacks: such a function must not reach them.
+TEST(StackOverflow, ALargeFrameDoesNotStepOverTheGuard) {
+    const Ended ended = in_child([] { on_user_thread("large", overflow_at_once); });
+    EXPECT_TRUE(dies_of_the_signal(ended)) << ended.status;
+    EXPECT_TRUE(ended.says("lockstep: stack overflow in user thread 1 \"large\"")) << ended.error;
 }
 
 TEST(StackOverflow, HandlerOfTheApplicationComesNext) {

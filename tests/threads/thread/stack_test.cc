@@ -1,11 +1,13 @@
 // labels: unit
-// stack_test.cc - the stack pool: sizes, colours, reuse, guard pages.
+// stack_test.cc - the stack pool: sizes, colours, reuse, guards.
 #include "threads/thread/stack.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <set>
+#include <string>
 
 #include "threads/runtime/runtime.h"
 #include "threads/thread/switch.h"
@@ -42,13 +44,38 @@ TEST(Stack, LastGivenIsFirstTaken) {
     EXPECT_EQ(*pool.take(), a);
 }
 
+TEST(Stack, GuardsTheBytesBelow) {
+    StackPool pool(64 * 1024);
+    const Stack& stack = **pool.take();
+    EXPECT_FALSE(stack.guards(stack.base));
+    EXPECT_TRUE(stack.guards(stack.base - 1));
+    EXPECT_TRUE(stack.guards(stack.base - StackPool::kGuardBytes));
+    EXPECT_FALSE(stack.guards(stack.base - StackPool::kGuardBytes - 1));
+}
+
+size_t mappings() {
+    std::ifstream maps("/proc/self/maps");
+    size_t lines = 0;
+    for (std::string line; std::getline(maps, line);) ++lines;
+    return lines;
+}
+
+// vm.max_map_count bounds the number of stacks.
+TEST(Stack, TakesTwoMappings) {
+    constexpr size_t kStacks = 640;
+    StackPool pool(64 * 1024);
+    const size_t before = mappings();
+    for (size_t i = 0; i < kStacks; ++i) ASSERT_TRUE(pool.take());
+    EXPECT_LE(mappings(), before + 2 * kStacks + 20);
+}
+
 [[gnu::noinline]] int run_over(int depth) {
     volatile char frame[1024];
     std::memset(const_cast<char*>(frame), depth, sizeof frame);
     return depth == 0 ? frame[7] : run_over(depth - 1) + frame[depth % 1024];
 }
 
-TEST(StackDeathTest, GuardPageStopsRunaway) {
+TEST(StackDeathTest, GuardStopsRunaway) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_DEATH(
         {
@@ -62,11 +89,12 @@ TEST(StackDeathTest, GuardPageStopsRunaway) {
         "");
 }
 
-TEST(StackDeathTest, ByteBelowIsNotWritable) {
+TEST(StackDeathTest, BytesBelowAreNotWritable) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     StackPool pool(64 * 1024);
     Stack* stack = *pool.take();
-    EXPECT_DEATH({ *reinterpret_cast<volatile char*>(stack->base - 1) = 1; }, "");
+    for (const size_t below : {size_t{1}, StackPool::kGuardBytes})
+        EXPECT_DEATH({ *reinterpret_cast<volatile char*>(stack->base - below) = 1; }, "") << below;
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ class ManualClock final : public Clock {
 public:
     Nanos now() const override { return __atomic_load_n(&now_, __ATOMIC_RELAXED); }
     bool moves_by_itself() const override { return false; }
+    // Moves the clock forward.
     void advance(Nanos by) { __atomic_fetch_add(&now_, by, __ATOMIC_RELAXED); }
 
 private:

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lockstep/no_throw.h>
 #include <lockstep/standard.h>  // keep: it refuses older standards
 
 namespace lockstep {
@@ -26,16 +27,18 @@ public:
         if constexpr (std::is_function_v<Callee>) {
             callee_.function = reinterpret_cast<void (*)()>(&f);
             call_ = [](Pointer callee, A... arguments) -> R {
-                return reinterpret_cast<Callee*>(callee.function)(std::forward<A>(arguments)...);
+                return detail::call_no_throw(*reinterpret_cast<Callee*>(callee.function),
+                                             std::forward<A>(arguments)...);
             };
         } else {
             callee_.object = const_cast<void*>(static_cast<const void*>(__builtin_addressof(f)));
             call_ = [](Pointer callee, A... arguments) -> R {
-                return (*static_cast<Callee*>(callee.object))(std::forward<A>(arguments)...);
+                return detail::call_no_throw(*static_cast<Callee*>(callee.object),
+                                             std::forward<A>(arguments)...);
             };
         }
     }
-    // Calls it.
+    // Calls it. An exception that leaves it ends the process (std::terminate).
     R operator()(A... arguments) const { return call_(callee_, std::forward<A>(arguments)...); }
 
 private:

@@ -31,6 +31,7 @@ class Executors;
 // file.
 class SharedByte {
 public:
+    // Holds a value. get() and set() are relaxed atomic accesses.
     explicit SharedByte(uint8_t value) : value_(value) {}
     uint8_t get() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
     void set(uint8_t value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }

@@ -223,6 +223,7 @@ public:
     const T& operator*() const& noexcept { return value_; }
     T&& operator*() && noexcept { return std::move(value_); }
     T* operator->() noexcept { return __builtin_addressof(value_); }
+    // The same for a constant.
     const T* operator->() const noexcept { return __builtin_addressof(value_); }
     // The value. If there is none, prints the error and aborts.
     T& value() & { return require(), value_; }

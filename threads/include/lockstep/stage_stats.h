@@ -50,6 +50,7 @@ struct StageStats {
     // Nanoseconds from entering the queue to leaving it for service.
     StageHistogram wait;
     StageHistogram batch;  // packets served together
+    // Adds the counters of another stage.
     void add(const StageStats& other);
     // The difference from an older snapshot; queued, in_service and maxima stay current.
     StageStats since(const StageStats& earlier) const;

@@ -16,6 +16,7 @@ template <class Tag, class Rep>
 struct Id {
     Rep value{};
     constexpr Id() = default;
+    // From a number, explicitly.
     constexpr explicit Id(Rep v) : value(v) {}
     constexpr auto operator<=>(const Id&) const = default;
 };
@@ -24,9 +25,12 @@ struct Id {
 // it.
 struct Lsn : Id<struct LsnTag, uint64_t> {
     using Id::Id;
+    // The place so many bytes above.
     constexpr Lsn operator+(uint64_t bytes) const { return Lsn{value + bytes}; }
+    // Bytes between two places.
     constexpr uint64_t operator-(Lsn other) const { return value - other.value; }
 };
+// No place, and a place above all others.
 inline constexpr Lsn kLsnNone{0};
 inline constexpr Lsn kLsnMax{UINT64_MAX};
 
@@ -65,6 +69,7 @@ inline constexpr Nanos kSecond = 1'000'000'000;
 // Ids are keys of unordered containers.
 template <class Tag, class Rep>
 struct std::hash<lockstep::Id<Tag, Rep>> {
+    // The hash of the number.
     size_t operator()(const lockstep::Id<Tag, Rep>& id) const noexcept {
         return std::hash<Rep>{}(id.value);
     }

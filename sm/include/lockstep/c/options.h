@@ -106,7 +106,8 @@ typedef struct lockstep_options {
     uint32_t retries_max;
     uint32_t offload_threads;
     uint64_t slice_warning;
-    lockstep_logger logger;  // NULL: silent
+    // NULL: levels 0 and 1 go to stderr. A function that does nothing silences them.
+    lockstep_logger logger;
     void* logger_arg;
     const lockstep_steps_options* steps;  // NULL: off; need live only until the call returns
     // Directory of the log archive; NULL or empty: no archive. lockstep_open() copies it;

@@ -20,7 +20,8 @@ int lockstep_open(const char* path, const lockstep_options* options, lockstep_st
 int lockstep_close(lockstep_store* store, lockstep_error* error);
 
 // A transaction as a function. 0 commits. Every other result rolls back: the code of the error that
-// a call returned, or a negative number of the application.
+// a call returned, or a negative number of the application. A positive number is always taken as a
+// code: 1 is LOCKSTEP_IO_ERROR.
 typedef int (*lockstep_body)(lockstep_txn* txn, void* arg);
 // Calls body(txn, arg) on a user thread as a transaction, and waits. A deadlock victim is rolled
 // back and called again, so `body` may run several times. `txn` ends with the call. Within `body`

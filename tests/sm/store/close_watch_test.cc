@@ -1,0 +1,89 @@
+// labels: unit
+// close_watch_test.cc - what close() says while it waits for functions of the application.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+class CloseWatch : public StoreCrash {
+protected:
+    Options options() {
+        Options o = small_options(2);
+        o.logger = [this](int level, std::string_view text) {
+            const std::lock_guard guard(mutex_);
+            if (level == 1) warnings_ += std::string(text) + "\n";
+        };
+        return o;
+    }
+    std::string warnings() {
+        const std::lock_guard guard(mutex_);
+        return warnings_;
+    }
+
+    std::mutex mutex_;
+    std::string warnings_;  // under mutex_
+};
+
+TEST_F(CloseWatch, NamesTheTransactionsThatItWaitsFor) {
+    Store store = open("a", options());
+    const auto rows =
+        store.run([&](Txn& txn) { return store.create_index(txn, "rows"); }).value_or(Index{});
+    std::atomic<uint64_t> id{0};
+    std::atomic<bool> go{false};
+    (void)store.spawn([&, rows](Txn& txn) -> Result<void> {
+        LOCKSTEP_TRY(rows.put(txn, "k", "v"));
+        id = txn.id().value;
+        while (!go) sleep_for(kMillisecond);
+        return {};
+    });
+    while (id == 0) sleep_for(kMillisecond);
+    std::thread closer([&] { EXPECT_TRUE(store.close()); });
+    for (int n = 0; n < 10'000 && !warnings().contains("transactions: "); ++n)
+        sleep_for(kMillisecond);
+    const std::string said = warnings();
+    go = true;
+    closer.join();
+    EXPECT_TRUE(said.contains("close() has waited 1 s for functions of the application")) << said;
+    EXPECT_TRUE(said.contains("transactions: " + std::to_string(id) + " (idle, user thread "))
+        << said;
+}
+
+// A worker that is blocked reports no transactions.
+TEST_F(CloseWatch, SpeaksEvenIfAWorkerIsBlocked) {
+    Options blocked = options();
+    blocked.workers = 1;
+    blocked.slice_warning = 0;
+    Store store = open("a", blocked);
+    std::mutex held;
+    held.lock();
+    (void)store.start([&]() -> Result<void> {
+        const std::lock_guard guard(held);
+        return {};
+    });
+    std::thread closer([&] { EXPECT_TRUE(store.close()); });
+    for (int n = 0; n < 10'000 && warnings().empty(); ++n) sleep_for(kMillisecond);
+    EXPECT_TRUE(warnings().contains("close() has waited 1 s for functions of the application"))
+        << warnings();
+    held.unlock();
+    closer.join();
+}
+
+TEST_F(CloseWatch, AShortWaitSaysNothing) {
+    Store store = open("a", options());
+    (void)store.start([]() -> Result<void> {
+        sleep_for(50 * kMillisecond);
+        return {};
+    });
+    EXPECT_TRUE(store.close());
+    EXPECT_EQ(warnings(), "");
+}
+
+}  // namespace
+}  // namespace lockstep

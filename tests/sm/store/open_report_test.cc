@@ -1,0 +1,82 @@
+// labels: unit
+// open_report_test.cc - what a store says when it is opened: to stderr by default, about memory and
+// archives, and in errors of options that are fixed.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <string>
+
+#include "sm/store/memory_limit.h"
+#include "tests/code_of.h"
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+// What `body` writes to stderr.
+template <class Body>
+std::string stderr_of(Body body) {
+    testing::internal::CaptureStderr();
+    body();
+    return testing::internal::GetCapturedStderr();
+}
+
+TEST(StderrLog, HasErrorsAndWarnings) {
+    const auto all = [] {
+        for (int level = 0; level < 3; ++level) Options{}.logger(level, std::to_string(level));
+    };
+    EXPECT_EQ(stderr_of(all), "lockstep: error: 0\nlockstep: warning: 1\n");
+}
+
+class OpenReport : public StoreCrash {
+protected:
+    // Opens and closes; what is written to stderr meanwhile.
+    std::string said(const Options& options) {
+        return stderr_of([&] { EXPECT_TRUE(open("a", options).close()); });
+    }
+};
+
+TEST_F(OpenReport, AnArchiveThatCannotBeMadeIsWarnedOf) {
+    Options options = small_options();
+    options.logger = Options{}.logger;
+    options.archive = "/nonexist/x/y";
+    const std::string text = said(options);
+    EXPECT_TRUE(text.starts_with("lockstep: warning: archive: ")) << text;
+    EXPECT_TRUE(text.contains("/nonexist/x/y")) << text;
+    EXPECT_TRUE(text.contains("No such file or directory")) << text;
+    options.logger = nullptr;
+    EXPECT_EQ(said(options), "");
+}
+
+TEST_F(OpenReport, MoreThanTheMemoryIsWarnedOf) {
+    Options options = small_options();
+    options.logger = Options{}.logger;
+    EXPECT_EQ(said(options), "");
+    options.version_bytes = 1ull << 40;
+    const uint64_t limit = sm::memory_limit();
+    ASSERT_LT(limit, options.version_bytes);
+    EXPECT_GE(limit, 64ull << 20);
+    const std::string text = said(options);
+    EXPECT_TRUE(text.contains(std::to_string(options.pool_bytes + options.version_bytes))) << text;
+    EXPECT_TRUE(text.contains(std::to_string(limit))) << text;
+}
+
+TEST_F(OpenReport, TheLogNeedsFourOfItsOwnSegments) {
+    Options options = small_options();
+    options.log_segment_bytes = 16ull << 20;
+    EXPECT_TRUE(open("a", options).close());
+    options.log_bytes = 32ull << 20;
+    options.log_segment_bytes = 1ull << 20;
+    const auto refused = Store::open(path("a"), options);
+    ASSERT_EQ(code_of(refused), ErrorCode::bad_option);
+    const std::string text = refused.error().text();
+    for (const char* part : {"log_bytes", "33554432", "67108864 or more", "log_segment_bytes"})
+        EXPECT_TRUE(text.contains(part)) << text;
+    options.log_bytes = 64ull << 20;
+    Store store = open("a", options);
+    EXPECT_EQ(store.options().log_segment_bytes, 16ull << 20);
+}
+
+}  // namespace
+}  // namespace lockstep
