@@ -1,9 +1,18 @@
 # Tests that are scripts, and the groups that the run script builds.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+# lockstep_skipped_tests(REASON NAME...): in place of tests that cannot be built or run here. So a
+# run lists them among the skipped ones.
+function(lockstep_skipped_tests reason)
+    foreach(name ${ARGN})
+        add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+        set_tests_properties(${name} PROPERTIES LABELS script SKIP_REGULAR_EXPRESSION "^skipped: ")
+    endforeach()
+endfunction()
+
 add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
-# What the surface of the code promises: width, lengths, comments, names in documents.
-foreach(check style public_comments public_calls prose documents assertions)
+# What the surface of the code promises: width, lengths, comments, names in documents, invariants.
+foreach(check style public_comments public_calls prose documents assertions invariants)
     add_test(NAME ${check} COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py)
     set_tests_properties(${check} PROPERTIES LABELS script TIMEOUT 120)
@@ -23,6 +32,7 @@ add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/pic
     --check)
 set_tests_properties(layers checks planted mutate compare picture PROPERTIES LABELS script TIMEOUT
     120)
+set_tests_properties(checks PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
@@ -98,6 +108,8 @@ if(GDB AND TARGET sm_store_test AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVER
     add_test(NAME gdb COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/gdb_test.py
         ${CMAKE_SOURCE_DIR} $<TARGET_FILE:sm_store_test>)
     set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+elseif(NOT GDB)
+    lockstep_skipped_tests("gdb is not installed" gdb)
 endif()
 
 # What perf-compare reads from linux-perf.
@@ -117,6 +129,9 @@ if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECK
         ${CMAKE_SOURCE_DIR}/tests/tools/icache_page_test.py $<TARGET_FILE:lockstep-icache>)
     set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
     set_tests_properties(icache_page PROPERTIES LABELS script TIMEOUT 1200 SKIP_RETURN_CODE 77)
+elseif(NOT TARGET lockstep-tracer)
+    lockstep_skipped_tests("valgrind's tool headers or archives are missing, or tools are not built"
+        icache autosteps icache_page)
 endif()
 
 # The debugger's script, on a program linked with each form of the library.
@@ -157,6 +172,8 @@ if(TARGET lockstep-peers AND LOCKSTEP_PEERS_FOUND AND NOT LOCKSTEP_SANITIZE
     add_test(NAME peers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/peers_test.py
         $<TARGET_FILE:lockstep-peers>)
     set_tests_properties(peers PROPERTIES LABELS script TIMEOUT 300)
+elseif(NOT LOCKSTEP_PEERS_FOUND)
+    lockstep_skipped_tests("no other engine is installed, or tools are not built" peers)
 endif()
 
 # A store under valgrind, where io_uring hangs.

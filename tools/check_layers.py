@@ -9,6 +9,7 @@ Folders of one entry stand beside each other, and neither may include the other.
   a public header is spelled <lockstep/x.h> and includes only public headers
   an example includes public headers and files of its own folder
   files form no cycle
+  the block of layers in README.md and the order of sm/ in ARCHITECTURE.md are those of LAYERS
 
 The check lists every offence. The exit status is 0 if there is none."""
 
@@ -26,8 +27,7 @@ LAYERS = [
     ["threads/steps"],
     ["threads/runtime"],
     ["txn/include"],
-    ["txn/log"],
-    ["txn/lock"],
+    ["txn/log", "txn/lock"],
     ["txn"],
     ["sm/include"],
     ["sm/buffer"],
@@ -51,25 +51,51 @@ EXAMPLES = "tools/examples/"  # a project of its own, outside the tree
 ENGINE = ("threads/", "txn/", "sm/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(lockstep/[^>]+)>)', re.M)
 
-# Words for time, randomness and kernel threads, which only these files may use: the clock, the
-# workers, the I/O backends, the handler of failed allocations (any kernel thread may enter it), and
-# the programs of tools and tests.
+# Words for time, randomness and kernel threads. They make a run differ from the next one, so only
+# the files of SEAMS and the programs of tools and tests may use them.
 BANNED = {
-    r"\bstd::thread\b|\bstd::jthread\b": "kernel threads",
+    r"\bstd::thread\b|\bstd::jthread\b|\bpthread_\w+|\btbb::": "kernel threads",
     r"\bstd::(recursive_|shared_)?mutex\b|\bstd::condition_variable": "kernel-thread locks",
+    r"\bSYS_futex\b|\.wait\((?:\w+\)|[^;]*\bmemory_order)": "waits of kernel threads",
+    r"\b(?:clock_)?nanosleep\b|\busleep\b": "sleep of kernel threads",
     r"\bthread_local\b|\b__thread\b": "thread-local storage",
     r"\bclock_gettime\b|\bgettimeofday\b|std::chrono::\w*_clock|__rdtsc": "the wall clock",
     r"\brandom_device\b|\brand\(\)|\bmt19937": "randomness",
     r"\b__builtin_prefetch\b|\b__builtin_ia32_pause\b": "a builtin of threads/base/hints.h",
 }
+# What each of these files may use, besides threads/io/, which has the I/O backends.
 SEAMS = {
-    "threads/base/clock.cc",
-    "threads/thread/worker_local.h",
-    "threads/worker/worker.cc",
-    "threads/runtime/runtime.cc",
-    "threads/thread/stack.cc",
-    "threads/base/hints.h",
-    "threads/base/memory_reserve.cc",
+    "threads/base/clock.cc": ("the wall clock",),
+    "threads/base/hints.h": ("a builtin of threads/base/hints.h",),
+    # Any kernel thread may enter the handler of failed allocations.
+    "threads/base/memory_reserve.cc": ("thread-local storage",),
+    "threads/thread/worker_local.h": ("thread-local storage",),
+    # Starts and stops the workers.
+    "threads/runtime/runtime.cc": (
+        *("kernel threads", "waits of kernel threads", "sleep of kernel threads"),
+    ),
+    # A worker without work sleeps.
+    "threads/worker/worker.cc": ("thread-local storage", "waits of kernel threads"),
+    # The stack of a kernel thread, its signals, and what fork() leaves of it.
+    "threads/thread/stack.cc": ("kernel threads",),
+    "threads/thread/stack_overflow.cc": ("kernel threads",),
+    "threads/thread/fork_watch.cc": ("kernel threads",),
+    "threads/thread/stack_sample.h": ("kernel threads",),
+    "threads/thread/stack_sample.cc": ("kernel threads", "sleep of kernel threads"),
+    # Watches that report a worker or a close() that does not go on: each is a kernel thread.
+    "threads/runtime/slice_watch.h": ("kernel threads",),
+    "threads/runtime/slice_watch.cc": ("kernel threads", "waits of kernel threads"),
+    "sm/store/close_watch.h": ("kernel threads",),
+    "sm/store/close_watch.cc": ("kernel threads", "waits of kernel threads"),
+    # Foreign kernel threads, which wait for user threads.
+    "threads/sync/sync_wait.cc": ("waits of kernel threads",),
+    "threads/sync/completion.cc": ("waits of kernel threads",),
+    "sm/c/session.cc": ("waits of kernel threads",),
+    "sm/store/engine_close.cc": ("waits of kernel threads",),
+    "sm/store/store.cc": ("sleep of kernel threads",),
+    # Builds of secondary indexes sort and encode on TBB's threads.
+    "sm/store/entry_sort.cc": ("kernel threads",),
+    "sm/store/secondary_build.cc": ("kernel threads",),
 }
 SEAM_FOLDERS = ("threads/io/",)
 
@@ -150,6 +176,31 @@ def circles(graph: dict[str, set[str]]):
             yield from visit(name, [name])
 
 
+def order_of(layer: str) -> str:
+    """The folders of a layer, from the top down, as the documents write them."""
+    rows = [[f.partition("/")[2] for f in row if f.startswith(layer + "/")] for row in LAYERS]
+    return " > ".join(", ".join(row) for row in reversed(rows) if row and row != ["include"])
+
+
+def document_offences(tree: pathlib.Path):
+    """A row of README's block has a layer and its folders, below those the layer's own sources."""
+    if not (tree / "README.md").exists():
+        return
+    layers = dict.fromkeys(f.partition("/")[0] for row in reversed(LAYERS) for f in row)
+    section = (tree / "README.md").read_text().partition("## Layers\n")[2]
+    block = section.partition("```\n")[2].partition("```")[0]
+    rows = dict(re.findall(r"^(\w+) +(.*)$", block, re.M))
+    if list(rows) != list(layers):
+        yield f"README.md: its layers are {list(rows)}, those of LAYERS {list(layers)}"
+    for layer in (engine.rstrip("/") for engine in ENGINE):
+        own = "[a-z]+ > " if [layer] in LAYERS else ""
+        if not re.fullmatch(own + re.escape(order_of(layer)), rows.get(layer, "")):
+            yield f"README.md: the row of {layer} does not say {order_of(layer)!r}"
+    map_file = tree / "ARCHITECTURE.md"
+    if map_file.exists() and f"`{order_of('sm')}`" not in map_file.read_text():
+        yield f"ARCHITECTURE.md: does not say {order_of('sm')!r}"
+
+
 def offences(tree: pathlib.Path):
     graph: dict[str, set[str]] = {}
     for path in sorted(
@@ -165,10 +216,12 @@ def offences(tree: pathlib.Path):
             continue
         graph[name] = {target for target, _ in includes(tree, name, text)}
         yield from include_offences(tree, name, text)
-        if name.startswith(ENGINE) and name not in SEAMS and not name.startswith(SEAM_FOLDERS):
+        if name.startswith(ENGINE) and not name.startswith(SEAM_FOLDERS):
             for pattern, what in BANNED.items():
-                for found in re.finditer(pattern, code_of(text)):
+                uses = [] if what in SEAMS.get(name, ()) else re.finditer(pattern, code_of(text))
+                for found in uses:
                     yield f"{name}: uses {what} ({found.group(0)}) outside the seams"
+    yield from document_offences(tree)
     for circle in circles(graph):
         yield "circle of includes: " + " -> ".join(circle)
 

@@ -8,9 +8,9 @@
 //            reserved(0). Then the image, if any: u16 hole_begin, u16 hole_end, bytes before and
 //            behind the hole. A packed image is compressed (page_image.h). It is the state BEFORE
 //            the action. Then the payload. Both are padded to 8 bytes.
-// Invariants LK-1 apply(page, payload) depends on nothing but its arguments.
-//            LK-2 It never fails on bytes that were logged.
-//            LK-3 Undo of a kind is logical: it finds the record again by key or record id, and
+// Invariants KI-1 apply(page, payload) depends on nothing but its arguments.
+//            KI-2 It never fails on bytes that were logged.
+//            KI-3 Undo of a kind is logical: it finds the record again by key or record id, and
 //                 logs a compensation record.
 #pragma once
 

@@ -5,7 +5,7 @@
 //            changes (split, merge, allocation) are one redo-only record outside the transaction's
 //            undo chain: a nested top action in a single record.
 // Invariants PC-1 The caller holds every page of the change exclusively.
-//            PC-2 Nothing fails after the reservation.
+//            PC-2 Nothing fails after the reservation. [kept by: change()]
 //            PC-3 A page whose lsn is not above the full-page-image LSN (the end of the newest
 //                 checkpoint's begin record) gets its image into the record. So any torn page can
 //                 be rebuilt. That LSN is read again after the reservation; if it moved, the

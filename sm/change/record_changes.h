@@ -4,7 +4,7 @@
 // Concepts   Snapshot transactions need the states that changes replace. A change of pages asks for
 //            the present states just before it applies its actions. For changes that are in the
 //            log already, the state before follows from the state after and the log record.
-// Invariants RC-3 An action that is part of an undoable record and changes a record's state is
+// Invariants RA-3 An action that is part of an undoable record and changes a record's state is
 //                 among LOCKSTEP_RECORD_ACTIONS. [checked by: snapshot model tests, mutants]
 // Blocking   Nothing here parks.
 #pragma once

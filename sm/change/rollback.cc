@@ -1,11 +1,11 @@
 // rollback.cc - walks a transaction's records backwards and undoes them: abort, rollback to a
 // savepoint, losers of a restart.
 //
-// Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record
-//                 before the undone one. A later walk, in this run or after a crash, meets the
-//                 compensation first and skips what it compensates. A record of many inserts leaves
-//                 one compensation for each. All but the last name that record again, whose undo
-//                 skips what is undone (btree_undo.cc).
+// Invariants RC-2 (recovery.h) Every undone record leaves a compensation record whose `prev` names
+//                 the record before the undone one. A later walk, in this run or after a crash,
+//                 meets the compensation first and skips what it compensates. A record of many
+//                 inserts leaves one compensation for each. All but the last name that record
+//                 again, whose undo skips what is undone (btree_undo.cc).
 #include "sm/change/rollback.h"
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // rollback.h - undoing a transaction's changes, whole or back to a savepoint; and transactions that
 // the engine runs for itself.
 //
-// Invariants RC-2 Undo follows prev. A compensation record sends it to its undo-next, so nothing is
-//                 undone twice.
+// Invariants RC-2 (recovery.h) Undo follows prev. A compensation record sends it to its undo-next,
+//                 so nothing is undone twice.
 // Blocking   Everything parks: locks, pages, log.
 // Source     C. Mohan et al., "ARIES", 1992.
 #pragma once

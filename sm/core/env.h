@@ -5,7 +5,8 @@
 //            B-tree, heap and space map reach nothing else. A pointer is set once, before the first
 //            structure uses it, and stays until the store closes. A structure reports what others
 //            must finish through the hooks of cleanup.h.
-// Invariants EV-1 Structures never own what they see here, and never change a pointer.
+// Invariants EN-1 Structures never own what they see here, and never change a pointer.
+//            [checked: Engine::assert_state()]
 #pragma once
 
 #include <atomic>

@@ -5,6 +5,7 @@
 //            the order of the needs, so the search begins behind the place that was taken last.
 //            Each worker has a pool of these objects. A transaction has at most one.
 // Invariants PL-1 A place is only a hint, as every LeafHint: BT-6 decides whether it counts.
+//            [test: Needs.OldPlacesAreNotTrusted]
 //            PL-2 An object is on the pool's list, or one transaction or packet has it.
 // Blocking   never.
 #pragma once

@@ -6,8 +6,9 @@
 //            outlives the transactions that use the object in turn.
 // Invariants TL-1 All bytes zero is the state "nothing known".
 //            TL-2 Hints are only hints: a stale one costs a descent.
+//            [test: Needs.WrongOnesCostTimeOnly]
 //            TL-3 `deferred` is null whenever the transaction object is free. [deferred.cc] So is
-//            `places` [needs.cc] and `snapshot` [snapshots.cc].
+//            `places` [needs.cc], `snapshot` [snapshots.cc] and `savepoints` [savepoints.cc].
 #pragma once
 
 #include "txn/transaction.h"
@@ -25,6 +26,7 @@ struct LeafHint {
 };
 
 struct Places;
+struct Savepoints;
 struct Snapshot;
 
 struct TxnLocal {
@@ -33,9 +35,10 @@ struct TxnLocal {
     LeafHint leaf_hints[8];  // by ObjectId modulo 8
     // The last pages it logged; cleared with its first record, see page_change.cc.
     PageId recent_pages[4]{};
-    void* deferred = nullptr;      // list of deferred actions, see deferred.h
-    Places* places = nullptr;      // of announced records, or null; see places.h
-    Snapshot* snapshot = nullptr;  // of a snapshot transaction; see snapshots.h
+    void* deferred = nullptr;          // list of deferred actions, see deferred.h
+    Places* places = nullptr;          // of announced records, or null; see places.h
+    Snapshot* snapshot = nullptr;      // of a snapshot transaction; see snapshots.h
+    Savepoints* savepoints = nullptr;  // that it can be rolled back to, or null; see savepoints.h
     ObjectId kept_up{};  // the index that the running operation keeps up itself, see upkeep.h
 };
 static_assert(std::is_trivially_copyable_v<TxnLocal>);  // TL-1

@@ -160,6 +160,7 @@ Result<void> SimDisk::rename(std::string_view from, std::string_view to) {
         if (found == names_.end()) return fail_file(ENOENT, "rename");
         if (parent(old_name) != parent(new_name)) return fail_file(EXDEV, "rename");
         if (old_name == new_name) return {};
+        if (faults_.strikes(SimFault::rename_error, new_name)) return fail_file(EIO, "rename");
         const FilePtr file = found->second;
         file->path = new_name;
         change_names(parent(new_name), {.gone = old_name, .name = new_name, .file = file});
@@ -173,6 +174,7 @@ Result<void> SimDisk::unlink(std::string_view path) {
     {
         std::lock_guard lock(mutex_);
         if (!names_.contains(name)) return fail_file(ENOENT, "unlink");
+        if (faults_.strikes(SimFault::unlink_error, name)) return fail_file(EIO, "unlink");
         change_names(parent(name), {.gone = name, .name = "", .file = nullptr});
     }
     happened({.kind = SimEvent::renamed, .path = name});

@@ -24,6 +24,8 @@ enum class SimFault : uint8_t {
     lost_write,          // acknowledged, but no byte is written
     misdirected_write,   // bytes go to another place in the same file
     slow,                // takes 100 times as long
+    rename_error,        // EIO from rename, which changes nothing; its path is the new name
+    unlink_error,        // EIO from unlink, which changes nothing
     kCount
 };
 const char* sim_fault_name(SimFault fault);

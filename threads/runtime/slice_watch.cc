@@ -102,7 +102,7 @@ void SliceWatch::warn(State& state) {
     DCHECK(!state.reported && state.held >= bound_);
     const Worker& worker = *state.watched.worker;
     const std::optional<StackSample> sample = samples_.take(state.watched.handle);
-    // SW-3: the slice has just ended, or the scheduler ran.
+    // SL-2: the slice has just ended, or the scheduler ran.
     if (worker.slices() != state.slices || (sample && sample->thread_id == 0)) return;
     // The kernel counts a wait for a CPU when it ends, which the answer shows.
     const Usage now = usage_of(state.watched.number);

@@ -6,8 +6,8 @@
 //            worker wait meanwhile. The report names the user thread and shows its stack.
 //            Workers pay nothing: they count their slices in any case.
 //            What the process spends stopped, or the worker waiting for a CPU, does not count.
-// Invariants SW-2 A slice is reported once, and its end once.
-//            SW-3 Nothing is reported about a worker that runs no user thread. [checked: warn()]
+// Invariants SL-1 A slice is reported once, and its end once.
+//            SL-2 Nothing is reported about a worker that runs no user thread. [checked: warn()]
 // Blocking   The destructor waits for a report that is being made.
 #pragma once
 

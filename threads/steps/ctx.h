@@ -8,7 +8,7 @@
 // Invariants CT-1 CTX does nothing in a thread that is in no team, alone in it, or holds an
 //            exclusive latch. [tests: StepsTest]
 //            CT-2 The switch is at most 64 bytes (x86-64). [test:
-//            StepsTest.TheFastSwitchFitsACacheLine]
+//            CtxTest.TheFastSwitchFitsACacheLine]
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.
 #pragma once
 

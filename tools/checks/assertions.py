@@ -37,7 +37,7 @@ def main() -> None:
             if lines == 0:
                 continue
             rate = 1000 * count / lines
-            if "--statistics" in sys.argv or "--figures" in sys.argv:  # the old name
+            if "--statistics" in sys.argv:
                 print(f"{folder:<20}{count:>6} in {lines:>6} lines {rate:>7.1f} per thousand")
             if folder in floors and rate < floors[folder] - 0.05:
                 offences.append(

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """prose - checks sentence lengths in documents and in the leading comments of C++ headers.
 
-Usage: prose.py [ROOT] [--statistics]. An offence is a sentence of more than 40 words in a file that
-is not listed in prose_debt.txt; that list may only get shorter. --statistics prints a row per file.
+Usage: prose.py [ROOT] [--statistics]. An offence is a sentence of more than 40 words, or a document
+with a mean of more than 18. --statistics prints a row per file.
 """
 
 import re
@@ -12,6 +12,7 @@ import sys
 from source import files, finish, root
 
 LIMIT = 40
+MEAN = 18
 LABEL = re.compile(r"^(?:[A-Z][a-z]+(?: [a-z]+)?\s{2,}|[A-Z]{2,4}-\w+\s)")
 
 
@@ -55,21 +56,20 @@ def measured(tree):
 
 def main() -> None:
     tree = root()
-    debt_file = tree / "tools/checks/prose_debt.txt"
-    debt = set(debt_file.read_text().split()) if debt_file.exists() else set()
     offences, rows = [], []
     for path, found in measured(tree):
         name = path.relative_to(tree).as_posix()
         lengths = [n for n, _ in found]
         rows.append((name, lengths))
-        long = [(n, s) for n, s in found if n > LIMIT]
-        if name not in debt:
-            offences += [
-                f"{name}: {n} words in one sentence; split it: {s[:70]} ..." for n, s in long
-            ]
-        elif not long:
-            offences.append(f"{name}: sound now; remove it from tools/checks/prose_debt.txt")
-    if "--statistics" in sys.argv or "--figures" in sys.argv:  # the old name
+        offences += [
+            f"{name}: {n} words in one sentence; split it: {s[:70]} ..."
+            for n, s in found
+            if n > LIMIT
+        ]
+        mean = statistics.mean(lengths)
+        if path.suffix == ".md" and mean > MEAN:
+            offences.append(f"{name}: {mean:.1f} words in a sentence on average; {MEAN} at most")
+    if "--statistics" in sys.argv:
         print(f"{'file':<52}{'sentences':>10}{'mean':>7}{'>25':>6}{'>35':>6}{'longest':>9}")
         for name, n in rows + [("all", [x for _, lengths in rows for x in lengths])]:
             print(

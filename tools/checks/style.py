@@ -3,7 +3,7 @@
 and packages, and formatting.
 
 Usage: style.py [ROOT]. Prints one offence a line; the exit status is then 1. clang-format-16 checks
-the formatting if it is installed."""
+the formatting."""
 
 import pathlib
 import re
@@ -167,10 +167,7 @@ def package_offences(tree: pathlib.Path):
 
 def format_offences(tree: pathlib.Path):
     if shutil.which("clang-format-16") is None:
-        print(
-            "style: clang-format-16 is not installed, the formatting was not checked (apt-get"
-            " install clang-format-16)"
-        )
+        yield "clang-format-16 is not installed (apt-get install clang-format-16)"
         return
     sources = [str(p) for p in files(tree, ".h", ".cc", ".c")]
     for first in range(0, len(sources), 60):

@@ -6,7 +6,8 @@ status is then 1. ROOT is a folder with a .clang-tidy. A FILE is a source, a hea
 --all takes every source, --since REF those that differ from REF. A header stands for the source of
 the same name, or else for one source that includes it. Without any of these the script takes what
 differs from the merge base with origin/main, or else from HEAD~1: at most FILES_MAX sources, so
-that it ends in a minute. --list prints the sources and checks nothing."""
+that it ends in a minute. Where git does not tell what has changed, it takes FILES_MAX of all
+sources. --list prints the sources and checks nothing."""
 
 import argparse
 import concurrent.futures
@@ -114,12 +115,14 @@ def changed(tree: pathlib.Path, ref: str) -> list[str] | None:
 
 
 def base(tree: pathlib.Path) -> str | None:
-    """The commit that a change begins at: on origin/main itself, and without it, HEAD~1."""
+    """The commit that a change begins at: on origin/main itself, and without it, HEAD~1. None
+    without history, as in a clone of one commit.
+    """
     head = git(tree, "rev-parse", "HEAD")
     fork = git(tree, "merge-base", "HEAD", "origin/main")
     if fork and fork != head:
         return fork[0]
-    return "HEAD~1" if git(tree, "rev-parse", "--verify", "HEAD~1") else head and "HEAD"
+    return "HEAD~1" if git(tree, "rev-parse", "--verify", "HEAD~1") else None
 
 
 def spread(paths: list[pathlib.Path], most: int) -> list[pathlib.Path]:
@@ -186,10 +189,10 @@ def choice(given: argparse.Namespace) -> list[pathlib.Path]:
         if given.since:
             sys.exit(f"tidy: git does not know {given.since}")
         print("tidy: no git history tells what has changed; --all checks every source")
-        return []
-    paths = chosen(tree, names)
+    paths = chosen(tree, [*FOLDERS] if names is None else names)
     if not given.since and len(paths) > FILES_MAX:
-        print(f"tidy: {FILES_MAX} of {len(paths)} changed sources; --since {ref} checks them all")
+        all_of_them = f"--since {ref}" if ref else "--all"
+        print(f"tidy: {FILES_MAX} of {len(paths)} sources; {all_of_them} checks them all")
         paths = spread(paths, FILES_MAX)
     return paths
 

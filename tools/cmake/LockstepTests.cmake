@@ -49,6 +49,26 @@ if(LOCKSTEP_PCH)
     target_compile_options(lockstep_test_headers PRIVATE ${optimised} ${LOCKSTEP_PCH_OPTIONS})
     lockstep_precompile(lockstep_test_headers <gtest/gtest.h> <filesystem> <fstream> <set> <thread>)
 endif()
+# lockstep_sees_steps(FILE RESULT): whether the test source, or a test header that it includes,
+# takes its STEPS options from the environment (tests/steps_of_run.h).
+function(lockstep_sees_steps file result)
+    file(READ ${file} text)
+    string(FIND "${text}" "steps_of_run" place)
+    if(place GREATER_EQUAL 0)
+        set(${result} TRUE PARENT_SCOPE)
+        return()
+    endif()
+    string(REGEX MATCHALL "#include \"tests/[^\"]+\"" includes "${text}")
+    foreach(include ${includes})
+        string(REGEX REPLACE "#include \"(.*)\"" "\\1" header ${include})
+        lockstep_sees_steps(${CMAKE_SOURCE_DIR}/${header} found)
+        if(found)
+            set(${result} TRUE PARENT_SCOPE)
+            return()
+        endif()
+    endforeach()
+    set(${result} FALSE PARENT_SCOPE)
+endfunction()
 foreach(layer ${LOCKSTEP_TEST_LAYERS})
     file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
     foreach(file ${files})
@@ -77,9 +97,11 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
         elseif(LOCKSTEP_SANITIZE STREQUAL thread)
             continue()                       # not built there, so nothing to discover
         endif()
-        # Everything that runs transactions does so a second time in teams (tests/steps_of_run.h);
-        # the sanitizers see that in steps_test and sim.
-        if(layer MATCHES "^(sm|sim|tpcc)$" AND NOT LOCKSTEP_SANITIZE AND NOT labels MATCHES "perf")
+        # What runs transactions does so a second time in teams; the sanitizers see that in
+        # steps_test and sim.
+        lockstep_sees_steps(${file} steps)
+        if(steps AND layer MATCHES "^(sm|sim|tpcc)$" AND NOT LOCKSTEP_SANITIZE AND NOT labels
+            MATCHES "perf")
             add_test(NAME steps.${layer}.${name} COMMAND ${target})
             set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT LOCKSTEP_STEPS=on
                 LABELS steps TIMEOUT ${seconds})
