@@ -19,6 +19,9 @@
 //            TX-5 A prepared transaction has no thread, holds all its locks, and its newest record
 //                 is of the kind `prepare`, which is durable before prepare() returns. So each
 //                 restart finds it in doubt, until a commit or compensation record follows.
+//            TX-6 newest_commit() covers a commit before any other thread can see it: before its
+//                 first_lsn becomes 0, its outcome says so, and its locks are released. [checked:
+//                 CommitOrder.*]
 // Blocking   begin() parks while all slots are taken; commit() of a durable transaction parks for
 //            the flush.
 #pragma once
@@ -126,7 +129,7 @@ public:
     // the object. Returns the end LSN of the commit record (for wait_durable), kLsnNone for
     // readers. Error: store_failed; the next restart then decides the outcome.
     Result<Lsn> commit(Transaction& txn);
-    // End of the newest commit record that any worker has published, or kLsnNone. It covers every
+    // End of the newest commit record that any worker has appended, or kLsnNone. It covers every
     // commit whose effects the caller may have seen. Never parks.
     Lsn newest_commit() const;
     // Appends the end record if sm/ has undone everything, releases locks, frees the object.

@@ -7,12 +7,13 @@
 // it only reads, it waits for the commit records that it may have read from. The writer notes the
 // end of its record where it releases a lock, and the reader looks at the notes of what it has
 // locked (LM-8). Where it has no names of what it read, it waits for the newest commit record
-// published so far. The end of that record was noted in the shard before the locks were released. A
-// lazy commit promises no durability, and leaves its notes nevertheless. The argument is in
-// txn/README.md.
+// appended so far. The end of that record was noted in the shard before any reader could see the
+// commit (TX-6). A lazy commit promises no durability, and leaves its notes nevertheless. The
+// argument is in txn/README.md.
 #include <algorithm>
 
 #include "threads/base/mutants.h"
+#include "threads/base/sim_point.h"
 #include "txn/transaction_impl.h"
 
 namespace lockstep::txn {
@@ -36,12 +37,25 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     header->flags = 0;
     header->parts = 0;
     header->object = log.durable_stamp(space.lsn);
+    const Lsn end = space.lsn + space.bytes;
+    if (commits && !MUTANT(commit_seen_before_noted)) note_commit(end, txn.durability);
     note(txn.state, state);
     txn.first_lsn.store(0, std::memory_order_release);
     if (commits && txn.outcome != nullptr) [[unlikely]]
         txn.outcome->commit(space.lsn);
+    SIM_POINT();
+    if (commits && MUTANT(commit_seen_before_noted)) note_commit(end, txn.durability);
     log.publish(space);
-    return space.lsn + space.bytes;
+    return end;
+}
+
+// TX-6. A worker's records follow each other in the log, because nothing switches between reserve
+// and publish.
+inline void TransactionTable::Impl::note_commit(Lsn end, Durability durability) {
+    if (MUTANT(commit_of_writer_unnoted) && durability != Durability::durable) return;
+    std::atomic<uint64_t>& newest = my_shard().last_commit;
+    DCHECK(newest.load(std::memory_order_relaxed) < end.value);
+    newest.store(end.value, std::memory_order_release);
 }
 
 Lsn TransactionTable::newest_commit() const {
@@ -82,8 +96,6 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     const bool durable = txn.durability == Durability::durable;
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
         end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
-        if (!MUTANT(commit_of_writer_unnoted) || durable)
-            table.my_shard().last_commit.store(end.value, std::memory_order_release);
     } else {
         note(txn.state, TxnState::committed);
     }

@@ -40,16 +40,22 @@ Result<txn::Prepared> prepared_at(RestartEnv& env, const Unended& of) {
 }
 
 // ID-2.
+txn::LockMode mode_in_doubt(txn::LockMode prepared) {
+    using enum txn::LockMode;
+    if ((prepared & (U | X)) != U || MUTANT(in_doubt_keeps_u)) return prepared;
+    return txn::without(prepared, U) | S;
+}
+
 Result<void> take_locks(RestartEnv& env, const Unended& of, const txn::LockList& locks,
                         txn::LockOwner& owner) {
     if (MUTANT(in_doubt_unlocked)) return {};
     for (const auto& [object, mode] : locks.objects) {
         txn::ObjectLock* const lock = env.objects ? env.objects->lock_by_id(object) : nullptr;
-        if (lock == nullptr || !TRY(env.locks->try_lock_all(owner, *lock, mode)))
+        if (lock == nullptr || !TRY(env.locks->try_lock_all(owner, *lock, mode_in_doubt(mode))))
             return not_locked(of);
     }
     for (const auto& [name, mode] : locks.names)
-        if (!TRY(env.locks->try_lock(owner, name, mode))) return not_locked(of);
+        if (!TRY(env.locks->try_lock(owner, name, mode_in_doubt(mode)))) return not_locked(of);
     return {};
 }
 

@@ -4,8 +4,10 @@
 //                 commits nor undoes it. [checked: adopt_in_doubt()]
 //            ID-2 It has all its locks before anything is undone, freed or begun. So no rollback
 //                 takes a place that it needs: a ghost, a slot, an overflow chain. The locks of all
-//                 that are in doubt agree with each other, because each held its own when its
-//                 prepare record was written, and has kept them.
+//                 that are in doubt were held at the same time. Any order of adoption can grant
+//                 them again, with one exception: U may join an S, and S may not join a U. So a U
+//                 comes back as S. It protects what was read just as well, and a transaction in
+//                 doubt never asks for X.
 // Source     C. Mohan et al., "ARIES", 1992: locks of in-doubt transactions.
 #pragma once
 

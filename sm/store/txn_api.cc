@@ -5,6 +5,7 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/change/savepoints.h"
 #include "sm/core/txn_local.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
@@ -127,6 +128,7 @@ Result<Lsn> Txn::commit() {
     deferred.before_commit();
     const uint64_t records = t->locks.locks_held + 1;
     sm::forget_places(*engine_, *t);
+    sm::forget_savepoints(*t);
     engine_->snapshots->close(*t);
     auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
@@ -146,6 +148,7 @@ Result<void> Txn::abort_undone() {
         threads::sleep_until(threads::now() + kMillisecond);
     DCHECK(txn_->locks.locks_held == 0 && txn_->undo.bytes == 0);
     sm::forget_places(*engine_, *txn_);
+    sm::forget_savepoints(*txn_);
     engine_->snapshots->close(*txn_);
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
     if (engine_->failed()) return engine_->log->refused();
@@ -179,8 +182,13 @@ Result<Vote> Txn::prepare(Slice gid) {
         return schema_changed(t->id);
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     sm::forget_places(*engine_, *t);
+    // Once it is prepared, another thread may end it at any moment.
+    sm::Savepoints* const savepoints = std::exchange(sm::local_of(*t).savepoints, nullptr);
     const auto done = engine_->prepared->prepare(*t, gid);
-    if (done || t->state != txn::TxnState::active) txn_ = nullptr;
+    const bool goes_on = !done && t->state == txn::TxnState::active;
+    if (goes_on) sm::local_of(*t).savepoints = savepoints;
+    else sm::free_savepoints(savepoints);
+    if (!goes_on) txn_ = nullptr;
     if (!done) return std::unexpected(done.error());
     return Vote::prepared;
 }
@@ -191,6 +199,7 @@ Result<void> Txn::abort() {
     if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
     sm::forget_places(*engine_, *txn_);
+    sm::forget_savepoints(*txn_);
     engine_->snapshots->close(*txn_);
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
@@ -214,17 +223,19 @@ Result<Savepoint> Txn::savepoint() {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    return Savepoint{.lsn = t->last_lsn, .number = ++t->savepoints};
+    return sm::take_savepoint(*t);
 }
 
 Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    if (savepoint.number == 0 || savepoint.number > t->savepoints || savepoint.lsn > t->last_lsn)
-        return fail(ErrorCode::bad_argument, "savepoint of another transaction", savepoint.number);
+    if (!sm::is_valid(*t, savepoint))
+        return fail(ErrorCode::bad_argument, "savepoint rolled back, or of another transaction",
+                    savepoint.number);
     TRY(sm::finish(*t, [&] { return sm::rollback(*engine_, *t, savepoint.lsn); }));
     DCHECK(t->state == txn::TxnState::active && t->last_lsn >= savepoint.lsn);
+    sm::drop_later(*t, savepoint);
     sm::undo_at_end(*t, savepoint);
     return {};
 }

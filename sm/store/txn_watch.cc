@@ -6,6 +6,7 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/change/savepoints.h"
 #include "sm/core/lock_error.h"
 #include "sm/store/engine.h"
 #include "sm/store/prepared_txns.h"
@@ -113,6 +114,24 @@ TransactionInfo TxnWatch::describe(const Seen& seen) const {
 
 std::vector<TransactionInfo> TxnWatch::list() {
     const threads::BetweenCalls waits;
+    return collect([this](uint32_t worker, threads::ThreadFn report) {
+        return engine_.start_thread(static_cast<int>(worker), "list transactions",
+                                    std::move(report));
+    });
+}
+
+// The application's threads are refused by now.
+std::vector<TransactionInfo> TxnWatch::list_while_closing() {
+    DCHECK(engine_.closing() && threads::current() == nullptr);
+    return collect([this](uint32_t worker, threads::ThreadFn report) -> Result<void> {
+        TRY(engine_.runtime->spawn(worker, "list transactions", std::move(report)));
+        return {};
+    });
+}
+
+template <class Start>
+std::vector<TransactionInfo> TxnWatch::collect(Start start) {
+    DCHECK(engine_.txns != nullptr && engine_.runtime->workers() > 0);
     std::vector<TransactionInfo> all;
     for (uint32_t worker = 0; worker < engine_.runtime->workers(); ++worker) {
         threads::Completion done;
@@ -123,7 +142,7 @@ std::vector<TransactionInfo> TxnWatch::list() {
                     all.push_back(describe(seen));
             done.set();
         };
-        if (!engine_.start_thread(static_cast<int>(worker), "list transactions", report)) break;
+        if (!start(worker, report)) break;
         engine_.wait_for(done);
     }
     // Each is of one worker: none is reported twice.
@@ -251,8 +270,10 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK(txn.state == txn::TxnState::undone && txn.locks.locks_held == 0);
     ApiCounters::add(engine_.counters[threads::worker_index()].aborts);
     deferred.run(false);
+    if (!orphan) return;
     // No thread is left to end it.
-    if (orphan) engine_.txns->finish_abort(txn, undone.has_value());
+    forget_savepoints(txn);
+    engine_.txns->finish_abort(txn, undone.has_value());
 }
 
 TxnWatch::Seen TxnWatch::oldest() {

@@ -203,7 +203,7 @@ private:
                 {"failures", failures}};
     }
 
-    // CA-1: the piece that a file's name says, and no other seeds.
+    // CAM-1: the piece that a file's name says, and no other seeds.
     void read_pieces() {
         totals_ = {};
         for (const fs::directory_entry& entry : fs::directory_iterator(directory_ / "pieces")) {

@@ -4,7 +4,7 @@
 //            each piece that is done (pieces/). A piece is a range of seeds; its file appears whole
 //            or not at all, so a killed run loses the piece it was in, and the next call repeats
 //            it. A piece names the commit that it ran on. Failures are kept, shrunk, in failures/.
-// Invariants CA-1 A seed counts once. [checked: Campaign::read_pieces()]
+// Invariants CAM-1 A seed counts once. [checked: Campaign::read_pieces()]
 #pragma once
 
 #include "tests/sim/config.h"

@@ -12,7 +12,7 @@
 //            LD-3 The recovered content is exactly the base plus the effects of the survivors in
 //            call order.
 //            LD-4 A read below serializable saw a version that was committed at some moment of the
-//            read.
+//            read. [checked: check_weak()]
 //            LD-5 What an acknowledged durable transaction has read survives too, also if it wrote
 //            nothing. A missing row counts as read from its last deletion.
 //            LD-6 A snapshot sees the effects of exactly the transactions whose commit records end

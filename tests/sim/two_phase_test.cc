@@ -9,7 +9,8 @@
 //            record, which names the participants. What it knows beside that is lost with it. A
 //            participant that finds a transaction in doubt asks: if the coordinator does not know
 //            the gid, the transaction is rolled back (presumed abort). Local transactions add to
-//            the same counters, so a lock that a restart loses becomes a lost update.
+//            the same counters, so a lock that a restart loses becomes a lost update. Some global
+//            transactions read another counter, with S or U.
 // Oracle     At the end no transaction is in doubt. Each gid is in all its participants and nowhere
 //            else, or in no store. Each transaction whose decision was acknowledged is in all.
 //            Each counter is the number of records that name it.
@@ -151,6 +152,7 @@ private:
     void decide(const std::string& gid);
     void recall();
     void ask_about_doubts(int n);
+    Result<void> read(int n, Txn& txn, int counter, Access access);
     Result<void> add(int n, Txn& txn, const std::string& gid, int counter);
 
     Rng rng_;
@@ -246,6 +248,13 @@ void World::call(int n, std::function<Result<bool>()> work, Ended ended) {
     ASSERT_OK(started);
 }
 
+Result<void> World::read(int n, Txn& txn, int counter, Access access) {
+    const Index index = TRY(nodes_[n].store().index("i"));
+    std::string value;
+    TRY(index.get(txn, "counter" + std::to_string(counter), value, access));
+    return {};
+}
+
 Result<void> World::add(int n, Txn& txn, const std::string& gid, int counter) {
     const Index index = TRY(nodes_[n].store().index("i"));
     const std::string key = "counter" + std::to_string(counter);
@@ -280,11 +289,15 @@ void World::begin() {
 }
 
 void World::work_at(int n, const std::string& gid, int counter) {
-    const bool gives_up = rng_.chance(0.05);
+    const bool gives_up = rng_.chance(0.05), reads = rng_.chance(0.5);
+    // Another counter, which it does not change.
+    const int other = (counter + 1 + static_cast<int>(rng_.below(kCounters - 1))) % kCounters;
+    const Access access = rng_.chance(0.5) ? Access::read : Access::update;
     call(
         n,
-        [this, n, gid, counter, gives_up]() -> Result<bool> {
+        [this, n, gid, counter, gives_up, reads, other, access]() -> Result<bool> {
             Txn txn = TRY(nodes_[n].store().begin({.durability = Durability::lazy}));
+            if (reads) TRY(read(n, txn, other, access));
             TRY(add(n, txn, gid, counter));
             if (gives_up) return false;
             const Vote vote = TRY(txn.prepare(gid));

@@ -106,6 +106,8 @@
       "a packet does not wake the worker that sleeps") \
     X(sleeps_beside_packets, threads_packet_sleep_test, \
       "a worker goes to sleep without a last look at the queues of the others") \
+    X(stealer_polls_nothing, threads_packet_workers_test, \
+      "a worker that takes packets from another one does not look for completions") \
     X(team_rest_left, threads_packet_test, \
       "the rest of a team is not continued while a member waits") \
     X(packet_lost_in_theft, threads_packet_workers_test, \
@@ -130,6 +132,12 @@
       "S on the whole index counts as the right to write its records") \
     X(intentions_not_materialised, txn_lock_object_test, \
       "S or X on an index ignores noted intentions") \
+    X(savepoint_lives_on, sm_savepoint_test, \
+      "a savepoint that was rolled back can still be rolled back to") \
+    X(commit_seen_before_noted, txn_commit_order_test, \
+      "a snapshot sees a commit before its end is noted for durable readers") \
+    X(gone_object_materialised, txn_lock_object_test, \
+      "an intention on a dropped object counts as a right once it is in the lock table") \
     X(gone_object_locked, sm_object_life_test, "a handle of a dropped index or heap stays usable") \
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
     X(look_sees_no_writer, isolation_hermitage_test, \
@@ -195,6 +203,12 @@
       "the stamp of a commit record names the present end of the log") \
     X(stamp_ignored, txn_log_stamp_test, "the durable-LSN stamps of later records are ignored") \
     X(torn_tail_kept, txn_log_fault_test, "the bytes of a torn tail are not cleared") \
+    X(unrecycled_tried_for_ever, txn_log_fault_test, \
+      "a thread waits for ever if an old log segment cannot be recycled") \
+    X(torn_record_uncounted, txn_log_segment_end_test, \
+      "a torn tail is cleared as if no record began below the durable end") \
+    X(prepare_stamp_unread, txn_log_stamp_test, \
+      "the durable-LSN stamps of prepare records are ignored") \
     X(last_block_lost, txn_log_test, "an opened log overwrites its last block with zeros") \
     X(truncate_too_far, sm_checkpoint_test, \
       "a log segment that a checkpoint still needs is recycled") \
@@ -378,6 +392,10 @@
       "a patch may make a large value one byte longer") \
     X(difference_short, sm_btree_patch_test, \
       "a patch leaves out the last byte that differs") \
+    X(refused_note_lost, sm_ghost_cleaner_test, \
+      "the notes of a mass delete beyond the bound are dropped") \
+    X(cursor_lock_given_away, sm_committed_read_test, \
+      "a scan at read_committed that waited for a lock releases it before it reads") \
     X(cursor_value_unpatched, sm_btree_patch_test, \
       "a cursor that has lost its leaf shows the value from before its patch") \
     X(undo_update_keeps_new, sm_btree_undo_test, "undoing an update writes the new bytes") \
@@ -390,6 +408,8 @@
       "space of an erased record is reused while its eraser may still roll back") \
     X(copy_in_locked_slot, sm_heap_test, \
       "a moved record takes a slot that another transaction has locked") \
+    X(heap_page_forgotten, sm_heap_space_test, \
+      "a page whose free space was locked is not tried again") \
     X(heap_map_stale, sm_heap_test, "the map does not record the space that an erase frees") \
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \
@@ -422,6 +442,8 @@
       "transactions that find a name free lock it in S before they create it") \
     X(scan_bounds_late, sm_scan_bounds_test, \
       "a scan copies its bounds after other threads may have run") \
+    X(damaged_load_swept, sm_object_life_test, \
+      "an unfinished load of a damaged index frees pages that a check did not reach") \
     X(destroyed_tree_read, sm_object_life_test, \
       "the unfinished load of a dropped index reads the index's freed pages at open") \
     X(dropped_pages_leak, sm_store_test, "the pages of a dropped object are not freed") \

@@ -1,4 +1,5 @@
-// mutants_backup.h - the mutants of backups and of the log archive, a part of mutants.h.
+// mutants_backup.h - the mutants of backups, of the log archive and of the repair of pages, a part
+// of mutants.h.
 #pragma once
 
 // clang-format off
@@ -74,5 +75,23 @@
     X(latched_page_unchanged, sm_buffer_pool_copy_test, \
       "an incremental backup leaves out a page that is being changed") \
     X(since_too_late, sm_backup_incremental_test, \
-      "an incremental backup lacks pages that changed during the earlier one")
+      "an incremental backup lacks pages that changed during the earlier one") \
+    X(same_end_same_backup, sm_backup_update_test, \
+      "an update does nothing if both backups end at the same LSN") \
+    X(gap_of_checkpoints_unseen, sm_backup_incremental_test, \
+      "a chain of backups may lack one that ended at the LSN of the one before it") \
+    X(refused_backup_unfinished, sm_backup_fault_test, \
+      "a restore removes a backup that it cannot read") \
+    X(note_overwritten, sm_archive_rebuild_test, \
+      "the archive forgets a full backup for an incremental one of the same point") \
+    X(own_history_of_piece, sm_archive_rebuild_test, \
+      "the archive of a restored store is of no use until it has a piece of the new history") \
+    X(gap_end_kept, sm_archive_test, \
+      "a gap of the archive is not counted if an earlier one was closed in time") \
+    X(repair_from_start, sm_repair_test, \
+      "a repair reads the log from where it is kept, which may lie inside a record") \
+    X(repair_cut_short, sm_repair_test, \
+      "a repair takes a damaged log record for the end of the log") \
+    X(repair_error_final, sm_archive_rebuild_test, \
+      "a page is not rebuilt from a backup if the live log is damaged")
 // clang-format on

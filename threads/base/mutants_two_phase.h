@@ -8,6 +8,8 @@
       "restart rolls back transactions in doubt") \
     X(in_doubt_unlocked, sm_prepared_restart_test, \
       "restart gives transactions in doubt no locks") \
+    X(in_doubt_keeps_u, sm_prepared_restart_test, \
+      "restart gives a transaction in doubt its U back, which admits no S") \
     X(in_doubt_undo_unpromised, sm_prepared_restart_test, \
       "no log space is reserved for the rollback of a transaction in doubt") \
     X(in_doubt_chain_freed, sm_prepared_restart_test, \

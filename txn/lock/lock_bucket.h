@@ -27,9 +27,6 @@
 
 namespace lockstep::txn {
 
-inline constexpr LockMode without(LockMode a, LockMode b) {
-    return static_cast<LockMode>(static_cast<uint8_t>(a) & ~static_cast<uint8_t>(b));
-}
 inline constexpr LockMode kAllRights = static_cast<LockMode>(127);
 
 // A word that threads read while the holder of the bucket's latch changes it.

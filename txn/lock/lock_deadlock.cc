@@ -7,22 +7,22 @@
 //            a mixture of several, so there are no false victims. The victim has the least work to
 //            lose. It is taken out of its queue at once, and the search repeats until the starter
 //            is in no cycle.
-// Invariants LM-5 No deadlock is missed, with any number of workers. Proof: the members of a cycle
-//                 do not run, so its edges are stable once it is complete. It is complete when the
-//                 last member has enqueued its request. Every member searches after it enqueued,
-//                 and searches are serial (search.latch). The member that searches last does so
-//                 after all have enqueued. It reads each edge under its bucket's latch, so it sees
-//                 every edge of the cycle, and it is itself in the cycle. An edge can appear after
-//                 its source enqueued, because another owner was granted or was put before it. Such
-//                 an edge leads to an owner that is running or just enqueuing, and that owner's own
-//                 search comes later.
-//            LM-7 A thread may run several owners (nested transactions) and waits for one of them.
-//                 The others cannot end meanwhile, so the search goes on from the one that waits. A
-//                 cycle of one member is an owner that waits for another one of its thread.
-//                 Thread::lock_wait is stored before LockOwner::waiting, so the proof of LM-5 holds
-//                 for these edges too.
-//            LK-4 Only the search holds the latches of several buckets, and it takes them in
-//                 address order.
+// Invariants LM-5 (lock_manager.h) No deadlock is missed, with any number of workers. Proof: the
+//                 members of a cycle do not run, so its edges are stable once it is complete. It is
+//                 complete when the last member has enqueued its request. Every member searches
+//                 after it enqueued, and searches are serial (search.latch). The member that
+//                 searches last does so after all have enqueued. It reads each edge under its
+//                 bucket's latch, so it sees every edge of the cycle, and it is itself in the
+//                 cycle. An edge can appear after its source enqueued, because another owner was
+//                 granted or was put before it. Such an edge leads to an owner that is running or
+//                 just enqueuing, and that owner's own search comes later.
+//            LM-7 (lock_manager.h) A thread may run several owners (nested transactions) and waits
+//                 for one of them. The others cannot end meanwhile, so the search goes on from the
+//                 one that waits. A cycle of one member is an owner that waits for another one of
+//                 its thread. Thread::lock_wait is stored before LockOwner::waiting, so the proof
+//                 of LM-5 holds for these edges too.
+//            LK-4 (lock_impl.h) Only the search holds the latches of several buckets, and it takes
+//                 them in address order.
 // Blocking   Spins. Allocates nothing. Wakes the victim and the waiters that can then be granted.
 // Source     Gray & Reuter 7.11 (waits-for graph, detection at block time).
 #include <algorithm>

@@ -118,7 +118,7 @@ struct LockManager::Impl {
     void choose_size(Resize& resize, bool crowded);
     void move_some(Resize& resize);
     bool split(LockBucket& low, LockBucket& high, uint32_t depth);
-    void free_parts(LockBucket* spare);
+    void free_parts(const LockBucket& first, LockBucket* spare);
     bool merge(LockBucket& low, LockBucket& high, uint32_t depth);
     bool merge_entries(LockBucket& low, LockBucket& high);
 
@@ -130,8 +130,6 @@ struct LockManager::Impl {
     LockHead* inflate(uint64_t name, LockEntry* entry);  // null: out of memory
     void deflate(LockBucket& bucket, LockEntry* entry);
     LockRequest* add_granted(uint64_t name, LockHead* head, LockOwner* owner, LockMode mode);
-    // Frees a granted request that has no right left.
-    void drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request);
     static LockRequest* granted_of(LockHead* head, const LockOwner* owner);
     // Rights of `owner` and of all others on an entry.
     static LockMode rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others,
@@ -216,9 +214,12 @@ struct LockManager::Impl {
     Result<bool> lock_strong(LockOwner& owner, ObjectLock& object, LockMode mode, bool attempt,
                              bool to_free = false);
     Result<bool> acquire_object(LockOwner& owner, const ObjectLock& object, LockMode mode,
-                                bool attempt, bool listed, bool to_free = false);
+                                bool attempt, bool listed, bool first = false,
+                                bool to_free = false);
     bool materialise_all(const ObjectLock& object);
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId object);
+    [[gnu::cold, gnu::noinline]] static void note_unlisted_commit(const LockOwner& owner,
+                                                                  uint64_t note);
     void release_intents(LockOwner& owner, uint64_t note);
     [[gnu::cold, gnu::noinline]] void release_real(LockOwner& owner, const Intent& intent,
                                                    uint64_t last, uint64_t note);
@@ -234,7 +235,7 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
                                                ObjectLock& object, LockName name, LockMode mode,
                                                Ask ask);
-    // The rest of it, with the intention in `intent` noted: `confirmed` or not (ST-1).
+    // The rest of it, with the intention in `intent` noted: `confirmed` or not (IL-1).
     [[gnu::always_inline]] Result<bool> record_noted(LockManager& self, LockOwner& owner,
                                                      ObjectLock& object, LockName name,
                                                      LockMode mode, Ask ask, Intent* intent,
@@ -264,12 +265,13 @@ struct LockManager::Impl {
     // What release_all() does after the names.
     void finish_release(LockOwner& owner, uint64_t names, uint64_t note);
 
+    using BucketPool = LockPool<LockBucket, &LockBucket::overflow>;
     // Pools are partitioned like the table (and chunks by owner slot), so that workers seldom meet.
     struct alignas(kCacheLineBytes) Partition {
         LockStage stage;
         LockPool<LockRequest, &LockRequest::next> requests;
         LockPool<LockHead, &LockHead::pool_next> heads;
-        LockPool<LockBucket, &LockBucket::overflow> overflows;
+        BucketPool overflows;
         LockPool<LockOwner::Chunk, &LockOwner::Chunk::before> chunks;
         // Names released by owners of this partition, without those granted after a wait.
         std::atomic<uint64_t> released{0};
@@ -279,6 +281,11 @@ struct LockManager::Impl {
     static size_t partition_of(uint64_t name) { return name >> 60; }
     Partition& partition(uint64_t name) { return partitions[partition_of(name)]; }
     Partition& partition(const LockOwner& owner) { return partitions[owner.slot % kPartitions]; }
+    // For the overflow buckets of a bucket. A split or merge of at least kPartitions buckets keeps
+    // its number modulo kPartitions, so the pool that gives a part gets it back.
+    BucketPool& overflows_of(const LockBucket& first) {
+        return partitions[array.offset_of(first) % kPartitions].overflows;
+    }
 
     LockOptions options;
     LockArray& array;

@@ -2,7 +2,7 @@
 //
 // Concepts   The first record lock on an object and the ones after it are the common cases. All
 //            other requests for objects stand in lock_object.cc, with the protocol and its proof
-//            (ST-1 to ST-5, LM-6).
+//            (IL-1 to IL-5, LM-6).
 #pragma once
 
 #include "threads/base/check.h"
@@ -79,7 +79,7 @@ inline Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted,
                           uint32_t escalate_at) {
     if (owner.intents_used == LockOwner::kIntentsMax) [[unlikely]]
         return nullptr;
-    DCHECK(owner.noted[owner.intents_used].load() == 0);  // ST-2
+    DCHECK(owner.noted[owner.intents_used].load() == 0);  // IL-2
     DCHECK(object.id.value != kNoObject.value && find_intent(owner, object) == nullptr);
     const uint32_t i = owner.intents_used++;
     owner.intents[i] =
@@ -91,7 +91,7 @@ inline Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted,
 }
 
 // Notes `mode`, which is IS or IX, in `intent` or in a new one. True: the intention is confirmed
-// (ST-1). Otherwise lock_weak_slow() goes on, with the word `before` the note; null intent: all are
+// (IL-1). Otherwise lock_weak_slow() goes on, with the word `before` the note; null intent: all are
 // in use.
 inline bool note_weak(LockOwner& owner, ObjectLock& object, LockMode mode, uint32_t escalate_at,
                       Intent*& intent, uint64_t& before) {

@@ -37,6 +37,9 @@ constexpr LockMode operator|(LockMode a, LockMode b) {
 constexpr LockMode operator&(LockMode a, LockMode b) {
     return static_cast<LockMode>(static_cast<uint8_t>(a) & static_cast<uint8_t>(b));
 }
+constexpr LockMode without(LockMode a, LockMode b) {
+    return static_cast<LockMode>(static_cast<uint8_t>(a) & ~static_cast<uint8_t>(b));
+}
 
 namespace detail {
 // Rights of others that conflict with a request for one elementary right. U is asymmetric: granted

@@ -96,6 +96,8 @@ template <class Slow>
 
 void LockManager::release_all(LockOwner& owner, Lsn committed) {
     const uint64_t names = owner.locks_held, note = commit_note(committed);
+    if (owner.strong_unlisted != nullptr) [[unlikely]]
+        Impl::note_unlisted_commit(owner, note);
     release_names(array_, *impl_, owner, note, [&](LockName name) {
         impl_->release_noted(owner, name, note);
         return uint64_t{0};
@@ -115,7 +117,8 @@ Lsn LockManager::release_all_of_reader(LockOwner& owner) {
 }
 
 void LockManager::Impl::finish_release(LockOwner& owner, uint64_t names, uint64_t note) {
-    if (owner.intents_used | (owner.strong_unlisted != nullptr)) release_intents(owner, note);
+    DCHECK(owner.intents_used != 0 || owner.strong_unlisted == nullptr);
+    if (owner.intents_used) release_intents(owner, note);
     const uint64_t counted = names - std::min(names, owner.waits);
     uint64_t before = 0;
     if (names) before = partition(owner).released.fetch_add(counted, std::memory_order_relaxed);

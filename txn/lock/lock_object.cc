@@ -7,25 +7,25 @@
 //            lock.
 // States     noted[i]: 0 -> tag (add_intent) -> tag|mode (lock_weak) -> tag|mode|materialised
 //            (materialise, by any thread) -> 0 (release).
-// Invariants ST-1 An intention is *confirmed* when its owner has read strong == 0 after noting it,
+// Invariants IL-1 An intention is *confirmed* when its owner has read strong == 0 after noting it,
 //                 or has a real request for it.
-//            ST-2 noted[] is filled from the front and cleared from the back, so a reader may stop
+//            IL-2 noted[] is filled from the front and cleared from the back, so a reader may stop
 //                 at the first zero.
-//            ST-3 kMaterialised is set under the bucket's latch together with the request, by
+//            IL-3 kMaterialised is set under the bucket's latch together with the request, by
 //                 compare-and-exchange on the whole word. So either the owner's clearing exchange
 //                 sees the bit and removes the request, or the request is never made.
-//            ST-4 `strong` counts an owner from before its materialising until after its strong
+//            IL-4 `strong` counts an owner from before its materialising until after its strong
 //                 right has left the table.
-//            ST-5 A request for a first right on a barred object gets an error. Owners that have
+//            IL-5 A request for a first right on a barred object gets an error. Owners that have
 //                 rights keep them, and get further ones.
-//            LM-6 While an owner has a strong right on an object, every confirmed intention on it
-//                 is in the table. Proof: all accesses to noted[] and `strong` are sequentially
-//                 consistent. Owner O notes, then reads `strong`. Locker L adds to `strong`, then
-//                 reads noted[]. If O read 0, its note precedes L's read. L therefore materialises
-//                 it before asking for its own right, and the table keeps the two apart. If O read
-//                 non-zero, it withdraws the note and asks the table. So a note that conflicts with
-//                 a right granted to others is unconfirmed: its owner is about to withdraw it, and
-//                 materialise() ignores it.
+//            LM-6 (lock_manager.h) While an owner has a strong right on an object, every confirmed
+//                 intention on it is in the table. Proof: all accesses to noted[] and `strong` are
+//                 sequentially consistent. Owner O notes, then reads `strong`. Locker L adds to
+//                 `strong`, then reads noted[]. If O read 0, its note precedes L's read. L
+//                 therefore materialises it before asking for its own right, and the table keeps
+//                 the two apart. If O read non-zero, it withdraws the note and asks the table. So a
+//                 note that conflicts with a right granted to others is unconfirmed: its owner is
+//                 about to withdraw it, and materialise() ignores it.
 // Blocking   lock_weak and lock_strong may park in the lock table. Scans of owners never park, and
 //            remove_owner waits for them.
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
@@ -43,9 +43,10 @@ constexpr LockMode kStrong = LockMode::S | LockMode::U | LockMode::X;
 
 }  // namespace
 
-// `listed`: the name goes to the owner's list, for objects without an intent entry.
+// `listed`: the name goes to the owner's list, for objects without an intent entry. `first`: the
+// owner has no confirmed right, also if materialise() has given it one for an unconfirmed note.
 Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLock& object,
-                                               LockMode mode, bool attempt, bool listed,
+                                               LockMode mode, bool attempt, bool listed, bool first,
                                                bool to_free) {
     if (listed && !has_room(owner) && !grow_names(owner))
         return fail(ErrorCode::out_of_memory, "lock names");
@@ -54,10 +55,11 @@ Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLoc
     LockBucket& b = latch(name.value);
     owner.waits_in = object.id;
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
-    // ST-5. Released at once, so that the thread that frees the object need not wait for the end of
+    // IL-5. Released at once, so that the thread that frees the object need not wait for the end of
     // this owner.
-    if (grant == Grant::fresh && object.gone.load() && !to_free && !MUTANT(gone_object_locked)) {
-        release_one(owner, name, mode);
+    const bool newcomer = grant == Grant::fresh || (first && !MUTANT(gone_object_materialised));
+    if (newcomer && object.gone.load() && !to_free && !MUTANT(gone_object_locked)) {
+        release_one(owner, name, kAllRights);
         owner.seen = kNoteMax;  // it knows of the drop now, and holds nothing that says of which
         return fail(ErrorCode::no_such_object, "index or heap", object.id.value);
     }
@@ -84,12 +86,13 @@ Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, ObjectLock& obj
     DCHECK(intent.lock == &object && &intent < owner.intents + owner.intents_used);
     owner.noted[&intent - owner.intents].fetch_and(~(static_cast<uint64_t>(mode) & ~before));
     intent.real = true;
-    if (!TRY(acquire_object(owner, object, mode, attempt, false))) return false;
+    const bool first = intent.held == LockMode::none;
+    if (!TRY(acquire_object(owner, object, mode, attempt, false, first))) return false;
     set_held(intent, intent.held | mode);
     return true;
 }
 
-// ST-4: counted in `strong` once per object and owner, and uncounted at once if the lock is not
+// IL-4: counted in `strong` once per object and owner, and uncounted at once if the lock is not
 // granted.
 Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object, LockMode mode,
                                             bool attempt, bool to_free) {
@@ -103,10 +106,11 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object
     if (!counted && !MUTANT(strong_not_counted)) object.strong.fetch_add(1);
     if (MUTANT(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
+    const bool first = intent && intent->held == LockMode::none;
     SIM_POINT();
     Result<bool> granted =
         MUTANT(intentions_not_materialised) || materialise_all(object)
-            ? acquire_object(owner, object, mode, attempt, intent == nullptr, to_free)
+            ? acquire_object(owner, object, mode, attempt, intent == nullptr, first, to_free)
             : fail(ErrorCode::out_of_memory, "lock table");
     DCHECK(MUTANT(strong_not_counted) || object.strong.load() > 0);
     if (!granted || !*granted) {
@@ -143,7 +147,7 @@ bool LockManager::Impl::materialise_all(const ObjectLock& object) {
         for (auto& word : owner->noted) {
             SIM_POINT();
             const uint64_t seen = word.load();
-            if (seen == 0) break;  // ST-2
+            if (seen == 0) break;  // IL-2
             if (!noted::is_for(seen, object.id) || noted::mode(seen) == LockMode::none) continue;
             if (!materialise(*owner, word, object.id)) return false;
         }
@@ -151,7 +155,7 @@ bool LockManager::Impl::materialise_all(const ObjectLock& object) {
     return true;
 }
 
-// The table does not change between rights_of() and the exchange (ST-3). If memory runs out after
+// The table does not change between rights_of() and the exchange (IL-3). If memory runs out after
 // the exchange, the bit stays set without a request. That is harmless: the bit only makes the owner
 // check the table when it releases, and the strong locker fails.
 bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note,
@@ -212,7 +216,16 @@ void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uin
     if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
 }
 
-// From the last to the first (ST-2); the table before `strong` (ST-4). A commit is noted before
+// LM-8. Before the names of these objects are released with the others: whoever gets a right
+// afterwards sees the note.
+void LockManager::Impl::note_unlisted_commit(const LockOwner& owner, uint64_t note) {
+    DCHECK(owner.intents_used == LockOwner::kIntentsMax);
+    for (const LockOwner::Chunk* chunk = owner.strong_unlisted; chunk; chunk = chunk->before)
+        for (uint64_t i = 0; i < chunk->used; ++i)
+            raise_note(reinterpret_cast<ObjectLock*>(chunk->names[i].value)->committed, note);
+}
+
+// From the last to the first (IL-2); the table before `strong` (IL-4). A commit is noted before
 // either: whoever gets a right afterwards sees the note.
 void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
     if (MUTANT(object_commit_not_noted)) note = 0;
@@ -231,7 +244,6 @@ void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
     while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
         while (chunk->used) {
             auto* object = reinterpret_cast<ObjectLock*>(chunk->names[--chunk->used].value);
-            raise_note(object->committed, note);
             object->strong.fetch_sub(1);
         }
         owner.strong_unlisted = chunk->before;
@@ -276,7 +288,7 @@ Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& object, Lock
     return {};
 }
 
-// ST-5. The count in `strong` stays, so every newcomer takes the path that checks `gone`.
+// IL-5. The count in `strong` stays, so every newcomer takes the path that checks `gone`.
 void LockManager::bar_object(ObjectLock& object) {
     object.strong.fetch_add(1);
     object.gone.store(true);

@@ -211,8 +211,8 @@ struct alignas(kCacheLineBytes) LockOwner {
         DCHECK(next <= end && (chunk == nullptr) == (end == nullptr));
         DCHECK(strong_unlisted == nullptr || strong_unlisted->used <= Chunk::kNames);
         DCHECK(intents_used <= kIntentsMax && (intents_used == 0) == (intents_of == 0));
-        DCHECK(intents_used == 0 || noted[intents_used - 1].load() != 0);        // ST-2
-        DCHECK(intents_used == kIntentsMax || noted[intents_used].load() == 0);  // ST-2
+        DCHECK(intents_used == 0 || noted[intents_used - 1].load() != 0);        // IL-2
+        DCHECK(intents_used == kIntentsMax || noted[intents_used].load() == 0);  // IL-2
         DCHECK(intents_used == kIntentsMax || intents[intents_used].lock == nullptr);
     }
 };

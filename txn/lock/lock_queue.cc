@@ -7,8 +7,8 @@
 //            their next operation together, and so join one team. The order of a line is the
 //            stage's (threads/sync/stage.h); this file says only which request precedes which.
 // Invariants LM-2, LK-2, LK-3.
-//            STG-2 No request is overtaken by a new one more than bypass_max times. [checked:
-//                  verify()]
+//            STG-2 (stage.h) No request is overtaken by a new one more than bypass_max times.
+//                  [checked: verify()]
 // Blocking   Everything here runs under the bucket's latch.
 #include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"

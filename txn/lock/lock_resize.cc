@@ -261,7 +261,7 @@ bool LockManager::Impl::split(LockBucket& low, LockBucket& high, uint32_t depth)
         Chain stay(low), leave(high);
         LockBucket* spare = nullptr;
         hand_out(low, array.offset_of(high) - array.offset_of(low), stay, leave, spare);
-        free_parts(spare);
+        free_parts(low, spare);
     }
     DCHECK(entries_of(high) == 0 || high.depth() == 0);
     const uint64_t note = MUTANT(split_forgets_note) ? 0 : low.note();
@@ -293,20 +293,20 @@ bool LockManager::Impl::merge(LockBucket& low, LockBucket& high, uint32_t depth)
 bool LockManager::Impl::merge_entries(LockBucket& low, LockBucket& high) {
     const size_t entries = entries_of(low) + entries_of(high);
     const size_t room = (parts_of(low) + parts_of(high) - 1) * LockBucket::kEntries;
-    LockBucket* spare = entries > room ? partitions[0].overflows.get() : nullptr;
+    LockBucket* spare = entries > room ? overflows_of(low).get() : nullptr;
     if (entries > room && spare == nullptr) return false;
     Chain both(low);
     hand_out(low, 0, both, both, spare);
     hand_out(high, 0, both, both, spare);
-    free_parts(spare);
+    free_parts(low, spare);
     DCHECK(entries_of(low) == entries);
     return true;
 }
 
-void LockManager::Impl::free_parts(LockBucket* spare) {
+void LockManager::Impl::free_parts(const LockBucket& first, LockBucket* spare) {
     while (spare) {
         LockBucket* const next = spare->overflow;
-        partitions[0].overflows.put(spare);
+        overflows_of(first).put(spare);
         spare = next;
     }
 }

@@ -20,7 +20,7 @@ LockEntry* LockManager::Impl::insert(LockBucket& bucket, uint64_t name) {
             return use(*part, static_cast<unsigned>(std::countr_zero(free)) - 1, name);
         last = part;
     }
-    LockBucket* more = partition(name).overflows.get();
+    LockBucket* more = overflows_of(bucket).get();
     if (!more) return nullptr;
     DCHECK(last->overflow == nullptr && more->overflow == nullptr);
     more->header.store(0, std::memory_order_relaxed);
@@ -45,7 +45,7 @@ void LockManager::Impl::erase(LockBucket& bucket, LockEntry* entry) {
     LockBucket* before = &bucket;
     while (before->overflow != &part) before = before->overflow;
     before->overflow = part.overflow;
-    partition(name).overflows.put(&part);
+    overflows_of(bucket).put(&part);
 }
 
 // Finds the thin holder's owner from its slot: an owner with a lock stays registered.
@@ -106,16 +106,6 @@ LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockO
     head->granted_first = request;
     head->granted.add(mode);
     return request;
-}
-
-// Other owners still hold or wait for the lock, so the head stays valid.
-void LockManager::Impl::drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request) {
-    LockHead* head = request->head;
-    DCHECK(head == word::head(entry->word) && request->granted == LockMode::none);
-    (request->prev ? request->prev->next : head->granted_first) = request->next;
-    if (request->next) request->next->prev = request->prev;
-    partition(entry->name).requests.put(request);
-    deflate(bucket, entry);
 }
 
 LockRequest* LockManager::Impl::granted_of(LockHead* head, const LockOwner* owner) {

@@ -153,7 +153,7 @@ private:
         require(listed == owner->locks_held, "LM-4: names miscounted, owner slot", slot);
         for (uint32_t i = 0; i < LockOwner::kIntentsMax; ++i)
             require((owner->noted[i].load() != 0) == (i < owner->intents_used),
-                    "ST-2: noted intentions, owner slot", slot);
+                    "IL-2: noted intentions, owner slot", slot);
     }
 
     const LockManager::Impl& impl_;

@@ -96,7 +96,7 @@ uint32_t Log::Impl::next_reason() {
         } else if (tail.load() == flushed) {
             if (idle_since == kNever) idle_since = threads::now();
             idle.store(true, std::memory_order_seq_cst);
-            const Nanos until = mark_lags() && !MUTANT(mark_stays_behind) ? mark_due() : kNever;
+            const Nanos until = MUTANT(mark_stays_behind) ? kNever : next_mark();
             if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0)
                 threads::park_until(until, ParkReason::log);
             idle.store(false);
@@ -105,7 +105,7 @@ uint32_t Log::Impl::next_reason() {
             idle_since = kNever;
             const Nanos due = MUTANT(lone_commit_forgotten) ? kNever : lazy_deadline;
             if (threads::now() >= due) return 0;
-            threads::park_until(mark_lags() ? std::min(mark_due(), due) : due, ParkReason::log);
+            threads::park_until(std::min(next_mark(), due), ParkReason::log);
         }
     }
 }
@@ -227,10 +227,10 @@ void Log::Impl::update_limits() {
 void Log::Impl::keep_mark() {
     if (!mark_lags() || failed.load()) return;
     const Nanos now = threads::now();
-    if (now < mark_due()) return;
+    if (now < mark_due() || mark_busy()) return;
     marked_at = now;
     awaited = false;
-    if (!mark_busy()) write_mark();
+    write_mark();
 }
 
 // No mark before this.
@@ -261,15 +261,16 @@ void Log::Impl::write_mark() {
     mark_request.offset = mark.slot_offset();
     mark_request.iov[0] = {buffers->mark, DurableEnd::kSlotBytes};
     mark_request.iov_count = 1;
+    mark_request.user = threads::current();
     mark_request.done = [](IoRequest* request) {
         request->complete = true;
-        if (auto* thread = static_cast<threads::Thread*>(request->user)) threads::wake(thread);
+        threads::wake(static_cast<threads::Thread*>(request->user));
     };
     threads::io_start(mark_request);
 }
 
 void Log::Impl::wait_for_mark() {
-    mark_request.user = threads::current();  // same worker as its completion: no race
+    DCHECK(threads::current() == flusher.load());  // which the completion wakes
     while (mark_busy()) threads::park(ParkReason::log);
 }
 

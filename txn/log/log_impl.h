@@ -15,8 +15,9 @@
 //                 reserve()]
 //            LI-3 All bytes ever written beyond the durable end lie in one flush: within kFlushMax
 //                 bytes and one segment. The durable end may lie inside a record, at a segment's
-//                 end. open() relies on both when it clears a torn tail. [checked:
-//                 LogSegmentEnd.RecordsBehindALostOneStayLost]
+//                 end or where kFlushMax has cut a flush. So the end of the last whole record may
+//                 lie up to kLogRecordMax below it. open() relies on both when it clears a torn
+//                 tail. [checked: LogSegmentEnd.*]
 //            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
 //                 scarce_bytes, or 0 while writers are stopped. It may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
@@ -119,6 +120,8 @@ struct Log::Impl {
         return mark_request.file.value >= 0 && mark_request.complete &&
                mark_request.result != DurableEnd::kSlotBytes;
     }
+    // When to look at the mark again. Its completion wakes the flusher.
+    Nanos next_mark() const { return mark_lags() && !mark_busy() ? mark_due() : kNever; }
     void wait_for_mark();
     Result<void> sync_mark();
     Result<void> write_last_mark();
@@ -185,6 +188,7 @@ struct Log::Impl {
     Result<void> load_last_block(uint64_t end);
 
     // --- log_stamp.cc
+    Result<uint64_t> stamp_of(const LogRecordHeader& header, uint64_t lsn, uint64_t known) const;
     Result<uint64_t> stamped_behind(uint64_t end) const;
 
     // Of the caller's own slot: what it keeps for undo is part of what all have reserved (LI-4).

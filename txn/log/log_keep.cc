@@ -47,11 +47,15 @@ uint64_t Log::Impl::wanted_end() const {
     return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
 
-// Does one necessary step. False if none is necessary or possible.
+// Does one necessary step. False if none is necessary or possible. While an old segment cannot be
+// recycled, new ones are made in its stead: threads may wait for their space.
 bool Log::Impl::keep_step() {
     if (failed.load()) return false;
     assert_segments();
-    if (first_segment < files.number_of(start.load())) return recycle_old().has_value();
+    if (first_segment < files.number_of(start.load())) {
+        if (recycle_old()) return true;
+        if (failed.load() || MUTANT(unrecycled_tried_for_ever)) return false;
+    }
     if (prepared_end.load() >= wanted_end()) return false;
     if (last_is_whole() ? make_segment() : grow_last()) return true;
     keeper_stuck.store(true);  // tried again when a thread asks for space
@@ -105,14 +109,15 @@ bool Log::Impl::make_segment() {
     return true;
 }
 
-// Best effort: unwritten blocks read as zeros as well. Ends early if a thread waits for space.
+// Best effort: unwritten blocks read as zeros as well. Ends early if a thread waits for space, and
+// does nothing after a failed attempt, which is repeated as often as a thread asks for space.
 // The buffer is never touched, so the system may read its one huge page of zeros: no memory, and
 // one piece for the device. A 1 MB request is cheap for the kernel and keeps the log's own writes
 // waiting for a millisecond at most on a device that writes 1 GB/s.
 void Log::Impl::fill_with_zeros(threads::FileId file, uint64_t from, uint64_t to) {
     constexpr uint64_t kChunk = 1 << 20, kHugePage = 2 << 20;
     const auto zeros = threads::make_aligned_buffer(kHugePage, threads::PageSize::huge);
-    if (!zeros) return;
+    if (!zeros || keeper_stuck.load()) return;
     for (uint64_t at = from; at < to && !keeper_stop.load() && !flusher_waits; at += kChunk) {
         {
             SpinGuard guard(room_lock);

@@ -8,7 +8,7 @@
 //
 // Why a torn tail is cleared. Behind the end there may be records of the torn tail that are valid
 // by themselves. A new record could end exactly where one of them begins, and a second crash would
-// read on into old records. By LI-3 they lie within kFlushMax bytes of the end, or of the begin of
+// read on into old records. By LI-3 they lie within kTornMax bytes of the end, or of the begin of
 // the next segment if the torn record reaches it. So open() zeroes these ranges and syncs them
 // before anything is appended.
 #include <algorithm>
@@ -26,6 +26,10 @@ namespace {
 
 using threads::Disk;
 using threads::FileId;
+
+// How far behind the end that open() finds a lost flush may reach. The flush began at the durable
+// end, which may lie inside the first record that is lost (LI-3).
+constexpr uint64_t kTornMax = kLogRecordMax + kFlushMax;
 
 Result<void> check_options(const LogOptions& o) {
     if (o.segment_bytes < 4 * kLogBlock || o.segment_bytes % kLogBlock != 0)
@@ -207,9 +211,10 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
         if (first < last && from < end) done = write_again(disk, file, first - begin, last - begin);
         if (done && n >= files.number_of(end) && !MUTANT(torn_tail_kept)) {
             const uint64_t offset = std::max(begin, end) - begin;
+            const uint64_t torn_end =
+                block_ceil(offset) + (MUTANT(torn_record_uncounted) ? kFlushMax : kTornMax);
             const Result<bool> cleared =
-                clear(disk, file, offset,
-                      std::min(files.segment_bytes(), block_ceil(offset) + kFlushMax));
+                clear(disk, file, offset, std::min(files.segment_bytes(), torn_end));
             if (!cleared) done = std::unexpected(cleared.error());
         }
         if (done) done = disk.sync_now(file);

@@ -29,8 +29,9 @@ namespace lockstep::txn {
 
 namespace {
 constexpr uint64_t kUnit = 8;
-// Range behind the end to search: the lost flush and the flush after it.
-constexpr uint64_t kWindow = 2 * kFlushMax;
+// Range behind the end to search: the lost flush and the flush after it. The lost flush began
+// within a record of the end (LI-3).
+constexpr uint64_t kWindow = kLogRecordMax + 2 * kFlushMax;
 constexpr uint64_t kPiece = 256 * 1024;
 constexpr uint64_t kZeroStep = 4096;  // most of the window was never written
 static_assert(kZeroStep % kUnit == 0 && kPiece % kZeroStep == 0);
@@ -52,8 +53,25 @@ Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn) {
     return distance <= lsn.value ? Lsn{lsn.value - distance} : kLsnNone;
 }
 
-// The highest durable end that a record behind `end` stamps, or 0. A record that spans two files is
-// ignored.
+// The durable end that a whole record at `lsn` stamps, or 0 if it is not above `known`. A prepare
+// record may reach beyond the piece that its header is in.
+Result<uint64_t> Log::Impl::stamp_of(const LogRecordHeader& header, uint64_t lsn,
+                                     uint64_t known) const {
+    DCHECK(log_size_plausible(header.bytes) && lsn % kUnit == 0);
+    const uint64_t stamped = stamped_durable_end(header, Lsn{lsn}).value;
+    if (header.flags != 0 || header.parts != 0 || stamped <= known) return 0;
+    if (header.bytes == kEndRecordBytes)
+        return log_record_valid(&header, kEndRecordBytes, Lsn{lsn}) ? stamped : 0;
+    if (header.kind != static_cast<uint16_t>(TxnLogKind::prepare) || MUTANT(prepare_stamp_unread))
+        return 0;
+    LogReader reader(files.disk(), options);
+    reader.seek(Lsn{lsn});
+    LogRecordView record;
+    return TRY(reader.next(record)) ? stamped : 0;
+}
+
+// The highest durable end that a record behind `end` stamps, or 0. A record whose header spans two
+// files is ignored.
 Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
     const auto piece = std::make_unique_for_overwrite<std::byte[]>(kPiece);
     uint64_t highest = 0;
@@ -74,13 +92,9 @@ Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
             }
             LogRecordHeader header;
             std::memcpy(&header.bytes, piece.get() + i, sizeof header.bytes);
-            if (header.bytes != kEndRecordBytes) continue;
+            if (!log_size_plausible(header.bytes)) continue;
             std::memcpy(&header, piece.get() + i, sizeof header);
-            if (header.flags != 0 || header.parts != 0) continue;
-            const Lsn stamped = stamped_durable_end(header, Lsn{at + i});
-            if (stamped.value > std::max(end, highest) &&
-                log_record_valid(&header, kEndRecordBytes, Lsn{at + i}))
-                highest = stamped.value;
+            highest = std::max(highest, TRY(stamp_of(header, at + i, std::max(end, highest))));
         }
         if (*got < want) break;
         const bool apart = want < kPiece || MUTANT(stamp_pieces_apart);

@@ -125,6 +125,64 @@ TEST_F(PreparedRestart, ReadLocksComeBack) {
     EXPECT_EQ(engine().locks->verify(), "");
 }
 
+// U may join an S, and S may not join a U. So some orders of their requests would be refused.
+TEST_F(PreparedRestart, AReaderAndAnUpdateReaderOfOneRecordComeBack) {
+    const std::string gids[] = {"reader", "updater"};
+    for (const char* key : {"k", "reader", "updater"}) ASSERT_OK(put_now(key, "1"));
+    RecordId record{};
+    ASSERT_OK(change([&](Txn& txn) -> Result<void> {
+        record = TRY(heap().insert(txn, "1"));
+        return {};
+    }));
+    bool has_read[2], may_prepare[2];
+    int changes = 1;
+    const auto start = [&](size_t n, Access access) {
+        has_read[n] = may_prepare[n] = false;
+        auto handle = store().start([&, n, access]() -> Result<void> {
+            Txn txn = TRY(store().begin());
+            std::string value;
+            TRY(index().get(txn, "k", value, access));
+            TRY(heap().get(txn, record, value, access));
+            TRY(index().put(txn, gids[n], std::to_string(++changes)));
+            has_read[n] = true;
+            while (!may_prepare[n]) sleep_for(kMillisecond);
+            TRY(txn.prepare(gids[n]));
+            return {};
+        });
+        EXPECT_TRUE(sim().step_until([&] { return has_read[n]; }));
+        return handle;
+    };
+    const auto update_now = [&] {
+        return code_of(change([&](Txn& txn) -> Result<void> {
+            TRY(heap().update(txn, record, "2"));
+            return {};
+        }));
+    };
+    for (const size_t first : {0, 1})
+        for (const bool by_crash : {true, false}) {
+            SCOPED_TRACE(gids[first] + (by_crash ? " first, crash" : " first, close"));
+            auto reader = start(0, Access::read), updater = start(1, Access::update);
+            for (const size_t n : {first, 1 - first}) {
+                may_prepare[n] = true;
+                auto& handle = n == 0 ? reader : updater;
+                ASSERT_TRUE(sim().step_until([&] { return handle.ready(); }));
+            }
+            ASSERT_EQ(store().prepared().size(), 2u);
+            if (by_crash) crash();
+            else reopen();
+            ASSERT_EQ(store().prepared().size(), 2u);
+            EXPECT_EQ(engine().locks->verify(), "");
+            EXPECT_EQ(get("k"), "1");
+            for (const std::string& gid : gids) {
+                EXPECT_EQ(code_of(put_now("k", "2")), ErrorCode::lock_timeout) << gid;
+                EXPECT_EQ(update_now(), ErrorCode::lock_timeout) << gid;
+                expect_ended(store().commit_prepared(gid));
+            }
+            ASSERT_OK(put_now("k", "1"));
+            EXPECT_EQ(update_now(), ErrorCode::none);
+        }
+}
+
 TEST_F(PreparedRestart, LocksOfObjectsComeBack) {
     configure = [](Options& o) { o.escalate_at = 10; };
     reopen();

@@ -1,6 +1,8 @@
 // labels: unit
 // commit_notes_test.cc - LM-8: a reader learns of every commit that held X on what it has locked,
 // and of no commit elsewhere.
+#include <thread>
+
 #include "tests/txn/lock/lock_test_util.h"
 
 namespace lockstep::txn {
@@ -100,6 +102,34 @@ TEST_F(CommitNotes, OfAnObjectWithoutIntent) {
     EXPECT_EQ(seen(2), kEnd);
     ASSERT_TRUE(scene.locks.lock_object(scene.owner[1], object, LockMode::IS));
     EXPECT_EQ(seen(1), kEnd);
+}
+
+// A reader that waits for such an object is granted, and ends, while the writer releases its other
+// locks.
+TEST(CommitNotesWorkers, OfAnObjectWithoutIntentBeforeItIsReleased) {
+    constexpr uint64_t kNames = 200'000;
+    std::deque<ObjectLock> objects(LockOwner::kIntentsMax + 1);
+    LockManager locks({.owners_max = 4});
+    Owners owners(locks, 2);
+    for (uint32_t i = 0; i < objects.size(); ++i) objects[i].id = ObjectId{100 + i};
+    auto runtime = *threads::Runtime::start({.workers = 2});
+    LockOwner& writer = owners[0];
+    for (uint64_t n = 1; n <= kNames; ++n)
+        ASSERT_TRUE(locks.lock(writer, LockName{mix64(n) | 1}, LockMode::X));
+    for (ObjectLock& object : objects) ASSERT_TRUE(locks.lock_object(writer, object, LockMode::IX));
+    ASSERT_TRUE(locks.lock_object(writer, objects.back(), LockMode::X));
+    threads::Completion ended;
+    Lsn seen{};
+    ASSERT_TRUE(runtime->spawn(1, "reader", [&] {
+        EXPECT_TRUE(locks.lock_object(owners[1], objects.back(), LockMode::IS));
+        seen = locks.release_all_of_reader(owners[1]);
+        ended.set();
+    }));
+    while (locks.stats().waits == 0) std::this_thread::yield();
+    locks.release_all(writer, kEnd);
+    ended.wait();
+    EXPECT_EQ(seen, kEnd);
+    runtime->stop();
 }
 
 // It has no names of what it read.

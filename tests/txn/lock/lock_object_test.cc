@@ -2,6 +2,7 @@
 // lock_object_test.cc - noted intentions against strong locks, escalation, and what
 // lies beyond the notes.
 #include "tests/txn/lock/lock_test_util.h"
+#include "txn/lock/lock_intent.h"
 
 namespace lockstep::txn {
 namespace {
@@ -252,6 +253,30 @@ TEST(LockStore, UnconfirmedIntentionsAreNotMaterialised) {
     EXPECT_TRUE(waits(s.lock_object(1, object, IX)));  // as the owner goes on: it asks the table
     s.release(0);
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(object)), IX);
+}
+
+// IL-5: between an owner's note and its withdrawal, the thread that frees the object has turned the
+// note into a request.
+TEST(LockStore, AnUnconfirmedNoteIsNoRightOnABarredObject) {
+    for (const LockMode mode : {IS, IX, S, X}) {
+        SCOPED_TRACE(lock_mode_name(mode));
+        Scene s;
+        ObjectLock& object = s.object(7);
+        const LockMode intention = mode == IS || mode == S ? IS : IX;
+        ASSERT_NE(add_intent(s.owner[0], object, intention, 0), nullptr);
+        std::optional<Result<void>> freed;
+        s.go([&] { freed = s.locks.lock_object_to_free(s.owner[1], object); });
+        EXPECT_FALSE(freed);
+        EXPECT_EQ(s.locks.held(s.owner[0], table_name(object)), intention);
+        const auto late = s.lock_object(0, object, mode);
+        EXPECT_EQ(error_of(late), ErrorCode::no_such_object);
+        EXPECT_EQ(s.locks.held(s.owner[0], table_name(object)), none);
+        ASSERT_TRUE(freed && *freed);
+        s.release(0);
+        EXPECT_EQ(s.check(), "");
+        s.release(1);
+        EXPECT_EQ(s.check(), "");
+    }
 }
 
 // Read committed: many locks one after the other are not many locks.

@@ -93,6 +93,35 @@ TEST_F(LockResize, ATransactionThatReleasesNothingGrowsTheTable) {
 }
 
 // A small table at every moment of a long random history, against a map.
+// Growth turns overflow buckets into free ones. Later growths use these.
+TEST(LockResizePools, GrowthAgainAndAgainTakesNoFurtherMemory) {
+    constexpr uint64_t kMany = 100'000;
+    LockManager locks({.buckets_log2 = 18, .quiet_rounds = 1, .owners_max = 4});
+    Owners owners(locks, 1);
+    Rng rng(seed_of_run(7));
+    const auto lock_new = [&](uint64_t names) {
+        for (uint64_t n = 0; n < names; ++n)
+            ASSERT_TRUE(*locks.try_lock(owners[0], random_name(rng), LockMode::X));
+    };
+    const auto cycle = [&] {
+        lock_new(kMany);
+        EXPECT_GT(locks.buckets(), kMany);
+        locks.release_all(owners[0]);
+        for (int rounds = 0; locks.buckets() > 256 && rounds < 1'000'000; ++rounds) {
+            lock_new(20);
+            locks.release_all(owners[0]);
+        }
+        EXPECT_EQ(locks.buckets(), 256u);
+    };
+    const auto pools = [&] { return locks.memory_bytes() - locks.buckets() * kCacheLineBytes; };
+    for (int n = 0; n < 4; ++n) cycle();
+    const size_t before = pools();
+    for (int n = 0; n < 12; ++n) cycle();
+    std::printf("%zu bytes, before %zu\n", pools(), before);
+    EXPECT_LE(pools(), before + before / 16);
+    EXPECT_EQ(locks.verify(), "");
+}
+
 TEST(LockResizeModel, NoLockIsLostOrMixedUp) {
     Rng rng(seed_of_run(11));
     LockManager locks({.buckets_log2 = 9,

@@ -182,6 +182,80 @@ TEST(LogFault, AFullDiskRefusesPromisesAndKeepsThoseGiven) {
     });
 }
 
+// A log whose first segments are not needed any more. They cannot be recycled while `fault` lasts.
+// Promises are then refused, or given with other space. Afterwards they are given again.
+void fail_recycling(SimBench& bench, SimDisk& disk, SimFault fault, bool refused) {
+    Log& log = *bench.log;
+    disk.faults().only_paths_with(fault, "log.0");
+    disk.faults().set_odds(fault, 1);
+    log.truncate_before(log.durable());  // before the keeper's next step
+    bool ended = false;
+    UndoCredit credit;
+    bench.spawn(0, [&] {
+        Result<void> promised{};
+        while (promised && credit.bytes < log.capacity_bytes() / 2)
+            promised = log.reserve_undo(credit, 0, 50'000);
+        EXPECT_EQ(promised ? ErrorCode::none : promised.error().code,
+                  refused ? ErrorCode::log_full : ErrorCode::none);
+        ended = true;
+    });
+    for (int steps = 0; !ended && steps < 200'000; ++steps) bench.step();
+    EXPECT_TRUE(ended) << "a thread waits for the keeper for ever";
+    EXPECT_GT(disk.faults().count(fault), 0u);
+    disk.faults().set_odds(fault, 0);
+    bench.finish();
+    bench.run([&] {
+        (void)log.reserve_undo(credit, 0, 50'000);  // wakes the keeper
+        threads::sleep_until(threads::now() + 100 * kMillisecond);
+        while (credit.bytes < log.capacity_bytes() / 2)
+            ASSERT_TRUE(log.reserve_undo(credit, 0, 50'000));
+        EXPECT_FALSE(log.failed());
+        EXPECT_FALSE(disk.exists("/store/log.00000000"));
+        log.release_undo(credit);
+    });
+}
+
+void fill_segments(Log& log, uint64_t segments) {
+    for (uint64_t n = 0; log.tail().value < segments * sim_options().segment_bytes; ++n)
+        append(log, 1, n, 4000);
+    ASSERT_TRUE(log.wait_durable(log.tail()));
+}
+
+TEST(LogFault, ASegmentThatCannotBeRenamedRefusesPromises) {
+    const uint64_t seed = seed_of_run(20261127);
+    SimDisk disk({.seed = seed});
+    SimBench bench(disk, seed, 1);
+    ASSERT_TRUE(bench.create());
+    bench.run([&] {
+        fill_segments(*bench.log, 3);
+        threads::sleep_until(threads::now() + 100 * kMillisecond);
+    });
+    fail_recycling(bench, disk, SimFault::rename_error, true);
+}
+
+// A crash has cut the last segment short, so older ones are removed and not renamed.
+TEST(LogFault, ASegmentThatCannotBeRemovedHoldsUpNothing) {
+    const uint64_t seed = seed_of_run(20261127);
+    SimDisk disk({.seed = seed});
+    uint64_t end = 0;
+    {
+        SimBench bench(disk, seed, 1);
+        ASSERT_TRUE(bench.create());
+        bench.run([&] { fill_segments(*bench.log, 3); });
+        end = bench.log->tail().value;
+    }
+    const uint64_t segment = sim_options().segment_bytes, number = end / segment;
+    const auto file = disk.open("/store/log.0000000" + std::to_string(number), 0);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(disk.truncate(*file, end % segment / 4096 * 4096 + 4096));
+    disk.close(*file);
+    while (disk.exists("/store/log.0000000" + std::to_string(number + 1)))
+        ASSERT_TRUE(disk.unlink("/store/log.0000000" + std::to_string(number + 1)));
+    SimBench bench(disk, seed, 1);
+    ASSERT_TRUE(bench.open(Lsn{4096}));
+    fail_recycling(bench, disk, SimFault::unlink_error, false);
+}
+
 // Makes a log of 50 records, closes it, damages one byte.
 std::unique_ptr<SimDisk> damaged(uint64_t at, std::vector<Lsn>& lsns) {
     auto disk = std::make_unique<SimDisk>(threads::SimOptions{.seed = 3});

@@ -151,6 +151,71 @@ TEST(LogSegmentEnd, TheWholeReachOfALostFlushIsCleared) {
     EXPECT_GT(first_lost, 2u);
 }
 
+// The flush limit cuts a flush inside a record, and power fails during the next flush: its first
+// block is lost, so that record is lost too. The next run fills the space up to where an old record
+// begins. The remains lie a record further behind the log's end than one flush is long.
+TEST(LogSegmentEnd, RecordsBehindAFlushOfFullLengthStayLost) {
+    const uint64_t seed = seed_of_run(20261124);
+    constexpr uint32_t kBig = kLogRecordMax, kHead = sizeof(LogRecordHeader);
+    constexpr uint64_t kFlush = 4 << 20, kCut = 8192 + kFlush;
+    SimDisk disk({.seed = seed});
+    LogOptions options = sim_options();
+    options.segment_bytes = options.ring_bytes = 16 << 20;
+    options.capacity_bytes = 64 << 20;
+    std::unique_ptr<SimDisk> image;
+    uint64_t cut_record = 0, behind = 0;
+    {
+        SimBench bench(disk, seed, 1);
+        bench.options = options;
+        ASSERT_TRUE(bench.create());
+        Log& log = *bench.log;
+        bench.run([&] {
+            append(log, 1, 0, 4096 - kHead);
+            ASSERT_TRUE(log.wait_durable(log.tail()));
+            append(log, 1, 1, 16384 - kHead);
+            for (uint64_t n = 2; n < 17; ++n) append(log, 1, n, kBig - kHead);
+            cut_record = append(log, 1, 17, kBig - kHead).value;
+            for (uint64_t n = 18; n < 33; ++n) append(log, 1, n, kBig - kHead);
+            behind = log.tail().value;
+            for (uint64_t n = 33; log.tail().value < kCut + kFlush; ++n)
+                append(log, 1, n, 4096 - kHead);
+            int flushes = 0;
+            disk.observe([&](const threads::SimEvent& event) {
+                if (event.kind != threads::SimEvent::submitted || event.bytes < kFlush / 2) return;
+                if (++flushes == 2) image = disk.image(seed, SimCrash::keep_all);
+            });
+            ASSERT_TRUE(log.wait_durable(log.tail()));
+            disk.observe(nullptr);
+        });
+    }
+    ASSERT_TRUE(image);
+    ASSERT_LT(cut_record, kCut);
+    ASSERT_GT(cut_record + kBig, kCut);
+    ASSERT_EQ(behind, cut_record + kFlush);
+    const auto file = image->open("/store/log.00000000", 0);
+    ASSERT_TRUE(file);
+    const std::vector<std::byte> lost(kLogBlock);
+    ASSERT_TRUE(image->write_now(*file, kCut, lost.data(), lost.size()));
+    image->close(*file);
+    std::vector<uint64_t> expected = numbers(*image, options);
+    ASSERT_EQ(expected.size(), 17u);
+    {
+        SimBench bench(*image, seed, 1);
+        bench.options = options;
+        ASSERT_TRUE(bench.open(Lsn{4096}));
+        ASSERT_EQ(bench.log->tail().value, cut_record);
+        bench.run([&] {
+            for (uint64_t n = 100; n < 116; ++n) {
+                append(*bench.log, 9, n, kBig - kHead);
+                expected.push_back(n);
+            }
+            ASSERT_EQ(bench.log->tail().value, behind);
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+        });
+    }
+    EXPECT_EQ(numbers(*image, options), expected);
+}
+
 // Committers on two workers whose records cross many segments' ends. Whatever a power cut leaves,
 // the part of a record that was durable is neither taken for damage nor for the record.
 TEST(LogSegmentEnd, ADurableHalfIsATornTail) {

@@ -13,20 +13,26 @@ namespace lockstep::txn::test {
 namespace {
 
 using threads::SimDisk;
+using threads::SimFault;
 
-// As a transaction's commit record. Its end.
-uint64_t append_commit(Log& log, uint64_t txn) {
-    const LogSpace space = log.reserve(sizeof(LogRecordHeader));
+// A record with a stamp. Its end.
+uint64_t append_stamped(Log& log, uint64_t txn, TxnLogKind kind, uint32_t payload = 0) {
+    const LogSpace space = log.reserve(sizeof(LogRecordHeader) + payload);
     *space.header() = {.bytes = 0,
                        .checksum = 0,
                        .prev = 0,
                        .txn = txn,
-                       .kind = static_cast<uint16_t>(TxnLogKind::commit),
+                       .kind = static_cast<uint16_t>(kind),
                        .flags = 0,
                        .parts = 0,
                        .object = log.durable_stamp(space.lsn)};
+    if (payload != 0) fill_payload(space.payload(), payload, txn, 0);
     log.publish(space);
     return space.lsn.value + space.bytes;
+}
+// As a transaction's commit record.
+uint64_t append_commit(Log& log, uint64_t txn) {
+    return append_stamped(log, txn, TxnLogKind::commit);
 }
 
 // What a power cut does to a mark whose last writes no sync has covered.
@@ -180,12 +186,48 @@ void fill_to(Log& log, uint64_t lsn) {
     ASSERT_EQ(log.tail().value, lsn);
 }
 
+constexpr uint64_t kPiece = 256 << 10, kSegment = 1 << 20, kHead = sizeof(LogRecordHeader);
+constexpr uint64_t kDamaged = 8192;
+
+void enlarge(SimBench& bench) {
+    bench.options.segment_bytes = kSegment;
+    bench.options.capacity_bytes = 8 << 20;
+}
+
+// The log is damaged, and behind that a single record has a stamp. It begins at `place`.
+void expect_stamp_seen(uint64_t place, TxnLogKind kind, uint32_t payload) {
+    const uint64_t seed = seed_of_run(20261124);
+    SimDisk disk({.seed = seed});
+    {
+        SimBench bench(disk, seed, 1);
+        enlarge(bench);
+        ASSERT_TRUE(bench.create());
+        bench.run([&] {
+            fill_to(*bench.log, kDamaged);
+            fill_to(*bench.log, place);
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            ASSERT_EQ(append_stamped(*bench.log, 1, kind, payload), place + kHead + payload);
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+        });
+    }
+    put_mark_back(disk, 4096);
+    const auto file = disk.open("/store/log.00000000", 0);
+    ASSERT_TRUE(file) << file.error().text();
+    const uint64_t garbage = 1;
+    ASSERT_TRUE(disk.write_now(*file, kDamaged, &garbage, sizeof garbage));
+    disk.close(*file);
+    SimBench bench(disk, seed, 1);
+    enlarge(bench);
+    const auto opened = bench.open(Lsn{4096});
+    ASSERT_FALSE(opened) << "the stamp at " << place << " was not seen";
+    EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
+    EXPECT_EQ(opened.error().a, kDamaged);
+    EXPECT_EQ(opened.error().b, place);
+}
+
 // open() reads what is behind the apparent end in pieces of 256 KB, up to the end of a segment and
 // from the next one. The stamp that tells of the damage lies anywhere at their borders.
 TEST(LogStamp, StampsAtTheBordersOfReadPiecesAreSeen) {
-    const uint64_t seed = seed_of_run(20261124);
-    constexpr uint64_t kPiece = 256 << 10, kSegment = 1 << 20, kHead = sizeof(LogRecordHeader);
-    constexpr uint64_t kDamaged = 8192;
     std::vector<uint64_t> places;
     for (uint64_t back = 0; back <= kHead + 8; back += 8) {
         places.push_back(kDamaged + kPiece - back);
@@ -194,37 +236,49 @@ TEST(LogStamp, StampsAtTheBordersOfReadPiecesAreSeen) {
     }
     places.push_back(kSegment - kHead);  // the last bytes of a segment, the first of the next
     places.push_back(kSegment);
-    for (const uint64_t place : places) {
-        SimDisk disk({.seed = seed});
-        const auto enlarge = [](SimBench& bench) {
-            bench.options.segment_bytes = kSegment;
-            bench.options.capacity_bytes = 8 << 20;
-        };
-        {
-            SimBench bench(disk, seed, 1);
-            enlarge(bench);
-            ASSERT_TRUE(bench.create());
-            bench.run([&] {
-                fill_to(*bench.log, kDamaged);
-                fill_to(*bench.log, place);
-                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
-                ASSERT_EQ(append_commit(*bench.log, 1), place + kHead);
-                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
-            });
-        }
-        put_mark_back(disk, 4096);
-        const auto file = disk.open("/store/log.00000000", 0);
-        ASSERT_TRUE(file) << file.error().text();
-        const uint64_t garbage = 1;
-        ASSERT_TRUE(disk.write_now(*file, kDamaged, &garbage, sizeof garbage));
-        disk.close(*file);
+    for (const uint64_t place : places) expect_stamp_seen(place, TxnLogKind::commit, 0);
+}
+
+// A prepare record may reach into the next piece or file.
+TEST(LogStamp, StampsOfPrepareRecordsAreSeen) {
+    for (const uint32_t payload : {40u, 4000u, 200'000u})
+        for (const uint64_t place :
+             {2 * kDamaged, kDamaged + kPiece - 200, kDamaged + kPiece - kHead, kSegment - 200})
+            expect_stamp_seen(place, TxnLogKind::prepare, payload);
+}
+
+// The last durable commit comes at any moment of a slow write of the mark. Its end is marked soon
+// after that write has ended, although no thread waits for durability any more.
+TEST(LogStamp, TheMarkFollowsWhatWasPromisedDuringItsWrite) {
+    for (uint64_t commits = 100; commits < 200; commits += 7) {
+        SCOPED_TRACE(commits);
+        const uint64_t seed = seed_of_run(20261127);
+        SimDisk disk({.seed = seed, .latency_min = 200 * kMicrosecond});
+        disk.faults().only_paths_with(SimFault::slow, "log.mark");
         SimBench bench(disk, seed, 1);
-        enlarge(bench);
-        const auto opened = bench.open(Lsn{4096});
-        ASSERT_FALSE(opened) << "the stamp at " << place << " was not seen";
-        EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
-        EXPECT_EQ(opened.error().a, kDamaged);
-        EXPECT_EQ(opened.error().b, place);
+        ASSERT_TRUE(bench.create());
+        bench.run([&] {
+            Log& log = *bench.log;
+            const auto commit = [&](uint64_t n) {
+                ASSERT_TRUE(log.wait_durable(Lsn{append_commit(log, n)}));
+            };
+            // A write of the mark takes 20 ms from now on, more than its interval.
+            disk.faults().set_odds(SimFault::slow, 1);
+            for (uint64_t n = 0; n < commits; ++n) commit(n);
+            const Nanos promised = bench.clock.now();
+            const Lsn end = log.durable();
+            Nanos marked = 0;
+            while (marked == 0 && bench.clock.now() < promised + kSecond) {
+                append(log, 1, 0, 100);  // the log is not idle
+                threads::sleep_until(threads::now() + kMillisecond);
+                const auto mark = recorded_durable_end(disk, "/store");
+                ASSERT_TRUE(mark);
+                if (*mark >= end) marked = bench.clock.now();
+            }
+            ASSERT_NE(marked, 0u);
+            // The write in flight, an interval, and the write that follows.
+            EXPECT_LE(marked - promised, 2 * 20 * kMillisecond + 2 * kMarkInterval);
+        });
     }
 }
 
