@@ -8,6 +8,7 @@
 
 #include "tpcc/build_info.h"
 #include "tpcc/option_names.h"
+#include "tpcc/parse_failure.h"
 #include "tpcc/settings.h"
 
 namespace lockstep::tpcc {
@@ -392,6 +393,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
         "and checks the twelve consistency conditions and the stock. The exit status is 0 only if "
         "all of them hold.");
     app.name("lockstep-tpcc");
+    app.failure_message(parse_failure);
     app.get_formatter()->label("SUBCOMMAND", "COMMAND");
     app.footer(kExamples);
     app.set_version_flag("--version", version_text("lockstep-tpcc"));

@@ -60,7 +60,7 @@ std::optional<Json> read_result(const std::string& file) {
     std::ifstream in(file);
     Json result = Json::parse(in, nullptr, false);
     if (result.is_discarded() || !result.contains("settings") || !result.contains("series")) {
-        fmt::print(stderr, "lockstep-tpcc: {} is not a result of a run with --json\n", file);
+        say_error("lockstep-tpcc: {} is not a result of a run with --json\n", file);
         return std::nullopt;
     }
     return result;

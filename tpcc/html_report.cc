@@ -256,11 +256,10 @@ private:
         text_ += "<table>";
         cells({"rule", "found", "wanted", "clause", ""}, "th");
         for (const Rule& rule : r_.verdict.rules)
-            text_ +=
-                fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td{}>{}</td></tr>\n",
-                            escaped(rule.name), escaped(rule.found), escaped(rule.wanted),
-                            rule.clause, rule.within ? "" : " class=\"out\"",
-                            rule.within ? "within" : "outside the specification");
+            text_ += fmt::format(
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td{}>{}</td></tr>\n",
+                escaped(rule.name), escaped(rule.found), escaped(rule.wanted), rule.clause,
+                rule.standing == Standing::outside ? " class=\"out\"" : "", rule.text());
         text_ += "</table>\n";
     }
 

@@ -67,8 +67,9 @@ PaymentInput make_payment(Rng& rng, const InputRules& rules, uint32_t w) {
     in.d = uniform(rng, 1, rules.scale.districts);
     in.customer.w = w;
     in.customer.d = in.d;
-    if (uniform(rng, 1, 100) > 85 && has_remote(rules)) {
-        in.customer.w = other_warehouse(rng, rules, w);
+    // Of another district too, also where no other warehouse can be chosen (clause 2.5.1.2).
+    if (uniform(rng, 1, 100) > 85) {
+        if (has_remote(rules)) in.customer.w = other_warehouse(rng, rules, w);
         in.customer.d = uniform(rng, 1, rules.scale.districts);
     }
     choose_name_or_number(rng, rules, in.customer);

@@ -215,6 +215,24 @@ Json histogram_json(const Histogram<6>& histogram) {
     return buckets;
 }
 
+// Until the queue had the request of a Delivery.
+Json interactive_json(const Histogram<6>& queued) {
+    return {{"count", queued.count()},
+            {"mean_us", queued.mean() / 1000},
+            {"p90_us", micros(queued.percentile(0.9))},
+            {"p99_us", micros(queued.percentile(0.99))},
+            {"max_us", micros(queued.max())},
+            {"histogram_us", histogram_json(queued)}};
+}
+
+Json inputs_json(const InputCounts& inputs) {
+    return {{"order_lines", inputs.order_lines},
+            {"order_lines_remote", inputs.order_lines_remote},
+            {"payments_remote", inputs.payments_remote},
+            {"payments_by_name", inputs.payments_by_name},
+            {"order_status_by_name", inputs.order_status_by_name}};
+}
+
 Json offered_json(const Results& r) {
     const RunReport& run = *r.run;
     return {{"tx_per_s", r.settings.run.rate.per_second},
@@ -245,12 +263,14 @@ Json all_json(const Results& r) {
         j["aborts"] = aborts_json(r.run->stats);
         j["districts_skipped"] = r.run->stats.districts_skipped;
         j["deliveries_with_skips"] = r.run->stats.deliveries_with_skips;
+        j["inputs"] = inputs_json(r.run->stats.inputs);
         j["verdict"] = verdict_json(r.verdict);
         j["store"] = store_json(r.before, r.after);
         if (!r.steps.teams.empty()) j["teams"] = teams_json(r.steps);
         j["series"] = series_json(r.run->series);
         for (size_t t = 0; t < kTxnTypes; ++t)
             j["histograms_us"][kTxnNames[t]] = histogram_json(r.run->stats.types[t].latency);
+        j["delivery_interactive"] = interactive_json(r.run->stats.delivery_interactive);
     }
     j["conditions"] = conditions_json(r.consistency);
     j["stock"] = stock_json(r.consistency);

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "tpcc/compare.h"
@@ -75,7 +73,7 @@ int run_on(const Directory& directory, const Settings& settings, Interrupt& inte
     const std::string& path = directory.path();
     Options options = settings.store_options(settings.warehouse_count(), existing_bytes(path));
     options.logger = [](int level, std::string_view text) {
-        if (level <= 1) fmt::print(stderr, "lockstep-tpcc: {}\n", text);
+        if (level <= 1) say_error("lockstep-tpcc: {}\n", text);
     };
     auto store = [&] {
         Watch watch(nullptr, interrupt, directory.path_if_temporary());
@@ -94,7 +92,7 @@ int run_on(const Directory& directory, const Settings& settings, Interrupt& inte
         }
         metrics = std::move(*started);
         say("metrics: http://{}:{}/metrics\n", settings.metrics->host, metrics->port());
-        std::fflush(stdout);
+        flush_output();
     }
     Session session{*store, settings, path, directory.temporary(), interrupt};
     const int status = session.work();
@@ -114,20 +112,13 @@ int run_program(Settings settings) {
         return kExitError;
     }
     if (settings.action == Action::run && is_foreign(directory->path())) {
-        fmt::print(stderr,
-                   "lockstep-tpcc: {}: the directory holds files, but no store; choose an empty or "
-                   "new directory with --path\n",
-                   directory->path());
+        say_error(
+            "lockstep-tpcc: {}: the directory holds files, but no store; choose an empty or "
+            "new directory with --path\n",
+            directory->path());
         return kExitError;
     }
     return run_on(*directory, settings, interrupt);
-}
-
-// A report on a full disk or a closed pipe is lost, so the program has failed.
-int flushed(int status) {
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-    fmt::print(stderr, "lockstep-tpcc: standard output: {}\n", std::strerror(errno));
-    return status == 0 ? kExitError : status;
 }
 
 }  // namespace
@@ -140,8 +131,9 @@ int main(int argc, char** argv) {
     // A reader such as `head` that ends early must not take the other results along.
     (void)std::signal(SIGPIPE, SIG_IGN);
     const Settings& settings = parsed.settings;
-    if (settings.action == Action::compare)
-        return flushed(compare_files(settings.compare_files[0], settings.compare_files[1],
-                                     settings.compare_force));
-    return flushed(run_program(settings));
+    const int status = settings.action == Action::compare
+                           ? compare_files(settings.compare_files[0], settings.compare_files[1],
+                                           settings.compare_force)
+                           : run_program(settings);
+    return flushed("lockstep-tpcc", status, kExitError);
 }

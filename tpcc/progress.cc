@@ -36,7 +36,7 @@ bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
 void show_line(const std::string& text) {
     if (!on_terminal()) return;
     say("\r\033[K{}", text);
-    std::fflush(stdout);
+    flush_output();
 }
 
 Watch::Watch(const LoadProgress* progress, Interrupt& interrupt, std::string remove_on_interrupt)
@@ -56,7 +56,7 @@ void Watch::watch() {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         if (interrupt_.take()) {
             show_line("");
-            fmt::print(stderr, "lockstep-tpcc: interrupted\n");
+            say_error("lockstep-tpcc: interrupted\n");
             std::error_code ignored;
             if (!remove_on_interrupt_.empty())
                 std::filesystem::remove_all(remove_on_interrupt_, ignored);

@@ -60,7 +60,7 @@ void print_stage(const char* name, const StageStats& s) {
 // Runs a program from PATH. Returns its exit status, or 127. `quiet` discards its stderr.
 int run_command(std::vector<const char*> arguments, bool quiet) {
     arguments.push_back(nullptr);
-    std::fflush(stdout);
+    flush_output();
     const pid_t child = fork();
     if (child == 0) {
         if (quiet) dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
@@ -98,7 +98,7 @@ void print_faults(const ConsistencyReport& report, bool all) {
         print_first_faults(c);
     }
     for (const std::string& fault : report.index_faults) say("      BROKEN  {}\n", fault);
-    std::fflush(stdout);
+    flush_output();
 }
 
 void print_offered(const Results& r) {
@@ -147,6 +147,9 @@ Verdict judge(const Results& r) {
         facts.counts[t] = run.stats.types[t].latency.count();
         facts.percentile_90[t] = run.stats.types[t].latency.percentile(0.9);
     }
+    facts.deliveries_queued = run.stats.delivery_interactive.count();
+    facts.delivery_interactive_90 = run.stats.delivery_interactive.percentile(0.9);
+    facts.inputs = run.stats.inputs;
     facts.new_orders_rolled_back = run.stats.types[0].rolled_back;
     facts.deliveries_with_skips = run.stats.deliveries_with_skips;
     facts.warehouses = r.scale.warehouses;
@@ -192,6 +195,9 @@ void print_run(const Results& r) {
     say("\n{} New-Orders rolled back as demanded; {} districts had nothing to deliver\n",
         run.stats.types[static_cast<size_t>(TxnType::new_order)].rolled_back,
         run.stats.districts_skipped);
+    const auto& queued = run.stats.delivery_interactive;
+    say("{} Deliveries queued within {:.1f} us (p90), {:.1f} us (p99)\n", queued.count(),
+        micros(queued.percentile(0.9)), micros(queued.percentile(0.99)));
     say("log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks "
         "{}\n",
         format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs,
@@ -229,7 +235,7 @@ void print_online_check(const OnlineCheck& check) {
 bool draw_picture(const Results& results, const std::string& file) {
     const std::string data = file + ".json.tmp";
     if (const auto written = write_json(results, data); !written) {
-        fmt::print(stderr, "lockstep-tpcc: --picture: {}\n", written.error().text());
+        say_error("lockstep-tpcc: --picture: {}\n", written.error().text());
         return false;
     }
     const auto script = script_path("tpcc/plot.py");
@@ -237,7 +243,7 @@ bool draw_picture(const Results& results, const std::string& file) {
         run_command({python_with_matplotlib(), script.c_str(), data.c_str(), file.c_str()}, false);
     std::filesystem::remove(data);
     if (status == 0) return true;
-    fmt::print(stderr, "lockstep-tpcc: --picture: {} did not draw {}\n", script.string(), file);
+    say_error("lockstep-tpcc: --picture: {} did not draw {}\n", script.string(), file);
     return false;
 }
 

@@ -14,6 +14,14 @@ void TypeStats::merge(const TypeStats& other) {
     for (size_t i = 0; i < kAbortCauses; ++i) aborts[i] += other.aborts[i];
 }
 
+void InputCounts::merge(const InputCounts& other) {
+    order_lines += other.order_lines;
+    order_lines_remote += other.order_lines_remote;
+    payments_remote += other.payments_remote;
+    payments_by_name += other.payments_by_name;
+    order_status_by_name += other.order_status_by_name;
+}
+
 void WorkerStats::count_abort(TxnType type, AbortCause cause, Nanos at) {
     if (keeps_window) window.record_abort(cause);
     if (measures(at)) ++types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
@@ -21,6 +29,8 @@ void WorkerStats::count_abort(TxnType type, AbortCause cause, Nanos at) {
 
 void WorkerStats::merge(const WorkerStats& other) {
     for (size_t i = 0; i < kTxnTypes; ++i) types[i].merge(other.types[i]);
+    inputs.merge(other.inputs);
+    delivery_interactive.merge(other.delivery_interactive);
     districts_skipped += other.districts_skipped;
     deliveries_with_skips += other.deliveries_with_skips;
     lateness.merge(other.lateness);

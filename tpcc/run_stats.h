@@ -36,8 +36,21 @@ struct TypeStats {
     void merge(const TypeStats& other);
 };
 
+// What terminals chose for the transactions that count, where the specification bounds it (clause
+// 5.5.1.5).
+struct InputCounts {
+    uint64_t order_lines = 0, order_lines_remote = 0;
+    uint64_t payments_remote = 0, payments_by_name = 0;
+    uint64_t order_status_by_name = 0;
+    void merge(const InputCounts& other);
+};
+
 struct alignas(2 * kCacheLineBytes) WorkerStats {
     TypeStats types[kTxnTypes];
+    InputCounts inputs;
+    // Of Deliveries: from the start to the moment at which the queue had the request. The terminal
+    // waits so long; the deferred part follows.
+    Histogram<6> delivery_interactive;
     // Districts that had nothing to deliver, and the Deliveries that met such a district.
     uint64_t districts_skipped = 0, deliveries_with_skips = 0;
     // With an offered rate: from the intended to the real start, and how many were started.

@@ -1,23 +1,57 @@
-// say.h - formatted text on standard output.
+// say.h - formatted text on standard output and standard error.
 //
 // Concepts   fmt::print() throws if the disk is full or the pipe is closed. A run must not lose its
-//            other results by that. So a failure leaves its mark in the stream only, and the
-//            program looks at it before it ends (flushed() in main.cc).
+//            other results by that. So a failure of standard output is kept, and the program looks
+//            at it before it ends (flushed()). What standard error does not take is lost.
+// Blocking   Any kernel thread. Blocks it for the write.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 
 namespace lockstep::tpcc {
 
+// The errno of the first write to standard output that failed; 0: each has succeeded. It belongs to
+// the process, as standard output does.
+inline std::atomic<int> output_failure{0};
+
+inline void keep_output_failure(int error) {
+    int none = 0;
+    output_failure.compare_exchange_strong(none, error != 0 ? error : EIO);
+}
+
+inline void flush_output() {
+    errno = 0;
+    if (std::fflush(stdout) != 0) keep_output_failure(errno);
+}
+
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
-    (void)std::fwrite(text.data(), 1, text.size(), stdout);
+    errno = 0;
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) keep_output_failure(errno);
+}
+
+template <class... Arguments>
+void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    (void)std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stderr);
+}
+
+// At the end of a program: its exit status, or `failed` instead of 0 if a part of the output is
+// lost. Then it says why.
+inline int flushed(const char* program, int status, int failed) {
+    flush_output();
+    const int error = output_failure.load();
+    if (error == 0) return status;
+    say_error("{}: standard output: {}\n", program, std::strerror(error));
+    return status == 0 ? failed : status;
 }
 
 // "1 warehouse", "2 warehouses".

@@ -161,7 +161,6 @@ bool read_record(Slice value, R& record) {
     return true;
 }
 
-inline Slice good_credit() { return "GC"; }
 inline bool is_bad_credit(const CustomerRecord& c) { return c.credit[0] == 'B'; }
 
 }  // namespace lockstep::tpcc

@@ -39,7 +39,7 @@ public:
             show_line(text(progress));
         } else if (progress.newest_is_new) {
             say("{}\n", text(progress));
-            std::fflush(stdout);
+            flush_output();
         }
     }
 
@@ -177,7 +177,7 @@ Result<void> Session::run(Database& db, Results& results) {
     results.run_number = record.number;
     results.began = began;
     say("run {} of this database, --seed {}\n", uint32_t{record.number}, uint64_t{record.seed});
-    std::fflush(stdout);
+    flush_output();
     std::optional<DeliveryLog> deliveries;
     if (!settings.delivery_file.empty()) {
         deliveries =
@@ -207,7 +207,7 @@ Result<void> Session::run(Database& db, Results& results) {
     results.verdict = judge(results);
     print_run(results);
     // An interrupt during the check ends the process, and a file's last block with it.
-    std::fflush(stdout);
+    flush_output();
     if (results.run->ending == Ending::failed) return std::unexpected(results.run->failure);
     return audited;
 }
@@ -242,23 +242,21 @@ bool Session::write_outputs(const Results& results) {
 }
 
 void print_error(const std::string& subject, const Error& error) {
-    fmt::print(stderr, "lockstep-tpcc: {}: {}\n", subject, error.text());
+    say_error("lockstep-tpcc: {}: {}\n", subject, error.text());
 }
 
 bool can_write_outputs(const Settings& settings) {
     for (const std::string* file : {&settings.json_file, &settings.html_file,
                                     &settings.delivery_file, &settings.picture_file}) {
         if (file->empty() || std::ofstream(*file, std::ios::app)) continue;
-        fmt::print(stderr, "lockstep-tpcc: {} cannot be written: {}\n", *file,
-                   std::strerror(errno));
+        say_error("lockstep-tpcc: {} cannot be written: {}\n", *file, std::strerror(errno));
         return false;
     }
     if (settings.csv_directory.empty()) return true;
     std::error_code error;
     std::filesystem::create_directories(settings.csv_directory, error);
     if (!error) return true;
-    fmt::print(stderr, "lockstep-tpcc: {} cannot be made: {}\n", settings.csv_directory,
-               error.message());
+    say_error("lockstep-tpcc: {} cannot be made: {}\n", settings.csv_directory, error.message());
     return false;
 }
 

@@ -46,6 +46,20 @@ void count_finished(WorkerStats& stats, const Finished& txn) {
     t.rolled_back += txn.outcome == Outcome::rolled_back;
 }
 
+void count_input(InputCounts& counts, const Input& input) {
+    if (const auto* order = std::get_if<NewOrderInput>(&input)) {
+        counts.order_lines += order->ol_cnt;
+        if (order->all_local) return;
+        for (uint32_t n = 0; n < order->ol_cnt; ++n)
+            counts.order_lines_remote += order->lines[n].supply_w != order->w;
+    } else if (const auto* payment = std::get_if<PaymentInput>(&input)) {
+        counts.payments_remote += payment->customer.w != payment->w;
+        counts.payments_by_name += payment->customer.by_name;
+    } else if (const auto* status = std::get_if<OrderStatusInput>(&input)) {
+        counts.order_status_by_name += status->customer.by_name;
+    }
+}
+
 Terminal::Terminal(RunControl& control, const Executors& executors, const TerminalPlace& place)
     : control_(control),
       executors_(executors),
@@ -150,27 +164,36 @@ Result<Nanos> Terminal::execute(const Input& input, Executor& executor, Nanos st
         const Nanos began = now();
         stats.lateness.record(began > start ? began - start : 0);
     }
-    if (const auto* request = std::get_if<DeliveryInput>(&input)) {
-        const Nanos queued = now();
-        TRY(queue_delivery(*request, executor, offered ? start : queued));
-        return queued;
-    }
+    if (const auto* request = std::get_if<DeliveryInput>(&input))
+        return queue_delivery(*request, executor, start);
     const ThreadWaits waited = thread_waits();
     const Outcome outcome = TRY(executor.execute(input, nullptr, announced));
     const Nanos ended = now();
     count_finished(stats, {type_of(input), outcome, start, ended, thread_waits() - waited});
+    if (stats.measures(ended)) count_input(stats.inputs, input);
     return ended;
 }
 
-Result<void> Terminal::queue_delivery(const DeliveryInput& input, Executor& executor,
-                                      Nanos queued) {
+Result<Nanos> Terminal::queue_delivery(const DeliveryInput& input, Executor& executor,
+                                       Nanos start) {
+    constexpr Nanos kQueueFullPause = kMillisecond;
+    const bool offered = !control_.arrivals.empty();
     DeliveryQueue& queue = *control_.queues[place_.w - 1];
-    bool start_server = false;
-    while (!queue.put({input, queued}, start_server)) {
-        if (control_.stop.load(std::memory_order_relaxed)) return {};
-        yield();
+    bool needs_server = false;
+    Nanos queued = now();
+    while (!queue.put({input, offered ? start : queued}, needs_server)) {
+        if (control_.stop.load(std::memory_order_relaxed)) return queued;
+        sleep_for(kQueueFullPause);
+        queued = now();
     }
-    if (!start_server) return {};
+    WorkerStats& stats = executor.stats();
+    if (stats.measures(queued))
+        stats.delivery_interactive.record(queued > start ? queued - start : 0);
+    if (needs_server) TRY(start_server(executor, queue));
+    return queued;
+}
+
+Result<void> Terminal::start_server(Executor& executor, DeliveryQueue& queue) {
     control_.servers_live.fetch_add(1, std::memory_order_relaxed);
     auto ticket = std::make_unique<Ticket>(control_, control_.servers_live);
     control_.db.store->start(

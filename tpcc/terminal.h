@@ -57,6 +57,8 @@ struct Finished {
     ThreadWaits waits;  // between start and end
 };
 void count_finished(WorkerStats& stats, const Finished& txn);
+// What was chosen, of a transaction that counts; a Delivery has no choices.
+void count_input(InputCounts& counts, const Input& input);
 
 struct TerminalPlace {
     uint32_t number;  // 0-based, among all terminals
@@ -88,7 +90,9 @@ private:
     // `start`: of the response time. Returns its end.
     Result<Nanos> execute(const Input& input, Executor& executor, Nanos start,
                           bool announced = false);
-    Result<void> queue_delivery(const DeliveryInput& input, Executor& executor, Nanos queued);
+    // Waits while the queue is full. Returns when it had the request, or when the run ended.
+    Result<Nanos> queue_delivery(const DeliveryInput& input, Executor& executor, Nanos start);
+    Result<void> start_server(Executor& executor, DeliveryQueue& queue);
     static void serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue);
     static void serve_delivery(RunControl& control, Executor& executor, DeliveryQueue& queue,
                                const DeliveryRequest& request);

@@ -103,6 +103,54 @@ def check_kept_current(place):
     run(LOCKSTEP, "backup", store, kept, "--update", "--since", kept, status=108)
 
 
+def files_of(path):
+    return {name: open(os.path.join(path, name), "rb").read() for name in os.listdir(path)}
+
+
+def check_backup_stays(place, full, more):
+    """No command that opens a store opens a backup. `stat` tells what it is."""
+    before = files_of(full), files_of(more)
+    for backup, says in (full, "a full backup"), (more, "an incremental backup"):
+        for command in (
+            ("verify", backup),
+            ("dump", backup),
+            ("compact", backup),
+            ("compact", backup, "--into", place("c")),
+            ("compact", backup, "--end-only"),
+            ("backup", backup, place("c")),
+            ("prepared", backup),
+            ("commit", backup, "gid"),
+            ("rollback", backup, "gid"),
+        ):
+            run(LOCKSTEP, *command, status=1, says=[says, "lockstep verify-backup"])
+        rows = write_json({b"rows": {b"key": b"value"}})
+        run(LOCKSTEP, "load", backup, status=1, says=[says, "restore"], stdin=rows)
+        told = json.loads(run(LOCKSTEP, "stat", backup, "--json"))
+        if (told["state"], told["lsn"] > 0) != ("backup", True) or told["kind"] not in says:
+            fail(f"stat of a backup: {told}")
+        run(LOCKSTEP, "stat", backup, says="backup")
+    if (files_of(full), files_of(more)) != before:
+        fail("a refused command changed a backup")
+    run(LOCKSTEP, "verify-backup", full, more, says=" 0 faults")
+
+
+def check_restored(place, full, more):
+    """The result of a restore is a copy, which any command may open."""
+    run(LOCKSTEP, "restore", full, more, place("by path"), says="the state at LSN")
+    told = json.loads(run(LOCKSTEP, "stat", place("by path"), "--json"))
+    if told["state"] != "restored":
+        fail(f"stat of a restored backup: {told}")
+    run(LOCKSTEP, "verify", place("by path"), says=" 0 faults")
+    told = json.loads(run(LOCKSTEP, "stat", place("by path"), "--json"))
+    if told["state"] != "closed" or os.path.exists(os.path.join(place("by path"), "restored")):
+        fail(f"stat of a restored store: {told}")
+    run(LOCKSTEP, "restore", full, place("kept again"))
+    run(LOCKSTEP, "update-backup", place("kept again"), more)
+    run(LOCKSTEP, "verify", place("kept again"), status=1, says="a full backup")
+    run(LOCKSTEP, "restore", full, status=105, says="the directory of the store")
+    run(LOCKSTEP, "restore", full, place("c"), "--to", place("c"), status=None, says="excludes")
+
+
 def main():
     rng = make_rng("backup_test")
     root = tempfile.mkdtemp(prefix="backup_test_", dir=os.getcwd())
@@ -130,6 +178,9 @@ def main():
         run(LOCKSTEP, "restore", "--backup", full, "--backup", more, "--to", place("b"))
         same(contents_of(place("b")), at_more, "full and incremental")
         run(LOCKSTEP, "verify", place("b"), says=" 0 faults")
+
+        check_backup_stays(place, full, more)
+        check_restored(place, full, more)
 
         shutil.copytree(full, place("current"))
         run(LOCKSTEP, "update-backup", place("current"), more, says="the state at LSN")

@@ -15,13 +15,15 @@ def fail(text):
 
 
 def run(program, *arguments, status=0, stdin=None, says=""):
-    """Runs the program; its exit status and a part of its output, or several, must be as given."""
+    """Runs the program; its exit status and a part of its output, or several, must be as given.
+    Status None: any but 0."""
     done = subprocess.run(
         [program, *map(str, arguments)], capture_output=True, timeout=250, input=stdin
     )
     text = (done.stdout + done.stderr).decode(errors="replace")
     missing = [part for part in ([says] if isinstance(says, str) else says) if part not in text]
-    if done.returncode != status or missing:
+    wrong = done.returncode == 0 if status is None else done.returncode != status
+    if wrong or missing:
         said = f"status {done.returncode}, not {status}; lacks {missing}:\n{text[-3000:]}"
         fail(f"{arguments}: {said}")
     return done.stdout

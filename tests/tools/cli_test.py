@@ -62,6 +62,23 @@ def check_command_line():
     refused("bogus", says="lockstep: no command 'bogus'; --help lists them\n")
     refused("bogus", "store", "--json", says="lockstep: no command 'bogus'; --help lists them\n")
     refused(says="lockstep: no command given; --help lists them\n")
+    refused("vrify", "s", says="lockstep: no command 'vrify'; did you mean verify?\n")
+    refused("help", "dmp", says="lockstep: no command 'dmp'; did you mean dump?\n")
+    for words, says in (
+        (["--job", "3"], "no option --job; did you mean --jobs?"),
+        (["--jbos=3"], "no option --jbos; did you mean --jobs?"),
+        (["--xyz"], "no option --xyz; --help lists them"),
+        (["extra"], "unexpected argument 'extra'; --help shows what it takes"),
+    ):
+        refused("verify", "s", *words, says=f"lockstep: verify: {says}\n")
+    for number in ("abc", "0", "1.5"):
+        says = f"'{number}' is no number of a transaction: an integer from 1 on"
+        refused("end", "s", number, says=f"lockstep: end: id: {says} (--help lists the options)\n")
+    for command in ("verify", "dump", "stat", "salvage", "dump-log", "prepared"):
+        says = "path cannot be used [no store]: no/where holds no store; check the path\n"
+        refused(command, "no/where", says=f"lockstep: no/where: bad_path: {says}")
+    assert run("help") == run("--help")
+    assert run("help", "verify") == run("verify", "--help")
     text = run("--help", says="lockstep [OPTIONS] COMMAND\n")
     assert "SUBCOMMAND" not in text, text
 
@@ -115,6 +132,42 @@ def drive(store, *more, kill_after=None):
         sys.exit(f"the driver ended with status {driver.returncode}")
 
 
+def check_lost_output(store):
+    """What cannot be written makes the command fail."""
+    for command in ("stat", "verify", "dump-log", "dump", "prepared"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [LOCKSTEP, command, store], stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        if done.returncode != 1 or "No space left on device" not in done.stderr:
+            sys.exit(f"{command} > /dev/full: status {done.returncode}: {done.stderr}")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([LOCKSTEP, command, "no/where"], stdout=full, stderr=full)
+        if done.returncode != 1:
+            sys.exit(f"{command} without output and errors: status {done.returncode}")
+
+
+def check_no_access(store):
+    """A directory or file that another user may not read: its path and why, and nothing else."""
+    for path in (store, os.path.join(store, "data")):
+        mode = os.stat(path).st_mode
+        os.chmod(path, 0)
+        for command in ("stat", "verify", "checkpoint", "dump-log", "compact", "salvage"):
+            if command == "checkpoint" and path != store:
+                continue  # it needs the socket only
+            done = subprocess.run(
+                [LOCKSTEP, command, store],
+                capture_output=True,
+                text=True,
+                preexec_fn=without_rights,
+            )
+            text = done.stdout + done.stderr
+            sound = store in text and "Permission denied" in text
+            if done.returncode != 1 or not sound or "socket" in text or "holds no" in text:
+                sys.exit(f"{command}, no access: status {done.returncode}: {text}")
+        os.chmod(path, mode)
+
+
 def check(store):
     for name in os.listdir(store):
         os.chmod(os.path.join(store, name), 0o444)
@@ -141,8 +194,10 @@ try:
     path = os.path.join(directory, "store")
     drive(path, "--warehouses", "1", "--transactions", "500")
     check(path)
+    check_lost_output(path)
+    check_no_access(path)
     drive(path, "--duration", "60", kill_after=2)
     check(path)
-    print("5 passed, 0 failed")
+    print("7 passed, 0 failed")
 finally:
     shutil.rmtree(directory, ignore_errors=True)

@@ -5,9 +5,11 @@ moment a whole store.
 Usage: compact_test.py LOCKSTEP
 """
 
+import fcntl
 import os
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -70,6 +72,14 @@ def check_refusals(path, folder):
     run(LOCKSTEP, "compact", path, status=1, says="is not a file of the store")
     run(LOCKSTEP, "compact", path, "--into", os.path.join(folder, "beside"))
     os.unlink(foreign)
+    # The socket of a process is no file of others. While it has the store open, that is said.
+    with socket.socket(socket.AF_UNIX) as control, open(os.path.join(path, "lock")) as lock:
+        control.bind(os.path.join(path, "control"))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(LOCKSTEP, "compact", path, status=1, says="store_locked")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        run(LOCKSTEP, "compact", path, says="rewritten")
+    run(LOCKSTEP, "compact", os.path.join(folder, "none"), status=1, says="holds no store")
     damaged = os.path.join(folder, "damaged")
     shutil.copytree(path, damaged)
     with open(os.path.join(damaged, "data"), "r+b") as file:

@@ -55,6 +55,14 @@ def check_json(path, warehouses, transactions):
     assert [c["ok"] for c in result["stock"]] == [True] * 4
     for name, buckets in result["histograms_us"].items():
         assert sum(n for _, n in buckets) == result["transactions"][name]["count"], name
+    queued = result["delivery_interactive"]
+    assert sum(n for _, n in queued["histogram_us"]) == queued["count"] > 0, queued
+    orders = result["transactions"]["NewOrder"]["count"]
+    assert 9 * orders < result["inputs"]["order_lines"] < 11 * orders, result["inputs"]
+    rules = {rule["rule"]: rule for rule in result["verdict"]["rules"]}
+    remote = rules["Payments of other warehouses"]
+    assert remote["within"] is None and remote["standing"] == "does not apply", remote
+    assert rules["90% of Delivery within, interactive"]["within"] is not None, rules
     in_series = sum(point["all"]["count"] for point in result["series"])
     assert in_series >= transactions * 0.9, (in_series, transactions)
     assert "deadlock" in result["aborts"] and result["settings"]["warehouses"] == warehouses
@@ -190,8 +198,37 @@ def check_lost_reports(directory, db):
         done = subprocess.run(
             [DRIVER, *few, "--json", out], stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert done.returncode == 2 and "standard output" in done.stderr, done
+    assert done.returncode == 2, done
+    assert "standard output: No space left on device" in done.stderr, done
     assert all(c["ok"] for c in load(out)["conditions"])
+
+
+# As `| head -3` and `2>&1 | head -3`: the reader of the pipe ends before the program.
+def check_closed_pipe(db):
+    for errors_too in (False, True):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [DRIVER, "--path", db, "--transactions", "100"],
+            stdout=writer,
+            stderr=writer if errors_too else subprocess.PIPE,
+            text=True,
+        )
+        os.close(writer)
+        assert done.returncode == 2, done
+        assert errors_too or "standard output: Broken pipe" in done.stderr, done
+
+
+def check_typing_errors():
+    for words, says in (
+        (["--warehouse", "1"], "no option --warehouse; did you mean --warehouses?"),
+        (["--durabilty=lazy"], "no option --durabilty; did you mean --durability?"),
+        (["--xyzzy"], "no option --xyzzy; --help lists them"),
+        (["extra"], "unexpected argument 'extra'; --help shows what it takes"),
+        (["-w", "0"], "--warehouses: Value 0 not in range 1 to 65535 (--help lists the options)"),
+    ):
+        text = run(*words, status=None)
+        assert text == f"lockstep-tpcc: {says}\n", text
 
 
 def check_results(directory, db):
@@ -257,6 +294,8 @@ def check(directory):
     check_interrupt(directory, db)
     check_full_disk(directory)
     check_lost_reports(directory, db)
+    check_closed_pipe(db)
+    check_typing_errors()
     check_results(directory, db)
     run(
         "--path",

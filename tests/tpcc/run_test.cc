@@ -59,8 +59,36 @@ TEST_P(RunOnWorkers, FullMix) {
     EXPECT_GT(count(*report, TxnType::new_order), 900u);
     EXPECT_GT(count(*report, TxnType::delivery), 60u);
     EXPECT_EQ(deliveries, count(*report, TxnType::delivery));
+    EXPECT_EQ(deliveries, report->stats.delivery_interactive.count());
+    const InputCounts& inputs = report->stats.inputs;
+    const uint64_t orders = count(*report, TxnType::new_order);
+    EXPECT_GE(inputs.order_lines, 9 * orders);
+    EXPECT_LE(inputs.order_lines, 11 * orders);
+    EXPECT_GT(inputs.order_lines_remote, 0u);
+    EXPECT_LE(inputs.order_lines_remote, inputs.order_lines / 20);
+    const uint64_t payments = count(*report, TxnType::payment);
+    EXPECT_NEAR(static_cast<double>(inputs.payments_remote) / static_cast<double>(payments), 0.15,
+                0.06);
+    EXPECT_NEAR(static_cast<double>(inputs.payments_by_name) / static_cast<double>(payments), 0.6,
+                0.08);
+    EXPECT_GT(inputs.order_status_by_name, 0u);
     EXPECT_GT(report->tx_per_s(), 0);
     EXPECT_NEAR(report->new_orders_per_minute() / 60 / report->tx_per_s(), 10.0 / 23, 0.03);
+}
+
+// More terminals than the queue of a warehouse has places: some wait, and the interactive part of
+// their Deliveries has that wait.
+TEST_P(RunOnWorkers, DeliveriesMeetAFullQueue) {
+    TestStore store(GetParam());
+    Database db = load_small(*store, small_scale(1));
+    RunSettings settings = small_run(2400);
+    settings.terminals = 800;
+    settings.weights = MixWeights{0, 0, 0, 1, 0};
+    const auto report = run_and_check(db, settings);
+    EXPECT_EQ(count(*report, TxnType::delivery), 2400u);
+    const auto& queued = report->stats.delivery_interactive;
+    EXPECT_EQ(queued.count(), 2400u);
+    EXPECT_GE(queued.max(), kMillisecond);
 }
 
 // One warehouse whose terminals are spread over the workers: every transaction meets the others at

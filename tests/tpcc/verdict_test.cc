@@ -20,7 +20,14 @@ VerdictFacts kept() {
     std::ranges::copy(counts, facts.counts);
     const Nanos slow[] = {5 * kSecond, 5 * kSecond, 5 * kSecond, 80 * kSecond, 20 * kSecond};
     std::ranges::copy(slow, facts.percentile_90);
+    facts.deliveries_queued = 1310;
+    facts.delivery_interactive_90 = 5 * kSecond;
     facts.new_orders_rolled_back = new_orders / 100;
+    facts.inputs = {.order_lines = 10 * new_orders,
+                    .order_lines_remote = new_orders / 10,
+                    .payments_remote = 14000 * 15 / 100,
+                    .payments_by_name = 14000 * 60 / 100,
+                    .order_status_by_name = 1310 * 60 / 100};
     facts.deliveries_with_skips = 13;
     facts.warehouses = 10;
     facts.terminals = 10;
@@ -39,7 +46,7 @@ std::multiset<std::string> broken(F change) {
     std::multiset<std::string> clauses;
     const Verdict verdict = judge(facts);
     for (const Rule& rule : verdict.rules)
-        if (!rule.within) clauses.insert(rule.clause);
+        if (rule.standing == Standing::outside) clauses.insert(rule.clause);
     EXPECT_EQ(verdict.outside(), clauses.size());
     return clauses;
 }
@@ -52,9 +59,18 @@ TEST(Verdict, ARunThatKeepsAllRules) {
 }
 
 TEST(Verdict, EachRuleCanBeBroken) {
-    EXPECT_EQ(broken([](auto& f) { f.counts[1] -= 1000; }), Clauses{"5.2.3"});
+    EXPECT_EQ(broken([](auto& f) { f.counts[1] -= 300; }), Clauses{"5.2.3"});
     EXPECT_EQ(broken([](auto& f) { f.new_orders_rolled_back /= 2; }), Clauses{"5.5.1.5"});
+    EXPECT_EQ(broken([](auto& f) { f.inputs.order_lines -= 14400 * 6 / 10; }), Clauses{"5.5.1.5"});
+    EXPECT_EQ(broken([](auto& f) { f.inputs.order_lines_remote *= 2; }), Clauses{"5.5.1.5"});
+    EXPECT_EQ(broken([](auto& f) { f.inputs.payments_remote = 14000 * 13 / 100; }),
+              Clauses{"5.5.1.5"});
+    EXPECT_EQ(broken([](auto& f) { f.inputs.payments_by_name = 14000 * 64 / 100; }),
+              Clauses{"5.5.1.5"});
+    EXPECT_EQ(broken([](auto& f) { f.inputs.order_status_by_name = 1310 / 2; }),
+              Clauses{"5.5.1.5"});
     EXPECT_EQ(broken([](auto& f) { f.percentile_90[0] += kSecond; }), Clauses{"5.2.5.3"});
+    EXPECT_EQ(broken([](auto& f) { f.delivery_interactive_90 += kSecond; }), Clauses{"5.2.5.3"});
     EXPECT_EQ(broken([](auto& f) { f.percentile_90[3] += kSecond; }), Clauses{"2.7.2"});
     EXPECT_EQ(broken([](auto& f) { f.percentile_90[4] += kSecond; }), Clauses{"5.2.5.3"});
     EXPECT_EQ(broken([](auto& f) { ++f.deliveries_with_skips; }), Clauses{"2.7.4.2"});
@@ -83,6 +99,44 @@ TEST(Verdict, OneSkippedDeliveryOfFew) {
     EXPECT_TRUE(few(2).contains("2.7.4.2"));
 }
 
+const Rule& rule_of(const Verdict& verdict, const std::string& name) {
+    const auto rule = std::ranges::find(verdict.rules, name, &Rule::name);
+    EXPECT_NE(rule, verdict.rules.end()) << name;
+    return *rule;
+}
+
+// A hundred orders with two rollbacks are what chance gives. Ten thousand with two hundred are not.
+TEST(Verdict, FewChoicesAreNotJudged) {
+    VerdictFacts facts = kept();
+    facts.counts[0] = 100;
+    facts.new_orders_rolled_back = 2;
+    facts.inputs.order_lines = 940;
+    facts.inputs.order_lines_remote = 12;
+    Verdict verdict = judge(facts);
+    for (const char* name : {"New-Orders rolled back on demand", "order lines of an order, mean",
+                             "order lines of other warehouses"})
+        EXPECT_EQ(rule_of(verdict, name).standing, Standing::too_few) << name;
+    facts.counts[0] *= 100;
+    facts.new_orders_rolled_back *= 100;
+    facts.inputs.order_lines *= 100;
+    facts.inputs.order_lines_remote *= 100;
+    verdict = judge(facts);
+    for (const char* name : {"New-Orders rolled back on demand", "order lines of an order, mean",
+                             "order lines of other warehouses"})
+        EXPECT_EQ(rule_of(verdict, name).standing, Standing::outside) << name;
+}
+
+TEST(Verdict, OneWarehouseHasNothingRemote) {
+    VerdictFacts facts = kept();
+    facts.warehouses = 1;
+    facts.inputs.order_lines_remote = facts.inputs.payments_remote = 0;
+    const Verdict verdict = judge(facts);
+    for (const char* name : {"order lines of other warehouses", "Payments of other warehouses"}) {
+        EXPECT_EQ(rule_of(verdict, name).standing, Standing::not_applicable) << name;
+        EXPECT_STREQ(rule_of(verdict, name).text(), "does not apply");
+    }
+}
+
 // A run of New-Orders alone says nothing about the others, so it is outside.
 TEST(Verdict, TypesThatWereNotRun) {
     const auto clauses = broken([](VerdictFacts& f) {
@@ -90,6 +144,7 @@ TEST(Verdict, TypesThatWereNotRun) {
     });
     EXPECT_EQ(clauses.count("5.2.3"), 4u);
     EXPECT_EQ(clauses.count("5.2.5.3"), 3u);
+    EXPECT_EQ(clauses.count("5.5.1.5"), 3u);  // shares of Payments and Order-Status
     EXPECT_TRUE(clauses.contains("2.7.2"));
 }
 

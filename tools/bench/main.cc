@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "tools/bench/bench.h"
 #include "tpcc/build_info.h"
 #include "tpcc/option_names.h"
+#include "tpcc/say.h"
 
 namespace lockstep::bench {
 
@@ -132,9 +134,7 @@ bool read_points(std::string points, bench::Settings& settings) {
     return true;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
     CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
     app.set_version_flag("--version", tpcc::version_text("lockstep-bench"));
     std::string name, json_path;
@@ -180,4 +180,16 @@ int main(int argc, char** argv) {
         std::ofstream(json_path) << json.dump(2) << '\n';
     }
     return 0;
+}
+
+}  // namespace
+
+// What is printed and cannot be written is lost, so the program has failed.
+int main(int argc, char** argv) {
+    try {
+        return tpcc::flushed("lockstep-bench", run(argc, argv), 1);
+    } catch (const std::system_error& error) {
+        tpcc::say_error("lockstep-bench: output: {}\n", error.code().message());
+        return 1;
+    }
 }

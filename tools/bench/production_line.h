@@ -88,7 +88,6 @@ public:
         return response_ms_ / static_cast<double>(finished_);
     }
     const std::vector<double>& parts() const { return parts_; }
-    double mean_batch() const { return stages_[0].stats().batch.mean(); }
     // Checks that no query was lost in a module; empty if sound.
     std::string verify() const {
         for (size_t i = 0; i < kModules; ++i)

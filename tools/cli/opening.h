@@ -15,7 +15,10 @@ struct OpenHow {
     std::string archive = {};        // Options::archive
 };
 
-// Opens and recovers the store; its messages go to stderr. Errors: those of Store::open().
+// Error, with the path: bad_path. The directory holds no store, or its files are not accessible.
+Result<void> require_store(const std::string& path);
+// Opens and recovers the store; its messages go to stderr. A backup is refused
+// (backup_directory.h). Errors: those of require_store() and Store::open().
 Result<Store> open_store(const std::string& path, const OpenHow& how = {});
 
 // Processor cores that this process may use, at least 1.

@@ -1,7 +1,7 @@
 // output.h - a file or stdout, written in large pieces.
 //
 // Invariants OU-1 The first failed write is kept, and finish() reports it: no byte is lost in
-//                 silence.
+//                 silence. [checked: finish()]
 #pragma once
 
 #include <string>

@@ -12,6 +12,7 @@
 //            (serial) or round (team).
 // Warm       Caches and predictors are never emptied.
 // Invariants RP-1 Every counted miss has exactly one role; totals are their sums.
+//            [kept by: update_role()]
 //            RP-2 Equal streams and options give equal results: nothing depends on time or on
 //            addresses of this process.
 #pragma once

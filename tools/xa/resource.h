@@ -9,7 +9,9 @@
 //            (commit, roll_back). Each of them -> gone.
 // Invariants XR-1 A branch has at most one associated thread. Others wait in start().
 //            XR-2 While `busy`, one call works on the branch without the lock; others wait.
+//            [test: Xa.AJoinWaitsForTheOtherThread]
 //            XR-3 An entry is prepared only if the store has answered `prepared` or has listed it.
+//            [test: Xa.RecoversAfterTheStoreWasClosed]
 // Blocking   All calls but state_of() may wait: for the store, and for other threads of the branch.
 #pragma once
 

@@ -2,6 +2,7 @@
 //
 // Invariants XT-1 A thread is associated with at most one branch of a resource manager (T1), and
 //            with any number of others by a suspended association (T2).
+//            [test: Xa.SuspendedBranches]
 // Blocking   The end of a thread may wait: for the store that it leaves open.
 #pragma once
 

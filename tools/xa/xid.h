@@ -5,6 +5,7 @@
 //            So the gids of this layout belong to XA. All others are names of applications: no XID
 //            stands for them, so no call of the switch lists or ends them.
 // Invariants XI-1 Two XIDs have one gid only if format, lengths and bytes are equal.
+//            [test: Xa.XidsAreGids]
 // Blocking   Never.
 #pragma once
 

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include <lockstep/backup.h>
+#include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
@@ -32,26 +33,13 @@ struct BackupSettings {
 };
 
 struct RestoreSettings {
+    std::vector<std::string> paths;  // backups and `to` without their options
     std::vector<std::string> backups;
     std::string to, archive, until_time, history;
     uint64_t until = 0;
     uint64_t memory_bytes = RestoreOptions{}.memory_bytes;
     bool json = false;
 };
-
-Json json_of(const BackupInfo& b) {
-    return {{"lsn", b.lsn.value},
-            {"redo_from", b.redo_from.value},
-            {"since", b.since.value},
-            {"pages", b.pages},
-            {"pages_copied", b.pages_copied},
-            {"pages_zeroed", b.pages_zeroed},
-            {"bytes", b.bytes},
-            {"log_bytes", b.log_bytes},
-            {"took_nanos", b.time},
-            {"ended_at_nanos", b.ended_at},
-            {"history", fmt::format("{:016x}", b.history)}};
-}
 
 void print(const std::string& where, const Json& b, bool json) {
     if (json) {
@@ -212,8 +200,20 @@ int run_restore(const RestoreSettings& o) {
     if (!o.history.empty()) options.history = std::strtoull(o.history.c_str(), nullptr, 16);
     const auto info = restore_backup(o.backups, o.to, options);
     if (!info) return complain(o.to, info.error().text());
+    if (const auto marked = mark_restored(o.to); !marked)
+        return complain(o.to, marked.error().text());
     print(o.to, json_of(*info), o.json);
     return 0;
+}
+
+// Backups and target, if they have no options.
+void take_paths(RestoreSettings& o) {
+    if (!o.backups.empty()) return;
+    if (o.paths.size() < 2)
+        throw CLI::ValidationError("name a backup and behind it the directory of the store");
+    o.to = o.paths.back();
+    o.paths.pop_back();
+    o.backups = o.paths;
 }
 
 struct UpdateSettings {
@@ -224,6 +224,8 @@ struct UpdateSettings {
 int run_update(const UpdateSettings& o) {
     const auto info = update_backup(o.full, o.next);
     if (!info) return complain(o.full, info.error().text());
+    if (const auto kept = unmark_restored(o.full); !kept)
+        return complain(o.full, kept.error().text());
     print(o.full, json_of(*info), o.json);
     return 0;
 }
@@ -292,12 +294,16 @@ void add_backup(CLI::App& app, int& status) {
         "which is a store from its first open on. A restore that was cut off may be started "
         "again.\nExit status: 0 done; 1 failed.");
     o = std::make_shared<RestoreSettings>();
-    restore
-        ->add_option("--backup", o->backups,
-                     "Directory of a backup; repeat it: the full one first, then the others in "
-                     "their order")
-        ->required();
-    restore->add_option("--to", o->to, "Directory of the store: empty, or made")->required();
+    auto* paths = restore->add_option("paths", o->paths,
+                                      "Directories of backups, the full one first, then the others "
+                                      "in their order; and last the directory of the store");
+    auto* backups = restore->add_option(
+        "--backup", o->backups,
+        "Directory of a backup, repeated in that order, instead of `paths`; with --to");
+    auto* to = restore->add_option("--to", o->to, "Directory of the store: empty, or made")
+                   ->needs(backups)
+                   ->excludes(paths);
+    backups->needs(to)->excludes(paths);
     auto* archive = restore->add_option(
         "--archive", o->archive,
         "Directory of the log archive (Options::archive): go on from the last backup's point, to "
@@ -332,7 +338,10 @@ void add_backup(CLI::App& app, int& status) {
         ->transform(CLI::AsSizeValue(false))
         ->needs(archive);
     restore->add_flag("--json", o->json, "Print JSON");
-    restore->callback([o, &status] { status = run_restore(*o); });
+    restore->callback([o, &status] {
+        take_paths(*o);
+        status = run_restore(*o);
+    });
 
     add_update_command(app, status);
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,8 +36,17 @@ std::optional<threads::LockHolder> writer_of(const std::string& directory) {
     return holder && holder->exclusive ? holder : std::nullopt;
 }
 
+// The directory does not let this user look for the socket.
+bool is_closed_to_us(const std::string& directory) {
+    struct stat socket {};
+    return ::stat((directory + "/" + kSocketName).c_str(), &socket) != 0 && errno == EACCES;
+}
+
 // What stands behind a connection that failed.
 LiveError refused(const std::string& directory, int why) {
+    if (why == EACCES && is_closed_to_us(directory))
+        return {"no_access", directory, "its files may not be read: Permission denied",
+                "run the command as the owner of the directory, or as root"};
     if (why == EACCES || why == EPERM)
         return {"no_access", directory, "the control socket belongs to another user",
                 "run the command as the user who opened the store, or as root"};

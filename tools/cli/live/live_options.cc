@@ -1,6 +1,7 @@
 // live_options.cc - the command line of the sub-commands for an open store.
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <memory>
 
 #include "tools/cli/commands.h"
@@ -30,6 +31,16 @@ std::shared_ptr<Given> common(CLI::App& sub, bool json) {
     return given;
 }
 
+const CLI::Validator kTransactionNumber(
+    [](std::string& text) {
+        uint64_t number = 0;
+        const char* const last = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data(), last, number);
+        const bool sound = error == std::errc{} && rest == last && number > 0;
+        return sound ? "" : "'" + text + "' is no number of a transaction: an integer from 1 on";
+    },
+    "NUMBER");
+
 void add_top(CLI::App& app, int& status) {
     auto* sub = app.add_subcommand(
         "top", "What an open store does: rates, waits, oldest transactions, hot locks; q leaves");
@@ -44,10 +55,9 @@ void add_top(CLI::App& app, int& status) {
 
 constexpr const char* kTwoPhaseFooter =
     "Asks the process that has the store open (Options::control; lockstep-tpcc: --control). If "
-    "none "
-    "has, opens and recovers the store.\n"
-    "Exit status: 0, or 1 if the command failed, or 2 if a process has the store open and does not "
-    "answer.";
+    "none has, opens and recovers the store.\n"
+    "Exit status: 0, or 1 if the command failed or no transaction in doubt has that gid, or 2 if a "
+    "process has the store open and does not answer.";
 
 void add_two_phase(CLI::App& app, int& status) {
     auto* prepared = app.add_subcommand(
@@ -91,7 +101,7 @@ void add_live_commands(CLI::App& app, int& status) {
     given = common(*end, true);
     end->add_option("id", given->id, "Number of the transaction (`lockstep transactions`)")
         ->required()
-        ->check(CLI::PositiveNumber);
+        ->check(kTransactionNumber);
     end->callback([given, &status] { status = live_end(given->path, given->id, given->json); });
 
     add_two_phase(app, status);

@@ -42,8 +42,8 @@ int show_end(bool ended, const std::string& gid, bool commits, bool json) {
     const char* const outcome = commits ? "committed" : "rolled back";
     if (json) fmt::print("{}\n", json_text({{"gid", gid}, {"ended", ended}}, 2));
     else if (ended) fmt::print("{} is {}\n", gid, outcome);
-    else fmt::print("{} is not in doubt: it has ended, or it was never prepared here\n", gid);
-    return 0;
+    else complain(gid, "is not in doubt: it has ended, or it was never prepared here");
+    return ended ? 0 : 1;
 }
 
 // Asks the process that has the store open. Empty: none has.

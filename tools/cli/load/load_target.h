@@ -8,7 +8,7 @@
 // Layout     Keys of "lockstep.load": "input": u64 fingerprint. "mode/NAME": "bulk" or "insert".
 //            "seen/NAME": u64, how many of the input's records of NAME are in. "done/NAME": empty,
 //            the bulk load has committed.
-// Invariants LT-1 A record of the input is in the store at most once, however often the load is
+// Invariants LO-1 A record of the input is in the store at most once, however often the load is
 //                 killed and resumed. [tested: load_test.py]
 #pragma once
 

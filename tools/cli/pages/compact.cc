@@ -22,6 +22,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
@@ -40,9 +41,9 @@ struct CompactOptions {
 };
 
 bool is_store_file(const std::string& name) {
-    // creating: while a store is made
+    // creating: while a store is made; control: its process was killed; restored: was a backup
     return name == "data" || name == "data.lsn" || name == "lock" || name == "creating" ||
-           name.starts_with("log.");
+           name == "control" || name == kRestoredName || name.starts_with("log.");
 }
 
 // Throws Failed if the directory has anything but a store's files.
@@ -160,10 +161,9 @@ int run_compact(const CompactOptions& given) try {
     const std::string fresh = replace ? o.path + ".compact" : o.into;
     tbb::global_control cores_used(tbb::global_control::max_allowed_parallelism, o.jobs);
     if (!replace && fs::exists(fresh)) throw Failed(fresh + ": exists already");
-    if (!fs::is_directory(o.path)) throw Failed(o.path + ": is not a directory");
     if (fs::is_symlink(o.path)) throw Failed(o.path + ": is a symbolic link; name its target");
+    recover(o.path);  // first, because files of a store that is open must not be judged
     if (replace) check_files(o.path);
-    recover(o.path);
     const uint64_t before = bytes_of(o.path);
     Rebuilt done;
     {

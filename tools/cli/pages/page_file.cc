@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "threads/base/try.h"
+#include "tools/cli/opening.h"
 
 namespace lockstep::cli {
 
@@ -19,6 +20,7 @@ const char* text_of(PageState state) {
 }
 
 Result<std::unique_ptr<PageFile>> PageFile::open(const std::string& path) {
+    TRY(require_store(path));
     std::unique_ptr<PageFile> file(new PageFile);
     file->data_ = TRY(file->disk_->open(path + "/data", threads::Disk::kReadOnly));
     if (file->disk_->exists(path + "/lock")) {

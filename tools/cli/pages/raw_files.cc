@@ -10,6 +10,7 @@
 #include "sm/change/log_kinds.h"
 #include "threads/io/io.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/opening.h"
 #include "tools/cli/rows/row_format.h"
 #include "txn/log/log.h"
 
@@ -23,6 +24,7 @@ struct Files {
         if (data.value >= 0) disk->close(data);
     }
     Result<void> open(const std::string& path) {
+        TRY(require_store(path));
         data = TRY(disk->open(path + "/data", threads::Disk::kReadOnly));
         return {};
     }
@@ -77,11 +79,12 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
         fmt::print("{{\"end\":{},\"recorded_durable_end\":{}}}\n", reader.position().value,
                    durable->value);
     else
-        fmt::print("read up to {}; recorded durable end {}\n", reader.position().value,
+        fmt::print("read up to LSN {}; recorded durable end LSN {}\n", reader.position().value,
                    durable->value);
     if (count == 0 && reader.position() < *durable)
-        return complain(path, fmt::format("log is damaged at {}, before its durable end",
-                                          reader.position().value));
+        return complain(path,
+                        fmt::format("log is damaged at LSN {}, before its durable end at LSN {}",
+                                    reader.position().value, durable->value));
     return 0;
 }
 

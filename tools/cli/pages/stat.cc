@@ -2,7 +2,9 @@
 // open. It changes no file, so it works on read-only media. A process that has the store open
 // answers for it (live_commands.h).
 //
-// Concepts   A closed store is opened with Options::read_only, and every page of every index and
+// Concepts   A backup stays as it is: its file `backup` tells what is shown. "restored" is a backup
+//            that `lockstep restore` has made and no process has opened.
+//            A closed store is opened with Options::read_only, and every page of every index and
 //            heap is read. A store that was not closed would have to be recovered first. Of such a
 //            store stat shows files, superblock and log only, because its pages may be old or torn.
 #include <fmt/core.h>
@@ -15,10 +17,12 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine_of.h"
 #include "threads/base/try.h"
+#include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_commands.h"
+#include "tools/cli/opening.h"
 #include "tools/cli/rows/losses.h"
 
 namespace lockstep::cli {
@@ -175,6 +179,18 @@ void print_text(const Json& j) {
     if (j.contains("objects")) print_objects(j["objects"]);
 }
 
+int stat_backup(const std::string& path, bool json) {
+    const auto backup = read_backup(path);
+    if (!backup) return complain(path, backup.error().text());
+    Json j = {{"path", path},
+              {"state", is_restored(path) ? "restored" : "backup"},
+              {"kind", backup->since == kLsnNone ? "full" : "incremental"}};
+    j.update(json_of(*backup));
+    if (json) fmt::print("{}\n", json_text(j, 2));
+    else print_text(j);
+    return kSound;
+}
+
 // Of the process: the worst that the objects show.
 int status_of(const Json& j) {
     const auto faulty = [](const Json& o) { return o.contains("error") || o.contains("faults"); };
@@ -185,12 +201,14 @@ int status_of(const Json& j) {
 }  // namespace
 
 int stat(const std::string& path, bool json) {
+    if (is_backup(path)) return stat_backup(path, json);
     const auto live = live_stat(path);
     if (!live) return live_failed(live.error(), json);
     if (*live) {
         print_live_stat(**live, json);
         return kSound;
     }
+    if (const auto there = require_store(path); !there) return complain(path, there.error().text());
     auto store = Store::open(path, {.read_only = true});
     const bool partly = !store && store.error().code == ErrorCode::not_closed;
     if (!store && !partly) return complain(path, store.error().text());

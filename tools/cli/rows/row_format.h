@@ -17,6 +17,7 @@
 //                  (0: not unique). N, PRIMARY, K and V are hexadecimal, "-" if empty. I counts the
 //                  indexes and heaps above from 0, without secondary indexes.
 // Invariants RF-1 parse_row() of what append_row() wrote gives the same bytes back.
+//            [test: tests/tools/load_test.py]
 #pragma once
 
 #include <optional>

@@ -6,7 +6,7 @@
 // Layout     A run file is a sequence of chunks: u32 bytes, u32 pairs, u64 XXH3 of the bytes; then
 //            the pairs: u32 key bytes, u32 value bytes, key, value. Keys ascend strictly.
 // Invariants SR-1 A merge gives each key once, in strictly ascending order. A key that occurs twice
-//                 is an error that names it.
+//                 is an error that names it. [test: tests/tools/load_test.py]
 #pragma once
 
 #include <memory>
