@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "threads/base/check.h"
@@ -21,8 +23,30 @@ std::string hex(uint64_t number) {
 
 }  // namespace
 
-Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
-                                        const BackupManifest& backup, uint64_t history) {
+ArchiveIndex::ArchiveIndex(std::string directory, Pieces pieces)
+    : directory_(std::move(directory)), pieces_(std::move(pieces)) {
+    // Of pieces that begin together, the longest comes first.
+    std::ranges::sort(pieces_, {}, [](const PieceName& piece) {
+        return std::tuple(piece.history, piece.begin, UINT64_MAX - piece.end);
+    });
+    const PieceName* last = nullptr;
+    std::erase_if(pieces_, [&](const PieceName& piece) {
+        if (last && last->history == piece.history && piece.end <= last->end) return true;
+        last = &piece;
+        return false;
+    });
+    assert_state();
+}
+
+void ArchiveIndex::assert_state() const {
+    DCHECK(std::ranges::is_sorted(pieces_, {}, [](const PieceName& piece) {
+        return std::tuple(piece.history, piece.begin, piece.end);
+    }));
+    DCHECK(path_.empty() || path_.front().below == UINT64_MAX);
+}
+
+Result<ArchiveIndex> ArchiveIndex::list(threads::Disk& disk, const std::string& directory,
+                                        const BackupManifest& backup) {
     if (!disk.exists(directory + "/" + kArchiveName))
         return bad_archive("log archive",
                            directory + " is no archive: its file archive is missing");
@@ -30,22 +54,38 @@ Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& 
         return bad_archive("log archive", directory +
                                               " has the log of another store than the backup: name "
                                               "the archive of the backup's store");
-    std::vector<PieceName> pieces;
+    Pieces pieces;
     for (const std::string& name : TRY(disk.list(directory)))
         if (const auto piece = PieceName::parse(name)) pieces.push_back(*piece);
-    std::ranges::stable_sort(pieces, {}, &PieceName::begin);
-    ArchiveIndex index(directory, std::move(pieces));
-    TRY(index.find_path(disk, backup, history));
+    return ArchiveIndex(directory, std::move(pieces));
+}
+
+Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
+                                        const BackupManifest& backup, uint64_t history) {
+    ArchiveIndex index = TRY(list(disk, directory, backup));
+    TRY(index.find_path(disk, backup, {history, UINT64_MAX}));
     return index;
 }
 
-Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& backup,
-                                     uint64_t history) {
+Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
+                                        const BackupManifest& backup, const Superblock& store) {
+    ArchiveIndex index = TRY(list(disk, directory, backup));
+    Step step{store.history, UINT64_MAX};
+    if (store.history != backup.superblock.history && store.history != 0 &&
+        !MUTANT(own_history_of_piece)) {
+        index.path_.push_back(step);
+        step = {store.history_parent, store.history_begin};
+    }
+    TRY(index.find_path(disk, backup, step));
+    return index;
+}
+
+Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& backup, Step step) {
     const Superblock& store = backup.superblock;
-    DCHECK(path_.empty() && std::ranges::is_sorted(pieces_, {}, &PieceName::begin));
-    uint64_t below = UINT64_MAX;
     for (;;) {
-        path_.push_back({history, below});
+        path_.push_back(step);
+        const uint64_t history = step.history, below = step.below;
+        assert_state();
         if (history == store.history) {
             if (below >= backup.end || MUTANT(path_from_any_point)) return {};
             return bad_archive("log archive",
@@ -54,8 +94,8 @@ Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& 
                                    ", before the backup's point, LSN " +
                                    std::to_string(backup.end) + ": use an earlier backup");
         }
-        const auto piece = std::ranges::find(pieces_, history, &PieceName::history);
-        if (piece == pieces_.end())
+        const auto piece = behind(history, 0);
+        if (piece == pieces_.end() || piece->history != history)
             return bad_archive("log archive",
                                directory_ + " has no log of history " + hex(history) +
                                    ", or it does not come from the backup's history " +
@@ -65,26 +105,30 @@ Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& 
             return bad_archive("log archive", "history " + hex(path_.front().history) +
                                                   " does not come from the backup's history " +
                                                   hex(store.history));
-        history = file.header.history_parent;
-        below = std::min(below, file.header.history_begin);
+        step = {file.header.history_parent, std::min(below, file.header.history_begin)};
     }
 }
 
+ArchiveIndex::Pieces::const_iterator ArchiveIndex::behind(uint64_t history, uint64_t lsn) const {
+    return std::ranges::upper_bound(
+        pieces_, std::pair(history, lsn), {},
+        [](const PieceName& piece) { return std::pair(piece.history, piece.begin); });
+}
+
+// The last piece that begins at `lsn` or below reaches farthest of those that do.
 std::optional<ArchiveIndex::Place> ArchiveIndex::at(uint64_t lsn) const {
-    DCHECK(!path_.empty() && path_.front().below == UINT64_MAX);
-    std::optional<Place> best;
+    DCHECK(!path_.empty());
     for (const Step& step : path_) {
         if (lsn >= step.below) continue;
-        for (const PieceName& piece : pieces_) {
-            if (piece.begin > lsn) break;
-            if (piece.end <= lsn || (piece.history != step.history && !MUTANT(histories_mixed)))
-                continue;
-            const uint64_t end = std::min(piece.end, step.below);
-            if (!best || end > best->end) best = Place{piece, end};
-        }
-        if (best) return best;  // the newest history that has it
+        const uint64_t history =
+            MUTANT(histories_mixed) && !pieces_.empty() ? pieces_.front().history : step.history;
+        const auto next = behind(history, lsn);
+        if (next == pieces_.begin()) continue;
+        const PieceName& piece = *std::prev(next);
+        if (piece.history != history || piece.end <= lsn) continue;
+        return Place{piece, std::min(piece.end, step.below)};  // the newest history that has it
     }
-    return best;
+    return {};
 }
 
 uint64_t ArchiveIndex::end_of_chain(uint64_t lsn) const {
@@ -98,11 +142,14 @@ uint64_t ArchiveIndex::end_of_chain(uint64_t lsn) const {
 }
 
 std::optional<uint64_t> ArchiveIndex::next_begin(uint64_t lsn) const {
-    for (const PieceName& piece : pieces_)
-        for (const Step& step : path_)
-            if (piece.begin > lsn && piece.begin < step.below && piece.history == step.history)
-                return piece.begin;
-    return {};
+    std::optional<uint64_t> first;
+    for (const Step& step : path_) {
+        const auto next = behind(step.history, lsn);
+        if (next == pieces_.end() || next->history != step.history || next->begin >= step.below)
+            continue;
+        first = std::min(first.value_or(UINT64_MAX), next->begin);
+    }
+    return first;
 }
 
 std::string ArchiveIndex::other_histories() const {

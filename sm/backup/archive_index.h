@@ -22,6 +22,9 @@ public:
     // point), those of the disk.
     static Result<ArchiveIndex> load(threads::Disk& disk, const std::string& directory,
                                      const BackupManifest& backup, uint64_t history);
+    // The same of an open store, whose history may have no piece yet.
+    static Result<ArchiveIndex> load(threads::Disk& disk, const std::string& directory,
+                                     const BackupManifest& backup, const Superblock& store);
     struct Place {
         PieceName piece;
         uint64_t end;  // bytes from here on belong to another history
@@ -30,7 +33,7 @@ public:
     std::optional<Place> at(uint64_t lsn) const;
     // Up to where the log is there without a gap from `lsn` on; `lsn` itself if it is not there.
     uint64_t end_of_chain(uint64_t lsn) const;
-    // The first byte behind `lsn` at which a piece begins, or empty.
+    // The first byte behind `lsn`, an end of a chain, at which a piece begins, or empty.
     std::optional<uint64_t> next_begin(uint64_t lsn) const;
     // A history that began behind `lsn` of a store on this path, for an error's text; or empty.
     std::string other_histories() const;
@@ -40,13 +43,19 @@ private:
     struct Step {
         uint64_t history, below;  // gives the log below that LSN
     };
-    ArchiveIndex(std::string directory, std::vector<PieceName> pieces)
-        : directory_(std::move(directory)), pieces_(std::move(pieces)) {}
-    Result<void> find_path(threads::Disk& disk, const BackupManifest& backup, uint64_t history);
+    using Pieces = std::vector<PieceName>;
+    ArchiveIndex(std::string directory, Pieces pieces);
+    static Result<ArchiveIndex> list(threads::Disk& disk, const std::string& directory,
+                                     const BackupManifest& backup);
+    Result<void> find_path(threads::Disk& disk, const BackupManifest& backup, Step step);
+    // The first piece of that history that begins behind `lsn`, or where it would stand.
+    Pieces::const_iterator behind(uint64_t history, uint64_t lsn) const;
+    void assert_state() const;
 
     std::string directory_;
-    std::vector<PieceName> pieces_;  // of all histories, by begin
-    std::vector<Step> path_;         // newest first
+    // By history, then by begin. None lies within another of its history, so ends go up as well.
+    Pieces pieces_;
+    std::vector<Step> path_;  // newest first
 };
 
 // Reads pieces of one index.

@@ -24,13 +24,25 @@ uint64_t checksum_of(const ManifestBlock& block) {
 std::string path_of(const std::string& directory) { return directory + "/" + kManifestName; }
 std::string before_of(const std::string& directory) { return directory + "/" + kBeforeName; }
 
-Result<BackupManifest> read_block(threads::Disk& disk, const std::string& path) {
+// The bytes that the file has.
+Result<size_t> read_bytes(threads::Disk& disk, const std::string& path, ManifestBlock& block) {
     const threads::DiskFile file =
         TRY(threads::DiskFile::open(disk, path, threads::Disk::kReadOnly));
+    std::memset(block.bytes, 0, sizeof block.bytes);
+    return disk.read_now(file.id(), 0, block.bytes, sizeof block.bytes);
+}
+
+Result<BackupManifest> read_block(threads::Disk& disk, const std::string& path) {
     const auto block = std::make_unique<ManifestBlock>();
-    std::memset(block->bytes, 0, sizeof block->bytes);
-    const size_t got = TRY(disk.read_now(file.id(), 0, block->bytes, sizeof block->bytes));
+    const size_t got = TRY(read_bytes(disk, path, *block));
     return decode_manifest(*block, got);
+}
+
+bool is_valid(const ManifestBlock& block, uint64_t bytes) {
+    BackupManifest manifest;
+    std::memcpy(&manifest, block.bytes, sizeof manifest);
+    return bytes >= kManifestBytes && std::memcmp(manifest.magic, kMagic, sizeof kMagic) == 0 &&
+           manifest.checksum == checksum_of(block);
 }
 
 }  // namespace
@@ -55,7 +67,6 @@ void encode_manifest(BackupManifest manifest, ManifestBlock& block) {
     manifest.assert_state();
     std::memcpy(manifest.magic, kMagic, sizeof kMagic);
     manifest.version = kManifestVersion;
-    manifest.reserved = 0;
     std::memset(block.bytes, 0, sizeof block.bytes);
     std::memcpy(block.bytes, &manifest, sizeof manifest);
     manifest.checksum = checksum_of(block);
@@ -66,13 +77,12 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
     BackupManifest manifest;
     std::memcpy(&manifest, block.bytes, sizeof manifest);
     if (MUTANT(backup_end_unseen) && bytes < kManifestBytes) return BackupManifest{};
-    if (bytes < kManifestBytes || std::memcmp(manifest.magic, kMagic, sizeof kMagic) != 0 ||
-        manifest.checksum != checksum_of(block))
+    if (!is_valid(block, bytes))
         return fail(ErrorCode::bad_backup,
                     "the backup was not finished: delete the directory and make it again");
     if (manifest.version != kManifestVersion)
         return fail(ErrorCode::bad_version, "backup", manifest.version, kManifestVersion);
-    if (manifest.superblock.checkpoint_lsn >= manifest.end ||
+    if (manifest.superblock.checkpoint_lsn >= manifest.end || manifest.restored > 1 ||
         manifest.superblock.log_start > manifest.superblock.checkpoint_lsn ||
         manifest.pages_copied > manifest.pages || manifest.pages < 2 ||
         manifest.pages_zeroed > manifest.pages || manifest.log_bytes > manifest.bytes ||
@@ -106,6 +116,15 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& dir
     return std::unexpected(error);
 }
 
+Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory) {
+    if (!disk.exists(path_of(directory))) return false;
+    if (MUTANT(refused_backup_unfinished)) return !read_manifest(disk, directory);
+    const auto block = std::make_unique<ManifestBlock>();
+    const size_t got = TRY(read_bytes(disk, path_of(directory), *block));
+    DCHECK(got <= kManifestBytes);
+    return !is_valid(*block, got);
+}
+
 // A block that is not valid was never durable, so nothing has been changed.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
                                                   const std::string& directory) {
@@ -123,10 +142,15 @@ Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& 
         return fail_with(ErrorCode::bad_backup, what, directory + more);
     };
     if (!next.same_store(earlier.superblock)) return refuse("the backups are of different stores");
+    constexpr const char* kGap = "an incremental backup does not follow the one before it";
     if (next.since_end != earlier.end)
-        return refuse("an incremental backup does not follow the one before it",
-                      " begins at LSN " + std::to_string(next.since_end) +
-                          ", the one before it ends at LSN " + std::to_string(earlier.end));
+        return refuse(kGap, " begins at LSN " + std::to_string(next.since_end) +
+                                ", the one before it ends at LSN " + std::to_string(earlier.end));
+    const uint64_t checkpoint = earlier.superblock.checkpoint_lsn;
+    if (next.since_redo > checkpoint && !MUTANT(gap_of_checkpoints_unseen))  // BM-4
+        return refuse(kGap, " has the pages changed since LSN " + std::to_string(next.since_redo) +
+                                ", the one before it needs those since LSN " +
+                                std::to_string(checkpoint) + ": a backup between them is missing");
     if (!MUTANT(chain_of_any_history) &&
         !next.superblock.follows(earlier.superblock.history, earlier.end))
         return refuse("an incremental backup is of another history than the one before it",

@@ -5,7 +5,7 @@
 //            offset  0 u64 checksum      XXH3 over bytes 8..4095.
 //                    8 char magic[8]     "LSBACKUP".
 //                   16 u32 version
-//                   20 u32 reserved
+//                   20 u32 restored      1: restore_backup() made it, to be opened as a store.
 //                   24 Superblock        as in pages 0 and 1 of the backup (superblock.h).
 //                  128 u64 end           the state's point: the log's end.
 //                  136 u64 pages         of the data file.
@@ -26,6 +26,10 @@
 //            BM-3 While update_backup() changes the files of a backup, the file `backup.before` has
 //                 the block that it had. As long as that is valid, the backup is none. [checked:
 //                 read_manifest()]
+//            BM-4 Backups of an idle store have the same `end`, but their checkpoints may differ. A
+//                 backup has copies of pages as of its checkpoint, and its own log repairs them. So
+//                 the next one must have each page that changed since that checkpoint. [checked:
+//                 check_follows()]
 #pragma once
 
 #include <optional>
@@ -48,7 +52,7 @@ struct BackupManifest {
     uint64_t checksum;
     char magic[8];
     uint32_t version;
-    uint32_t reserved;
+    uint32_t restored;
     Superblock superblock;
     uint64_t end;
     uint64_t pages;
@@ -72,7 +76,7 @@ struct BackupManifest {
         DCHECK(pages_copied <= pages && pages_zeroed <= pages);
         DCHECK((since_redo == 0) == (since_end == 0) && since_redo <= since_end);
         DCHECK(incremental() || pages_copied == pages);
-        DCHECK(log_bytes <= bytes);
+        DCHECK(log_bytes <= bytes && restored <= 1);
     }
 };
 static_assert(kOnDisk<BackupManifest, 208> && offsetof(BackupManifest, superblock) == 24);
@@ -90,12 +94,15 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
 // Of the backup in `directory`. Blocking. Errors: bad_backup (also if there is none), bad_path,
 // bad_version, io_error.
 Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory);
-// The same of a backup that an update has cut off: what it was before. Nothing: none has.
+// True if the directory has the file without a valid block (BM-1). False also if the block is valid
+// and its version or content is refused. Blocking. Errors: bad_path, io_error.
+Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory);
+// Of a backup that an update has cut off: what it was before. Nothing: no update was cut off.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
                                                   const std::string& directory);
 
-// Error bad_backup if the incremental backup `next`, in `directory`, was not made since `earlier`,
-// or is of another history.
+// Error bad_backup if the incremental backup `next`, in `directory`, does not have what changed
+// since `earlier` (BM-4), or is of another history.
 Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& next,
                            const std::string& directory);
 

@@ -57,17 +57,6 @@ Result<void> LogCopy::open_segment_of(uint64_t at) {
     return {};
 }
 
-// Reads whole blocks and checks the records in their first `useful` bytes. The rest becomes zeros.
-// On a kernel thread beside the workers: durable bytes never change.
-Result<void> LogCopy::read(uint64_t at, std::byte* to, uint64_t bytes, uint64_t useful) {
-    DCHECK(useful > 0 && useful <= bytes && bytes % txn::kLogBlock == 0);
-    DCHECK(files_.number_of(at) == open_segment_ && at + useful <= log_.durable().value);
-    const size_t got = TRY(files_.disk().read_now(file_, at % files_.segment_bytes(), to, bytes));
-    if (got < bytes) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
-    std::memset(to + useful, 0, bytes - useful);
-    return check_.see(Lsn{at}, {to, useful});
-}
-
 // Bytes behind `end` in its block are zeros in the copy.
 Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
     DCHECK(end <= log_.durable().value);
@@ -78,7 +67,10 @@ Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
         const uint64_t useful = std::min(bytes, end - begin);
         std::byte* const room = TRY(target.room());
         TRY(open_segment_of(begin));
-        TRY(threads::run_on(reader_, [&] { return read(begin, room, bytes, useful); }));
+        DCHECK(begin + useful <= log_.durable().value);
+        TRY(threads::run_on(reader_, [&] {
+            return read_checked_log(files_, file_, begin, {room, bytes}, useful, check_);
+        }));
         const std::string path = files_.segment_path(files_.number_of(begin));
         TRY(target.write(path.substr(files_.directory().size() + 1), begin % files_.segment_bytes(),
                          slice_of(room, bytes)));

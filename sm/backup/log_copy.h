@@ -41,7 +41,6 @@ private:
     }
     Result<void> copy_to(BackupTarget& target, uint64_t end);
     Result<void> open_segment_of(uint64_t at);
-    Result<void> read(uint64_t at, std::byte* to, uint64_t bytes, uint64_t useful);
 
     txn::LogFiles files_;
     const txn::Log& log_;

@@ -101,8 +101,7 @@ Result<bool> OnePage::from(const Chain& chain) {
     known_ = false;
     const BackupManifest& newest = chain.manifests.front();
     sources_ = std::make_unique<Sources>(
-        disk_, *env_.disk,
-        TRY(ArchiveIndex::load(disk_, archive_, newest, env_.superblock.history)),
+        disk_, *env_.disk, TRY(ArchiveIndex::load(disk_, archive_, newest, env_.superblock)),
         newest.superblock);
     TRY(take_copy(chain));
     TRY(scan(chain));
@@ -164,25 +163,26 @@ Result<void> OnePage::scan(const Chain& chain) {
     return {};
 }
 
-// From the block of `next` on: as far as one source goes.
+// From the block of `next` on: as far as one source goes. The live log comes last, since
+// repair_page() has looked there.
 Result<uint64_t> OnePage::read(uint64_t next, std::byte* to) {
     const BackupManifest& newest = chain_->manifests.front();
     DCHECK(next >= newest.superblock.checkpoint_lsn && next < env_.log->durable().value);
     const uint64_t from = txn::block_floor(next), live = hold_.from().value;
     const bool in_backup = next < newest.end;
-    if (next >= live || in_backup) {
-        const txn::LogFiles files(
-            next >= live ? *env_.disk : disk_,
-            next >= live ? env_.log_options.directory : chain_->directories.front(),
-            newest.superblock.log_segment_bytes);
-        const uint64_t stop = next >= live ? env_.log->durable().value : newest.end;
-        const uint64_t bytes = std::min({kPieceBytes, stop - from, files.segment_end(from) - from});
-        ParkingFile& file = next >= live ? sources_->live_log : sources_->backup_log;
-        const size_t got = TRY(file.read(files.segment_path(files.number_of(from)),
-                                         from % files.segment_bytes(), to, txn::block_ceil(bytes)));
-        return std::min<uint64_t>(got, bytes);
+    if (!in_backup) {
+        const uint64_t got = TRY(sources_->reader.read(from, next, to, kPieceBytes));
+        if (got > 0 || next < live) return got;
     }
-    return sources_->reader.read(from, next, to, kPieceBytes);
+    const txn::LogFiles files(in_backup ? disk_ : *env_.disk,
+                              in_backup ? chain_->directories.front() : env_.log_options.directory,
+                              newest.superblock.log_segment_bytes);
+    const uint64_t stop = in_backup ? newest.end : env_.log->durable().value;
+    const uint64_t bytes = std::min({kPieceBytes, stop - from, files.segment_end(from) - from});
+    ParkingFile& file = in_backup ? sources_->backup_log : sources_->live_log;
+    const size_t got = TRY(file.read(files.segment_path(files.number_of(from)),
+                                     from % files.segment_bytes(), to, txn::block_ceil(bytes)));
+    return std::min<uint64_t>(got, bytes);
 }
 
 Result<void> OnePage::apply(const txn::LogRecordView& record) {
@@ -227,10 +227,15 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
             chain.directories.empty() && !manifest.incremental() && manifest.end > point;
         if (!manifest.same_store(store) || (manifest.end != point && !updated))
             return fail(ErrorCode::bad_backup, "another backup lies there now", point);
+        // It ends where the one before it ended, and the archive does not know that one.
+        if (manifest.incremental() && manifest.since_end >= point)
+            return fail(ErrorCode::bad_backup, "an earlier backup is not known", point);
+        if (!chain.manifests.empty())
+            TRY(check_follows(manifest, chain.manifests.back(), chain.directories.back()));
+        DCHECK(manifest.end >= point);
         chain.directories.push_back(found->second);
         chain.manifests.push_back(manifest);
         if (!manifest.incremental()) return chain;
-        DCHECK(manifest.since_end < point);
         point = manifest.since_end;
     }
 }

@@ -2,6 +2,7 @@
 #include "sm/backup/record_check.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "threads/base/check.h"
 #include "txn/log/log_checksum.h"
@@ -66,6 +67,18 @@ Result<size_t> RecordCheck::see_records(std::span<const std::byte> bytes) {
     }
     DCHECK(used <= bytes.size());
     return used;
+}
+
+Result<void> read_checked_log(const txn::LogFiles& files, threads::FileId file, uint64_t at,
+                              std::span<std::byte> to, uint64_t useful, RecordCheck& check) {
+    DCHECK(at % txn::kLogBlock == 0 && to.size() % txn::kLogBlock == 0);
+    DCHECK(useful > 0 && useful <= to.size());
+    DCHECK(files.number_of(at) == files.number_of(at + to.size() - 1));
+    const size_t got =
+        TRY(files.disk().read_now(file, at % files.segment_bytes(), to.data(), to.size()));
+    if (got < to.size()) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+    std::memset(to.data() + useful, 0, to.size() - useful);
+    return check.see(Lsn{at}, to.first(useful));
 }
 
 }  // namespace lockstep::sm

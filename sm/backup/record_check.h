@@ -8,6 +8,7 @@
 #include <lockstep/result.h>
 #include <lockstep/types.h>
 #include "threads/base/check.h"
+#include "txn/log/log_files.h"
 #include "txn/log/log_record.h"
 
 namespace lockstep::sm {
@@ -48,5 +49,11 @@ private:
     bool refused_ = false;
     std::vector<std::byte> rest_;  // from at_ on: the begin of a record
 };
+
+// Reads whole blocks of the log from `at` on, out of the file of their segment, and has `check` see
+// the records in their first `useful` bytes. The rest becomes zeros. These bytes are durable, so
+// they never change. Blocks the calling kernel thread. Errors: corrupt_log, io_error.
+Result<void> read_checked_log(const txn::LogFiles& files, threads::FileId file, uint64_t at,
+                              std::span<std::byte> to, uint64_t useful, RecordCheck& check);
 
 }  // namespace lockstep::sm

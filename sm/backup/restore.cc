@@ -108,9 +108,8 @@ Result<void> Restore::read_chain() {
 Result<void> Restore::check_target() const {
     if (!disk_.exists(to_)) return {};
     const std::vector<std::string> names = TRY(disk_.list(to_));
-    const bool ours = std::ranges::all_of(names, belongs_to_backup) &&
-                      disk_.exists(to_ + "/" + kManifestName) && !read_manifest(disk_, to_);
-    if (names.empty() || ours) return {};
+    if (names.empty()) return {};
+    if (std::ranges::all_of(names, belongs_to_backup) && TRY(is_unfinished(disk_, to_))) return {};
     return fail_with(ErrorCode::bad_path, "restore: the directory is not empty",
                      to_ + "; name a new or an empty one");
 }
@@ -159,6 +158,7 @@ BackupManifest Restore::result() {
     BackupManifest manifest = last();
     if (roll_) roll_->note_in(manifest);
     manifest.pages = files_.lsns().size();
+    manifest.restored = 1;
     return full_backup_of(manifest);
 }
 

@@ -57,7 +57,7 @@ Result<void> RestoredPages::apply_part(const PartView& part, Lsn end) {
     const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
     const bool known = !brings_page || here_[part.page.value] != kNotHere;
     const uint32_t at = TRY(frame_for(part.page, brings_page));
-    if (at == kNotHere) return {};  // RP-3
+    if (at == kNotHere) return {};  // RSP-3
     Page& page = page_of(at);
     if (!TRY(redo_part(page, known, part, end))) return {};
     DCHECK(page.id() == part.page);

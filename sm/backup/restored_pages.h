@@ -4,12 +4,12 @@
 //            When there is no room, the half that has not changed for the longest time is written,
 //            in the order of the page numbers. A page is read only if a record changes it and does
 //            not bring it. So most pages that have their image in the log are never read.
-// Invariants RP-1 A part is applied only if the page's lsn is below the record's end. A page whose
+// Invariants RSP-1 A part is applied only if the page's lsn is below the record's end. A page whose
 //                 state comes from its own part goes back to that record's time; everything after
 //                 it is in the log as well (RC-1). A freed page counts like others: an incremental
 //                 backup made since the restored one may rely on its lsn.
-//            RP-2 At most `memory_bytes` of pages are in memory. [checked: assert_state()]
-//            RP-3 A page that is damaged in the file, or older than it must be, gets no part until
+//            RSP-2 At most `memory_bytes` of pages are in memory. [checked: assert_state()]
+//            RSP-3 A page that is damaged in the file, or older than it must be, gets no part until
 //                 one brings it. If none does, finish() fails. [checked: unknown_]
 // Blocking   Blocks the calling kernel thread. One thread at a time.
 // Source     G. Graefe, W. Guy, C. Sauer, "Instant Recovery with Write-Ahead Logging", 2016
@@ -42,7 +42,7 @@ public:
     // Applies the record's parts. Records come in the order of the log. Errors: corrupt_log, those
     // of the disk, out_of_memory.
     Result<void> apply(const txn::LogRecordView& record);
-    // Writes what is in memory and syncs the file. Errors: bad_backup (RP-3), those of the disk.
+    // Writes what is in memory and syncs the file. Errors: bad_backup (RSP-3), those of the disk.
     Result<void> finish();
 
 private:
@@ -68,7 +68,7 @@ private:
             chunks_[frame / kFramesOfChunk].get())[frame % kFramesOfChunk];
     }
     void assert_state() const {
-        DCHECK(frames_.size() <= frames_max_ && free_.size() <= frames_.size());  // RP-2
+        DCHECK(frames_.size() <= frames_max_ && free_.size() <= frames_.size());  // RSP-2
         DCHECK(here_.size() == lsns_->size());
     }
 

@@ -48,9 +48,12 @@ private:
         DCHECK(!before_.incremental() && after_.incremental());
         DCHECK(before_.end == after_.since_end && before_.end <= after_.end);
     }
+    // The same end does not say so (BM-4).
     bool is_done() const {
+        const Superblock &before = before_.superblock, &after = after_.superblock;
         return !cut_off_ && after_.incremental() && !before_.incremental() && same_store() &&
-               before_.end == after_.end && before_.superblock.history == after_.superblock.history;
+               before_.end == after_.end && before.history == after.history &&
+               (before.checkpoint_lsn >= after.checkpoint_lsn || MUTANT(same_end_same_backup));
     }
     bool same_store() const {
         return before_.superblock.uuid[0] == after_.superblock.uuid[0] &&
@@ -77,6 +80,7 @@ Result<BackupInfo> Update::run() {
     TRY(change_pages());
     TRY(change_log());
     TRY(check());
+    after_.restored = 0;  // a backup again
     TRY(files_.write_manifest(kManifestName, full_backup_of(after_)));
     TRY(unmark());
     return TRY(read_manifest(disk_, full_)).info();

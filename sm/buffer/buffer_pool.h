@@ -317,8 +317,6 @@ public:
     size_t memory_bytes() const;
     const std::string& data_path() const;  // see BufferPoolOptions
     uint64_t pages_max() const { return pages_max_; }
-    // Lowest rec_lsn of dirty pages, kLsnMax if none.
-    Lsn oldest_rec_lsn() const;
     // Checks words against frames while no transaction runs. Checks everything if the cleaners are
     // stopped as well. Returns an error text or an empty string.
     std::string verify() const;

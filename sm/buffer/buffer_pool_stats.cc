@@ -1,5 +1,4 @@
 // buffer_pool_stats.cc - statistics of the pool, and its check.
-#include <algorithm>
 #include <vector>
 
 #include "sm/buffer/buffer_pool_impl.h"
@@ -36,15 +35,6 @@ size_t BufferPool::memory_bytes() const {
     const Impl& p = *impl_;
     return p.frames_bytes + p.other_bytes + p.batch_count * sizeof(WriteBatch) +
            p.runtime.workers() * kReadAheadMax * sizeof(ReadAhead);
-}
-
-Lsn BufferPool::oldest_rec_lsn() const {
-    uint64_t oldest = kLsnMax.value;
-    const uint32_t seen = impl_->frames_seen.load(std::memory_order_acquire);
-    for (uint32_t f = 1; f < seen; ++f)
-        if (impl_->info(f).flags.load(std::memory_order_acquire) & FrameInfo::kDirty)
-            oldest = std::min(oldest, impl_->info(f).rec_lsn.load(std::memory_order_relaxed));
-    return Lsn{oldest};
 }
 
 // While cleaners run, only frames whose latch is free can be checked, and only against themselves.

@@ -18,8 +18,8 @@
 //            The list of transactions is taken after the dirty pages are written. A transaction
 //            that is live at a later crash was live then, or has all its records above B. The log
 //            is kept from min(B, oldest first record of a live transaction).
-// Invariants RC-3 The superblock is written after the pages are synced and the end record is
-//                 durable. [checked: name_checkpoint()]
+// Invariants RC-3 (recovery.h) The superblock is written after the pages are synced and the end
+//                 record is durable. [checked: name_checkpoint()]
 // Blocking   run() parks for a long time; one at a time.
 #include <algorithm>
 
@@ -155,7 +155,12 @@ Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
                                  .cause = synced.error()});
         TRY(synced);
     }
-    env.superblock = block;
+    // Fields that a checkpoint does not change are read by other threads meanwhile.
+    env.superblock.checkpoint_lsn = block.checkpoint_lsn;
+    env.superblock.log_start = block.log_start;
+    env.superblock.next_txn = block.next_txn;
+    env.superblock.clean = block.clean;
+    env.superblock.sequence = block.sequence;
     return {};
 }
 
@@ -180,7 +185,10 @@ Result<void> name_checkpoint(RestartEnv& env, Lsn begin, Lsn end, Lsn oldest, Tx
     block.clean = 0;
     const bool both = block.sequence == 0;  // a new store: neither copy exists
     TRY(write_superblock_of(env, block));
-    return both ? write_superblock_of(env, env.superblock) : Result<void>{};
+    if (both) TRY(write_superblock_of(env, env.superblock));
+    DCHECK(env.first_record.load() <= block.log_start);
+    env.first_record.store(block.log_start);
+    return {};
 }
 
 class Held {
@@ -204,7 +212,7 @@ bool is_due(const RestartEnv& env, Lsn last_begin) {
     if (since > env.log->capacity_bytes() / 32) return true;
     const Lsn upto = std::min(env.txns->oldest_first_lsn(), env.log->tail());
     // A hold keeps the start back, and no checkpoint moves it.
-    const uint64_t start = std::max(env.log->start().value, env.superblock.log_start);
+    const uint64_t start = env.first_record.load();
     return upto.value > start + env.log->capacity_bytes() / 16;
 }
 

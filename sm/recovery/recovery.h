@@ -49,8 +49,9 @@ Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
                                                 const txn::LogOptions& log_options,
                                                 const Superblock& superblock);
 
-// Rebuilds one page from the log (newest image at or after the log's start, then its later parts)
-// into `page`. False if the log holds no image of it. For damaged pages; blocking reads.
+// Rebuilds one page from the log (newest image, then its later parts) into `page`. False if the log
+// holds no image of it. For damaged pages; blocking reads. Errors: corrupt_log (also if the damaged
+// record concerns another page), io_error, out_of_memory, too_many (holds of the log).
 Result<bool> repair_page(RestartEnv& env, PageId id, Page& page);
 
 class Checkpointer {

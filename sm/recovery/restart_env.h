@@ -2,12 +2,14 @@
 // superblock.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <vector>
 
 #include <lockstep/options.h>
 #include "sm/buffer/superblock.h"
 #include "sm/core/env.h"
+#include "txn/log/log_files.h"
 
 namespace lockstep::sm {
 
@@ -18,6 +20,9 @@ struct RestartEnv : Env {
     Options options;                // as given and checked
     threads::FileId lsns_file{-1};  // see written_lsns.h
     Lsn run_begin{};                // the log's end when this run of the store began
+    // The oldest record that a restart would need: of the superblock. Any thread; a checkpoint
+    // changes it before it recycles the log below.
+    std::atomic<uint64_t> first_record{txn::kLogFirst};
     // As given to the log; readers of the log's files need them.
     txn::LogOptions log_options;
     Superblock superblock{};  // as last read or written; the checkpointer's

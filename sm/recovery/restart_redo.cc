@@ -8,9 +8,9 @@
 //            reads the page only if the pool had to evict it again.
 //            Batches of parts are copied out of the reader's buffer; a few batches per partition
 //            bound the memory.
-// Invariants RC-1 A part is applied only if the page's lsn is below the record's end. A page whose
-//                 state comes from its own part goes back to that record's time; everything after
-//                 it is in the log as well.
+// Invariants RC-1 (recovery.h) A part is applied only if the page's lsn is below the record's end.
+//                 A page whose state comes from its own part goes back to that record's time;
+//                 everything after it is in the log as well.
 // Blocking   feed() parks while a partition is behind; partitions park for pages.
 #include <atomic>
 

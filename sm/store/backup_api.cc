@@ -9,6 +9,7 @@
 #include "sm/store/engine.h"
 #include "sm/store/test_hooks.h"
 #include "threads/base/error_detail.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -47,6 +48,8 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     const auto info =
         counted(engine, make_backup(engine, target, options, [&] { return engine.closing(); }));
     if (!info || engine.options.archive.empty()) return info;
+    // The archive knows a backup by its point. The earlier one has it already.
+    if (info->since == info->lsn && !MUTANT(note_overwritten)) return info;
     std::error_code error;
     const std::string path = std::filesystem::absolute(directory, error).string();
     const auto noted = note_backup(engine.archive_disk(), engine.options.archive, engine.superblock,

@@ -15,6 +15,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/memory_limit.h"
 #include "sm/store/needs_team.h"
 #include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
@@ -214,13 +215,13 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     const bool fresh = !options.read_only && TRY(engine->open_files(directory));
     if (!fresh) {
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
-        // Fixed when the store was made.
-        engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
+        TRY(engine->take_fixed_options());
     }
     if (options.read_only) TRY(engine->require_closed(directory));
     else if (!fresh) TRY(engine->adopt(directory));
     TRY(engine->build(path, fresh));
     engine->say_durability();
+    engine->say_memory();
     if (!fresh) engine->load_written_lsns();
     if (engine->superblock.version < kFormatVersion && !fresh && !options.read_only)
         TRY(engine->raise_version());
@@ -237,6 +238,18 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     engine->watch_slices();
     TRY(engine->start_control(directory));
     return engine;
+}
+
+// What was fixed when the store was made.
+Result<void> Engine::take_fixed_options() {
+    DCHECK(log == nullptr && !opened_);
+    const uint64_t segment = options.log_segment_bytes = superblock.log_segment_bytes;
+    if (options.read_only || options.log_bytes / 4 >= segment) return {};
+    return fail_with(ErrorCode::bad_option, "log_bytes",
+                     "it is " + std::to_string(options.log_bytes) + ", and this store needs " +
+                         std::to_string(4 * segment) + " or more: its log segments have " +
+                         std::to_string(segment) +
+                         " bytes each since it was made (log_segment_bytes)");
 }
 
 Result<void> Engine::start_control(const std::string& directory) {
@@ -273,6 +286,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                             ? TRY(txn::Log::open_to_read(*runtime, log_options, checkpoint))
                             : TRY(txn::Log::open(*runtime, log_options, checkpoint)));
     run_begin = log->tail();
+    if (!fresh) first_record.store(superblock.log_start);
     TRY(build_archive());
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
@@ -363,6 +377,17 @@ void Engine::say_durability() const {
     report(2,
            "the file system is not known to honour durable writes (RWF_DSYNC): each write of the "
            "log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs commits faster");
+}
+
+void Engine::say_memory() const {
+    DCHECK(snapshots != nullptr && !opened_);
+    if (stepped()) return;
+    const uint64_t wanted = options.pool_bytes + snapshots->table().limit(), limit = memory_limit();
+    if (wanted <= limit) return;
+    report(1, "the pool and the versions may take " + std::to_string(wanted) +
+                  " bytes (pool_bytes + version_bytes), but there is memory for " +
+                  std::to_string(limit) +
+                  ": the system may swap, or end the process, when they have filled");
 }
 
 void Engine::load_written_lsns() {

@@ -65,6 +65,8 @@ public:
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.
     void wait_for(threads::Completion& done);
+    // Functions and packets of the application that have not ended.
+    uint64_t functions() const;
     // close() has begun.
     bool closing() const { return closing_.load(std::memory_order_acquire); }
     // True on a user thread of this store; never in the child of a fork().
@@ -102,6 +104,7 @@ public:
 
 private:
     Result<bool> open_files(const std::string& directory);
+    Result<void> take_fixed_options();
     Result<void> adopt(const std::string& directory);
     Result<void> open_files_to_read(const std::string& directory);
     Result<void> require_closed(const std::string& directory);
@@ -113,7 +116,7 @@ private:
     bool stepped() const;
     Result<void> build(std::string_view path, bool fresh);
     void adopt_catalog(std::unique_ptr<Catalog> made);
-    // EV-1: what the structures see is what the engine owns.
+    // EN-1: what the structures see is what the engine owns.
     void assert_state() const {
         DCHECK(runtime == own_runtime_.get() && log == own_log_.get());
         DCHECK(locks == own_locks_.get() && txns == own_txns_.get());
@@ -124,6 +127,7 @@ private:
     Result<void> make_fresh();
     void load_written_lsns();
     void say_durability() const;
+    void say_memory() const;
     Result<void> begin_history(const BackupManifest& backup);
     Result<void> raise_version();
     Result<void> build_archive();

@@ -24,9 +24,12 @@ Result<void> Engine::build_archive() {
     return {};
 }
 
+// A log that gives nothing because it is damaged is no reason to do without the archive.
 Result<bool> Engine::repair(PageId id, Page& page) {
-    if (TRY(repair_page(*this, id, page))) return true;
-    return rebuild && !MUTANT(rebuild_left_out) ? rebuild->rebuild(id, page) : Result<bool>(false);
+    Result<bool> done = repair_page(*this, id, page);
+    if (done && *done) return done;
+    if (!rebuild || MUTANT(rebuild_left_out) || (!done && MUTANT(repair_error_final))) return done;
+    return rebuild->rebuild(id, page);
 }
 
 // A complete backup becomes a store. The new history comes before the end of the backup (BM-2): a

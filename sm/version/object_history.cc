@@ -8,6 +8,7 @@ namespace lockstep::sm {
 ObjectHistory::~ObjectHistory() {
     for (auto* at : {&made_, &loaded_})
         if (txn::Outcome* outcome = at->load()) txn::Outcome::drop(outcome);
+    for (txn::Outcome* outcome : earlier_) txn::Outcome::drop(outcome);
 }
 
 // A load needs an empty index. So an outcome that stood there before is that of a load that was
@@ -17,9 +18,10 @@ Result<void> ObjectHistory::note(std::atomic<txn::Outcome*>& at, txn::Transactio
     txn::Outcome* const outcome = txn.outcome;
     if (outcome == nullptr) return fail(ErrorCode::out_of_memory, "outcome of a transaction");
     DCHECK(outcome->active() && outcome->txn() == txn.id);
+    DCHECK(&at == &made_ || &at == &loaded_);
     outcome->add_use();
-    // The old one may be in use by a reader: it stays as long as the new one.
-    if (txn::Outcome* old = at.exchange(outcome)) outcome->keep(*old);
+    // The old one may be in use by a reader: it stays as long as the object.
+    if (txn::Outcome* old = at.exchange(outcome)) earlier_.push_back(old);
     return {};
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include <lockstep/result.h>
 #include "sm/version/snapshot_set.h"
@@ -34,10 +35,11 @@ public:
     bool empty_to(const Snapshot& snapshot) const;
 
 private:
-    static Result<void> note(std::atomic<txn::Outcome*>& at, txn::Transaction& txn);
+    Result<void> note(std::atomic<txn::Outcome*>& at, txn::Transaction& txn);
     static bool sees(const Snapshot& snapshot, const txn::Outcome& outcome);
 
     std::atomic<txn::Outcome*> made_{nullptr}, loaded_{nullptr};
+    std::vector<txn::Outcome*> earlier_;  // what stood there; by a thread that holds the object's X
 };
 
 }  // namespace lockstep::sm

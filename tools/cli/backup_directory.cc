@@ -1,45 +1,26 @@
-// backup_directory.cc - looks for the file `backup` and the mark beside it.
+// backup_directory.cc - looks at the file `backup`.
 #include "tools/cli/backup_directory.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 
 #include "sm/backup/backup_manifest.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
+#include "threads/io/io.h"
 
 namespace lockstep::cli {
-namespace {
 
-bool exists(const std::string& path) {
+bool is_backup(const std::string& directory) {
     struct stat status {};
-    return ::stat(path.c_str(), &status) == 0;
+    return ::stat((directory + "/" + sm::kManifestName).c_str(), &status) == 0;
 }
-
-std::string mark_of(const std::string& directory) { return directory + "/" + kRestoredName; }
-
-}  // namespace
-
-bool is_backup(const std::string& directory) { return exists(directory + "/" + sm::kManifestName); }
 
 bool is_restored(const std::string& directory) {
-    return is_backup(directory) && exists(mark_of(directory));
-}
-
-Result<void> mark_restored(const std::string& directory) {
-    const int fd = ::open(mark_of(directory).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) return fail_os(ErrorCode::io_error, errno, "file restored");
-    ::close(fd);
-    return {};
-}
-
-Result<void> unmark_restored(const std::string& directory) {
-    if (::unlink(mark_of(directory).c_str()) == 0 || errno == ENOENT) return {};
-    return fail_os(ErrorCode::io_error, errno, "file restored");
+    if (!is_backup(directory)) return false;
+    const auto disk = threads::make_disk(threads::IoBackend::pool);
+    const auto manifest = sm::read_manifest(*disk, directory);
+    return manifest && manifest->restored != 0;
 }
 
 Result<void> refuse_backup(const std::string& directory) {

@@ -50,10 +50,7 @@ Result<Store> open_store(const std::string& path, const OpenHow& how) {
     options.logger = [](int level, std::string_view text) {
         tpcc::say_error("{}: {}\n", level == 0 ? "error" : "note", text);
     };
-    const bool restored = is_restored(path);
-    Result<Store> store = Store::open(path, options);
-    if (store && restored) TRY(unmark_restored(path));
-    return store;
+    return Store::open(path, options);
 }
 
 uint32_t cores() {

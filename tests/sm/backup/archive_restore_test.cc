@@ -167,7 +167,7 @@ TEST_F(ArchiveRestore, AnIncrementalBackupFollowsARestoredOne) {
     EXPECT_EQ(opened(disk_, "/restored"), content);
 }
 
-// RP-3. A page that a record of the log brings may be damaged in the backup.
+// RSP-3. A page that a record of the log brings may be damaged in the backup.
 TEST_F(ArchiveRestore, ADamagedPageIsBroughtByTheLogOrNamed) {
     make(100, 300);
     const auto file = disk_.open("/backup/data", 0);

@@ -144,6 +144,44 @@ TEST_F(ArchiveTest, GoesOnWithAGapIfToldSo) {
     EXPECT_GE(all.end_of_chain(*all.next_begin(end)), commits_.newest().value);
 }
 
+// The log of the last write is given up while that write waits, and then it succeeds: nothing is
+// missing. The gap that comes later is counted all the same.
+TEST_F(ArchiveTest, CountsAGapBehindALateSuccess) {
+    enum { works, waits, fails } archive = waits;
+    store_.options().archive.clear();
+    store_.options().archive_failure = ArchiveFailure::go_on;
+    store_.options().archive_backlog_bytes = store_.options().log_segment_bytes;
+    store_.options().archive_sink = [&](std::string_view, uint64_t offset, Slice) -> Result<void> {
+        if (archive == fails) return fail(ErrorCode::io_error, "tape");
+        while (archive == waits && offset == 0 && store_->stats().archive_gaps == 0)
+            threads::sleep_until(threads::now() + kMillisecond);
+        return {};
+    };
+    make();
+    const auto fill_until = [&](auto done) {
+        store_.on_thread([&] {
+            for (int i = 0; i < 5000 && !done(); ++i)
+                ASSERT_OK(commits_.transaction(*store_, rng_, 4000));
+        });
+    };
+    // The piece of the first segment begins.
+    fill_until(
+        [&] { return store_.engine().log->durable().value > store_.options().log_segment_bytes; });
+    store_.on_thread([&] { threads::sleep_until(threads::now() + 2 * sm::Archiver::kAttemptMax); });
+    EXPECT_EQ(store_->stats().archive_gaps, 0u);
+    EXPECT_EQ(store_->stats().archive_pieces, 0u);
+    fill_until([&] { return store_->stats().archive_gaps > 0; });
+    archive = works;
+    store_.on_thread([&] { threads::sleep_until(threads::now() + 3 * kSecond); });
+    EXPECT_GT(store_->stats().archive_pieces, 1u);
+    EXPECT_EQ(store_->stats().archive_gaps, 1u);
+    archive = fails;
+    fill_until([&] { return store_->stats().archive_gaps > 1; });
+    EXPECT_EQ(store_->stats().archive_gaps, 2u);
+    archive = works;
+    close();
+}
+
 // A full device of the archive is a failure as any other.
 TEST_F(ArchiveTest, AFullArchiveStopsWritersAndNothingIsLost) {
     make();
@@ -183,6 +221,43 @@ TEST_F(ArchiveTest, AFunctionReceivesTheSameFiles) {
         end = piece->end;
     }
     EXPECT_GE(end, newest);
+}
+
+// Names alone make the index. Pieces of one history may overlap, and lie within each other.
+TEST_F(ArchiveTest, TheIndexFindsThePieceThatReachesFarthest) {
+    make();
+    close();
+    for (const std::string& name : names_in(disk_, kArchive))
+        if (sm::PieceName::parse(name)) {
+            ASSERT_OK(disk_.unlink(std::string(kArchive) + "/" + name));
+        }
+    const auto add = [&](uint64_t history, uint64_t begin, uint64_t end) {
+        const std::string name = sm::PieceName{history, begin, end}.text();
+        const auto file = disk_.open(std::string(kArchive) + "/" + name, threads::Disk::kCreate);
+        ASSERT_OK(file);
+        disk_.close(*file);
+    };
+    const uint64_t own = block_.history;
+    add(own, 4096, 8192);
+    add(own, 4096, 12288);
+    add(own, 8192, 10240);
+    add(own, 12288, 20480);
+    add(own, 16384, 24576);
+    add(own, 32768, 40960);
+    add(own + 1, 4096, 50000);
+    const sm::ArchiveIndex all = index();
+    for (const auto& [lsn, end] : std::map<uint64_t, uint64_t>{
+             {4096, 12288}, {9000, 12288}, {12288, 20480}, {16384, 24576}, {24568, 24576}}) {
+        const auto place = all.at(lsn);
+        ASSERT_TRUE(place) << lsn;
+        EXPECT_EQ(place->end, end) << lsn;
+        EXPECT_EQ(place->piece.history, own);
+    }
+    EXPECT_FALSE(all.at(24576));
+    EXPECT_FALSE(all.at(40960));
+    EXPECT_EQ(all.end_of_chain(4096), 24576u);
+    EXPECT_EQ(all.next_begin(24576), 32768u);
+    EXPECT_FALSE(all.next_begin(40960));
 }
 
 TEST_F(ArchiveTest, IsRefusedIfItIsNotTheStores) {

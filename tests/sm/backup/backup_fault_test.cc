@@ -2,12 +2,16 @@
 // backup_fault_test.cc - the target of a backup fails, is full, or loses writes: the store goes on,
 // and no bad backup passes for a good one.
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 #include "sm/backup/restore.h"
 #include "sm/backup/update_backup.h"
 #include "sm/backup/verify_backup.h"
+#include "tests/code_of.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 
@@ -113,6 +117,33 @@ protected:
         const auto faults = sm::find_faults(disk, directory, *manifest, *stream);
         ASSERT_OK(faults);
         EXPECT_TRUE(faults->empty()) << faults->front();
+    }
+    // Changes the manifest of a backup at `offset`, and gives it a right checksum.
+    template <class T>
+    void forge_manifest(const std::string& directory, size_t offset, T value) {
+        sm::ManifestBlock block;
+        const auto file = disk_.open(directory + "/" + sm::kManifestName, 0);
+        ASSERT_OK(file);
+        ASSERT_TRUE(disk_.read_now(*file, 0, block.bytes, sizeof block.bytes));
+        std::memcpy(block.bytes + offset, &value, sizeof value);
+        const uint64_t checksum = XXH3_64bits(block.bytes + 8, sizeof block.bytes - 8);
+        std::memcpy(block.bytes, &checksum, sizeof checksum);
+        ASSERT_TRUE(disk_.write_now(*file, 0, block.bytes, sizeof block.bytes));
+        disk_.close(*file);
+    }
+    std::map<std::string, std::string> files_in(const std::string& directory) {
+        std::map<std::string, std::string> files;
+        const auto names = disk_.list(directory);
+        EXPECT_TRUE(names);
+        for (const std::string& name : *names) {
+            const auto file = disk_.open(directory + "/" + name, 0);
+            EXPECT_TRUE(file);
+            std::string& bytes = files[name];
+            bytes.resize(*disk_.size(*file));
+            EXPECT_TRUE(disk_.read_now(*file, 0, bytes.data(), bytes.size()));
+            disk_.close(*file);
+        }
+        return files;
     }
     void clear(const std::string& directory) {
         const auto names = disk_.list(directory);
@@ -237,6 +268,44 @@ TEST_F(BackupFault, WhatAnUpdateLosesIsFound) {
         if (!losing.has_lost()) break;
     }
     EXPECT_GT(refused, 3u);
+}
+
+// Only what is known to be left by a restore that was cut off is removed.
+TEST_F(BackupFault, ARestoreKeepsABackupThatItCannotRead) {
+    ASSERT_OK(backup());
+    ASSERT_OK(store_.close());
+    const std::string from[] = {kBackup};
+    const std::string to = "/restored";
+    ASSERT_OK(sm::restore_on(disk_, from, to));
+    const auto expect_kept = [&](ErrorCode code) {
+        const auto before = files_in(to);
+        EXPECT_EQ(code_of(sm::restore_on(disk_, from, to)), code);
+        EXPECT_EQ(files_in(to), before);
+    };
+    expect_kept(ErrorCode::bad_path);
+
+    const std::string manifest = to + "/" + sm::kManifestName;
+    const auto before = files_in(to);
+    disk_.faults().only_paths_with(SimFault::read_error, manifest);
+    disk_.faults().fail_nth(SimFault::read_error, 1);
+    EXPECT_EQ(code_of(sm::restore_on(disk_, from, to)), ErrorCode::io_error);
+    EXPECT_EQ(disk_.faults().count(SimFault::read_error), 1u);
+    disk_.faults().only_paths_with(SimFault::read_error, "none");
+    EXPECT_EQ(files_in(to), before);
+
+    const uint64_t pages = 1;  // a backup has more
+    forge_manifest(to, offsetof(sm::BackupManifest, pages), pages);
+    expect_kept(ErrorCode::bad_path);
+    forge_manifest(to, offsetof(sm::BackupManifest, version), uint32_t{1});
+    expect_kept(ErrorCode::bad_path);
+
+    // A block that was not written to its end.
+    const auto file = disk_.open(manifest, 0);
+    ASSERT_OK(file);
+    ASSERT_OK(disk_.truncate(*file, 0));
+    disk_.close(*file);
+    ASSERT_OK(sm::restore_on(disk_, from, to));
+    expect_whole(disk_, to);
 }
 
 TEST_F(BackupFault, WhatARestoreLosesIsFound) {

@@ -105,29 +105,41 @@ TEST_F(BackupIncremental, MayHoldNothing) {
 // copied too early.
 TEST_F(BackupIncremental, HasWhatChangedDuringTheEarlierOne) {
     Store store = open("s");
-    make(store, "i", "h");
-    ASSERT_OK(put(store, 0, 4000, 'a'));
-    ASSERT_OK(store.checkpoint());
-    BackupOptions how;
-    bool changed = false;
-    how.progress = [&](const BackupProgress& p) {
-        if (changed || p.pages < p.pages_total / 2) return;
-        changed = true;  // pages that were copied, and pages that were not
-        EXPECT_TRUE(put(store, 0, 4000, 'b'));
-        EXPECT_TRUE(store.checkpoint());
-    };
-    const auto full = store.backup(path("full"), how);
-    ASSERT_OK(full);
-    ASSERT_TRUE(changed);
+    const BackupInfo full = full_with_early_copies(store);
     ASSERT_OK(put(store, 0, 3, 'c'));
     ASSERT_OK(store.checkpoint());
     BackupOptions later;
-    later.since = &*full;
+    later.since = &full;
     ASSERT_OK(store.backup(path("one"), later));
     ASSERT_OK(restore({"full", "one"}, "r"));
     expect_whole("r");
     EXPECT_EQ(opened("r"), index_content(store, "i"));
     ASSERT_OK(store.close());
+}
+
+// Nothing is logged between the two, so both end at the same LSN. Only the second one has the pages
+// as they are: of the first one, the log repairs them.
+TEST_F(BackupIncremental, MayEndWhereTheEarlierOneEnded) {
+    Store store = open("s");
+    const BackupInfo full = full_with_early_copies(store);
+    BackupOptions how;
+    how.since = &full;
+    const auto one = store.backup(path("one"), how);
+    ASSERT_OK(one);
+    ASSERT_EQ(one->lsn, full.lsn);
+    ASSERT_GT(one->redo_from, full.redo_from);
+    ASSERT_OK(put(store, 0, 1, 'c'));
+    how.since = &*one;
+    ASSERT_OK(store.backup(path("two"), how));
+    const Content content = index_content(store, "i");
+    ASSERT_OK(store.close());
+    ASSERT_OK(restore({"full", "one", "two"}, "r"));
+    expect_whole("r");
+    EXPECT_EQ(opened("r"), content);
+    const auto gap = restore({"full", "two"}, "r");
+    ASSERT_FALSE(gap);
+    EXPECT_EQ(code_of(gap), ErrorCode::bad_backup);
+    EXPECT_NE(gap.error().text().find("does not follow"), std::string::npos) << gap.error().text();
 }
 
 TEST_F(BackupIncremental, RefusesWhatDoesNotFit) {

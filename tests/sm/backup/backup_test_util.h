@@ -29,6 +29,24 @@ protected:
         EXPECT_TRUE(store.checkpoint());
         return store;
     }
+    // A full backup, named `full`, whose copies of many pages a checkpoint made too old. The store
+    // is idle from its end on.
+    BackupInfo full_with_early_copies(Store& store) {
+        make(store, "i", "h");
+        EXPECT_TRUE(put(store, 0, 4000, 'a'));
+        EXPECT_TRUE(store.checkpoint());
+        BackupOptions how;
+        bool changed = false;
+        how.progress = [&](const BackupProgress& p) {
+            if (changed || p.pages < p.pages_total / 2) return;
+            changed = true;  // pages that were copied, and pages that were not
+            EXPECT_TRUE(put(store, 0, 4000, 'b'));
+            EXPECT_TRUE(store.checkpoint());
+        };
+        const auto full = store.backup(path("full"), how);
+        EXPECT_TRUE(full && changed);
+        return *full;
+    }
     // Opens a copy, so that the backup stays one.
     Content restored(const std::string& backup) {
         const std::string name = backup + ".opened";

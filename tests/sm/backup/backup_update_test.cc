@@ -123,6 +123,32 @@ TEST_F(BackupUpdate, RepeatedItChangesNothing) {
     EXPECT_EQ(restored("full"), at_one_);
 }
 
+// Both end at the same LSN, because nothing was logged between them. The next one has only what
+// changed since the checkpoint that `one` began with.
+TEST_F(BackupUpdate, AnIdleStoreDoesNotMakeItDone) {
+    Store store = open("s");
+    const BackupInfo full = full_with_early_copies(store);
+    BackupOptions how;
+    how.since = &full;
+    const auto one = store.backup(path("one"), how);
+    ASSERT_OK(one);
+    ASSERT_EQ(one->lsn, full.lsn);
+    const auto updated = update("full", "one");
+    ASSERT_OK(updated);
+    EXPECT_EQ(updated->redo_from, one->redo_from);
+    const auto again = update("full", "one");
+    ASSERT_OK(again);
+    EXPECT_EQ(again->redo_from, one->redo_from);
+    ASSERT_OK(put(store, 0, 1, 'c'));
+    how.since = &*one;
+    ASSERT_OK(store.backup(path("two"), how));
+    const Content content = index_content(store, "i");
+    ASSERT_OK(store.close());
+    ASSERT_OK(update("full", "two"));
+    expect_whole("full");
+    EXPECT_EQ(restored("full"), content);
+}
+
 TEST_F(BackupUpdate, RefusesWhatDoesNotFitAndChangesNothing) {
     Store store = open("s");
     make_two(store);

@@ -200,8 +200,6 @@ int run_restore(const RestoreSettings& o) {
     if (!o.history.empty()) options.history = std::strtoull(o.history.c_str(), nullptr, 16);
     const auto info = restore_backup(o.backups, o.to, options);
     if (!info) return complain(o.to, info.error().text());
-    if (const auto marked = mark_restored(o.to); !marked)
-        return complain(o.to, marked.error().text());
     print(o.to, json_of(*info), o.json);
     return 0;
 }
@@ -224,8 +222,6 @@ struct UpdateSettings {
 int run_update(const UpdateSettings& o) {
     const auto info = update_backup(o.full, o.next);
     if (!info) return complain(o.full, info.error().text());
-    if (const auto kept = unmark_restored(o.full); !kept)
-        return complain(o.full, kept.error().text());
     print(o.full, json_of(*info), o.json);
     return 0;
 }

@@ -22,7 +22,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
@@ -41,9 +40,9 @@ struct CompactOptions {
 };
 
 bool is_store_file(const std::string& name) {
-    // creating: while a store is made; control: its process was killed; restored: was a backup
+    // creating: while a store is made; control: its process was killed
     return name == "data" || name == "data.lsn" || name == "lock" || name == "creating" ||
-           name == "control" || name == kRestoredName || name.starts_with("log.");
+           name == "control" || name.starts_with("log.");
 }
 
 // Throws Failed if the directory has anything but a store's files.

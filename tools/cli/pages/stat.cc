@@ -3,7 +3,7 @@
 // answers for it (live_commands.h).
 //
 // Concepts   A backup stays as it is: its file `backup` tells what is shown. "restored" is a backup
-//            that `lockstep restore` has made and no process has opened.
+//            that a restore has made and no process has opened.
 //            A closed store is opened with Options::read_only, and every page of every index and
 //            heap is read. A store that was not closed would have to be recovered first. Of such a
 //            store stat shows files, superblock and log only, because its pages may be old or torn.
