@@ -287,7 +287,7 @@ if(TARGET sm_public_calls_test)
         ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_table.cc
         ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_waits.cc)
     target_compile_definitions(sm_public_calls_test PRIVATE
-        SM_README="${CMAKE_SOURCE_DIR}/sm/README.md")
+        PUBLIC_CALLS="${CMAKE_SOURCE_DIR}/sm/PUBLIC_CALLS.md")
 endif()
 
 # The table of C calls reads the headers.

@@ -62,16 +62,8 @@ public:
     void add_uses(uint32_t n) { uses_.fetch_add(n, std::memory_order_relaxed); }
     void add_use() { add_uses(1); }
     static void drop(Outcome* outcome) {
-        while (outcome != nullptr && outcome->uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            Outcome* const kept = outcome->kept_;
+        if (outcome != nullptr && outcome->uses_.fetch_sub(1, std::memory_order_acq_rel) == 1)
             free(outcome);
-            outcome = kept;
-        }
-    }
-    // Hands over a reference to `other`, which is dropped together with this outcome. Once.
-    void keep(Outcome& other) {
-        DCHECK(kept_ == nullptr && &other != this);
-        kept_ = &other;
     }
 
 private:
@@ -87,7 +79,6 @@ private:
     std::atomic<uint64_t> word_{kActive};
     std::atomic<uint32_t> uses_{1};
     const TxnId txn_;
-    Outcome* kept_ = nullptr;
     OutcomeBlock& block_;
 };
 

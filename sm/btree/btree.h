@@ -136,8 +136,16 @@ public:
     struct Cleaned {
         uint32_t removed = 0;
         uint32_t left = 0;  // ghosts that stay for now
+        // They are unlocked, but no neighbour has room for the leaf (BT-5).
+        bool stuck = false;
     };
     Result<Cleaned> clean_leaf(Slice key);
+    // The leaf that holds `key`, and the smallest key of the next leaf; empty if there is no next.
+    struct LeafGhosts {
+        unsigned ghosts = 0;
+        std::string next;
+    };
+    Result<LeafGhosts> leaf_ghosts(Slice key);
     // Frees the overflow chain `chain` that begins at `first`, unless the record of `key` refers to
     // it or is locked. False: locked, try again later.
     Result<bool> clean_chain(Slice key, PageId first, uint64_t chain);

@@ -70,7 +70,12 @@ inline Result<void> BTreeCursor::lock_key(txn::LockName name, SharedPage& hold) 
     return lock(name, mode_, hold);
 }
 Result<void> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
-    to_unlock_ = false;
+    to_unlock_ = kept_ == name;
+    if (to_unlock_) [[unlikely]] {
+        kept_ = {};
+        return {};
+    }
+    unlock_kept();
     if (!intended_) {
         txn::LockManager& locks = *tree_.env().locks;
         if (!hold || !TRY(locks.try_lock_object(txn_.locks, tree_.lock(), LockMode::IS))) {
@@ -90,6 +95,23 @@ Result<void> BTreeCursor::lock_briefly(txn::LockName name, SharedPage& hold) {
 inline void BTreeCursor::unlock_read(txn::LockName name) {
     if (to_unlock_) [[unlikely]]
         tree_.env().locks->unlock(txn_.locks, name, LockMode::S);
+}
+// The leaf changed while the candidate was locked or waited for. At read_committed the lock would
+// stay until the end of the transaction, so it is released, but not before the next try: on a hot
+// record each try would have to wait again.
+void BTreeCursor::keep_for_next_try(txn::LockName name) {
+    DCHECK(kept_ == txn::LockName{});
+    if (std::exchange(to_unlock_, false)) kept_ = name;
+    if (MUTANT(cursor_lock_given_away)) unlock_kept();
+}
+void BTreeCursor::unlock_kept() {
+    if (kept_ == txn::LockName{}) return;
+    tree_.env().locks->unlock(txn_.locks, std::exchange(kept_, {}), LockMode::S);
+}
+// Waits for the lock on a key that ask_record() refused.
+Result<void> BTreeCursor::wait(const Error& refused, Slice key) {
+    waited_ = true;
+    return wait_for_key(*tree_.env().locks, txn_.locks, refused, key);
 }
 inline txn::LockName BTreeCursor::name_of(Slice candidate) const {
     if (candidate.size() > 16) return txn::key_lock_name(tree_.id(), candidate);
@@ -202,38 +224,43 @@ inline void BTreeCursor::make_current(const Position& pos, Slice key, bool leaf_
     if (access_ != Access::read) tree_.remember(txn_, pos.id, pos.slot, leaves_freed_);
 }
 
-Result<BTreeCursor::Step> BTreeCursor::try_again(unsigned tries) const {
+// The number of tries so far. Only failed looks are a sign of a damaged page: after a wait for a
+// lock, the count begins anew.
+Result<unsigned> BTreeCursor::try_again(unsigned tries) {
+    const bool waited = std::exchange(waited_, false) && !MUTANT(cursor_lock_given_away);
+    tries = waited ? kOptimisticTries : tries + 1;
     TRY(tree_.backoff(tries, leaf_));
-    return Step::again;
+    return tries;
+}
+template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
+Result<BTreeCursor::Step> BTreeCursor::move_once() {
+    waited_ = false;
+    for (unsigned tries = 0;;) {
+        const Result<Step> made = (this->*step)(tries);
+        if (!made || *made != Step::again) return made;
+        tries = TRY(try_again(tries));
+    }
 }
 template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
 Result<bool> BTreeCursor::move() {
-    for (unsigned tries = 0;;) {
-        switch (TRY((this->*step)(tries))) {
-            case Step::record: return true;
-            case Step::end: return false;
-            case Step::ghost: return move_over_ghosts<step>();
-            case Step::again: TRY(try_again(++tries));
-        }
-    }
+    const Result<Step> made = move_once<step>();
+    if (made && *made == Step::record) [[likely]]
+        return true;
+    if (made && *made == Step::ghost) return move_over_ghosts<step>();
+    unlock_kept();
+    if (!made) return std::unexpected(made.error());
+    return false;
 }
 // The cursor stands on a ghost. If the range ends without a further record it goes back to the
 // record it came from.
 template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
 Result<bool> BTreeCursor::move_over_ghosts() {
-    Step last = Step::ghost;
-    for (unsigned tries = 0; last == Step::ghost || last == Step::again;) {
-        Result<Step> next = (this->*step)(tries);
-        tries = next && *next == Step::again ? tries + 1 : 0;
-        if (tries > 0) next = try_again(tries);
-        if (!next) {
-            ghosts_passed_ = false;
-            return std::unexpected(next.error());
-        }
-        last = *next;
-    }
+    Result<Step> made = Step::ghost;
+    while (made && *made == Step::ghost) made = move_once<step>();
     ghosts_passed_ = false;
-    if (last == Step::record) return true;
+    if (made && *made == Step::record) return true;
+    unlock_kept();
+    if (!made) return std::unexpected(made.error());
     positioned_ = was_positioned_;
     copy_bytes(keys_[now_], last_record_);
     key_bytes_ = static_cast<uint16_t>(last_record_.size());
@@ -252,7 +279,7 @@ void BTreeCursor::leave_record() {
     Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(key);
     if (auto locked = lock_key(name, hold); !locked) [[unlikely]]
-        TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
+        TRY(wait(locked.error(), key));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
@@ -261,12 +288,11 @@ void BTreeCursor::leave_record() {
         // Without the lock its pages may be freed.
         if (gives_back_ && !to_unlock_)
             if (auto locked = lock_briefly(name, hold); !locked) [[unlikely]]
-                TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
+                TRY(wait(locked.error(), key));
     } else if (!is_ghost) copy_value(node::value(page, pos.slot));
-    // The lock stays: it was asked for a key that was there. At read_committed it would stay until
-    // the end of the transaction, so it goes.
+    // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]] {
-        unlock_read(name);
+        keep_for_next_try(name);
         return Step::again;
     }
     if (is_ghost) [[unlikely]]
@@ -309,8 +335,10 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (next == kPageNone) {
         if (serializable() && !MUTANT(scan_end_unprotected))
             if (auto locked = lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold);
-                !locked) [[unlikely]]
+                !locked) [[unlikely]] {
+                waited_ = true;
                 TRY(wait_for_end(*tree_.env().locks, txn_.locks, locked.error()));
+            }
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -349,7 +377,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (bounded_ && (changed || !inside_) && beyond(key)) [[unlikely]] {
         if (serializable() && !MUTANT(scan_bound_unprotected))
             if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
-                TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
+                TRY(wait(locked.error(), key));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
     return take(pos, before.page ? &before : nullptr, key, changed, hold);
@@ -357,6 +385,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
 
 Result<void> BTreeCursor::wait_above(const Error& refused) {
     txn::LockManager& locks = *tree_.env().locks;
+    waited_ = true;
     return bounded_ ? wait_for_gap(locks, txn_.locks, refused, high_)
                     : wait_for_end(locks, txn_.locks, refused);
 }
@@ -451,7 +480,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         if (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key)))
             return false;
     } else if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]] {
-        TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
+        TRY(wait(locked.error(), key));
     }
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return false;

@@ -59,6 +59,9 @@ private:
     [[gnu::noinline]] Result<void> look_at_key(txn::LockName name, SharedPage& hold);
     [[gnu::cold, gnu::noinline]] Result<void> lock_briefly(txn::LockName name, SharedPage& hold);
     void unlock_read(txn::LockName name);
+    [[gnu::cold, gnu::noinline]] void keep_for_next_try(txn::LockName name);
+    void unlock_kept();
+    [[gnu::cold, gnu::noinline]] Result<void> wait(const Error& refused, Slice key);
     txn::LockName name_of(Slice candidate) const;
     // Where the next candidate is.
     bool same_leaf(Position& pos);
@@ -87,7 +90,10 @@ private:
     Result<Step> backward(unsigned tries);
     Result<Step> first_backward(Position& pos, bool passed, SharedPage& hold);
     Result<void> wait_above(const Error& refused);
-    [[gnu::cold, gnu::noinline]] Result<Step> try_again(unsigned tries) const;
+    [[gnu::cold, gnu::noinline]] Result<unsigned> try_again(unsigned tries);
+    // A step, made until it succeeds.
+    template <Result<Step> (BTreeCursor::*step)(unsigned)>
+    Result<Step> move_once();
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
     Result<bool> move();
     // A step of snapshot_scan_ was made: its record becomes the current one.
@@ -101,7 +107,7 @@ private:
         DCHECK(!gives_back_ || access_ == Access::read);
         DCHECK((page_ == nullptr) == (word_ == nullptr));
         DCHECK(leaf_ == kPageNone || (positioned_ && page_ != nullptr));
-        DCHECK(!ghosts_passed_);  // only while a step is made
+        DCHECK(!ghosts_passed_ && kept_ == txn::LockName{});  // only while a step is made
         DCHECK(!positioned_ || !bounded_ || key() < Slice(high_));
     }
     [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);  // btree_ahead.cc
@@ -132,6 +138,9 @@ private:
     bool gives_back_ = false;  // read_committed: read locks are not kept
     bool to_unlock_ = false;   // the candidate's lock was taken for this read alone
     bool intended_ = false;    // the index has the intention that a look needs
+    bool waited_ = false;      // since the last try: for a lock
+    // A lock for this read alone that is held until the next try. Zero: no lock.
+    txn::LockName kept_{};
     // keys_[now_] is the current key, the other one is that of the candidate.
     uint8_t now_ = 0;
     PageId leaf_ = kPageNone;  // hint: where the key was found

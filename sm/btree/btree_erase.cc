@@ -10,11 +10,12 @@ namespace lockstep::sm {
 using namespace node;
 
 void BTree::note_ghost(const Page& leaf, Slice key) {
-    // One note per leaf does: the first ghost of a leaf, and again now and then in case a note was
-    // lost.
+    // One note per leaf does: the first ghost of a leaf, and again now and then in case the cleaner
+    // has been there. A leaf without a record gets no further ghost; the root stays anyway.
     const unsigned ghosts = header(leaf).ghosts;
     DCHECK(ghosts > 0 && is_leaf(leaf));
-    if (ghosts != 1 && ghosts % 16 != 0) return;
+    const bool all = ghosts == count(leaf) && leaf.id() != root_;
+    if (ghosts != 1 && ghosts % 16 != 0 && !all) return;
     if (env_.ghost_notes) env_.ghost_notes->note_leaf(id_, key);
 }
 

@@ -62,10 +62,6 @@ inline bool is_node_of(const Page& page, ObjectId object, unsigned level) {
     return page.kind() == PageKind::btree && page.header.level == level &&
            page.header.object == object.value;
 }
-// Unvalidated: a leaf, of the tree that the caller descended, whose fences cover the key.
-inline bool is_leaf_for(const Page& page, const node::SearchKey& key) {
-    return page.kind() == PageKind::btree && page.header.level == 0 && node::covers(page, key);
-}
 inline bool BTree::is_node_for(const Page& page, unsigned level, const SearchKey& key) const {
     return is_node_of(page, id_, level) && node::covers(page, key);
 }

@@ -9,7 +9,7 @@
 //            many slots such a node has.
 //            A walk locks nothing. What it found is a hint until the caller has validated it.
 // Invariants KW-1 A page number counts only if the node that named it is valid afterwards.
-//            LA-3 A look is validated before anything is concluded from it.
+//            LA-3 (latch.h) A look is validated before anything is concluded from it.
 // Blocking   Starts page reads; waits for nothing.
 // Source     O. Kocberber, B. Falsafi, B. Grot, "Asynchronous Memory Access Chaining", VLDB 2015
 //            (there as a state machine). Groups in step: S. Chen et al., "Improving Hash Join

@@ -8,8 +8,8 @@
 //            A ghost's overflow chain is freed before the ghost. So a crash in between leaves a
 //            ghost without its chain, never a chain without a ghost. Only clean_leaf() does that;
 //            merges leave such ghosts alone.
-// Invariants BT-5 The last record of a leaf that is not the root is only removed together with the
-//                 leaf. [checked: verify()]
+// Invariants BT-5 (btree.h) The last record of a leaf that is not the root is only removed together
+//                 with the leaf. [checked: verify()]
 #include <algorithm>
 
 #include "sm/btree/btree_impl.h"
@@ -43,7 +43,7 @@ bool contains(const Chains& chains, const OverflowRef& ref) {
 }
 
 // The flag first: behind it the table is emptied by another worker, once no thread is between the
-// flag and its version (SS-2).
+// flag and its version (SH-2).
 bool has_version(const Env& env, ObjectId object, Slice key) {
     return env.keeps_versions.load(std::memory_order_acquire) && env.versions != nullptr &&
            env.versions->has(name_of_key(object, key));
@@ -319,8 +319,22 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
         BTree::Target t;
         TRY(latch_leaf(key, t));
         result.left = header(*t.page).ghosts;
+        result.stuck =
+            result.left != 0 &&
+            removable_ghosts(env_, *this, *t.page, SIZE_MAX, chains).size() == result.left;
     }
     return result;
+}
+
+Result<BTree::LeafGhosts> BTree::leaf_ghosts(Slice key) {
+    const SearchKey wanted(key);
+    Position pos;
+    SharedPage leaf;
+    for (unsigned tries = 0; !TRY(latch_leaf_shared(wanted, Side::covering, pos, leaf)); ++tries)
+        TRY(backoff(tries, root_));
+    LeafGhosts found{header(*leaf).ghosts, {}};
+    if (!high_infinite(*leaf)) found.next = high(*leaf);
+    return found;
 }
 
 Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {

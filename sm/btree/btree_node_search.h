@@ -8,8 +8,8 @@
 //            lines of slots. If the guess is wrong, one probe eight slots away shows it. The rest
 //            is a branch-free binary search, of all slots if the probe did not help: then its first
 //            probes are those of every key, and the caches have their lines.
-// Invariants BN-3 If a page changes during the search, the answer may be wrong, but no access
-//                 leaves the page.
+// Invariants BN-3 (btree_node.h) If a page changes during the search, the answer may be wrong, but
+//                 no access leaves the page.
 // Source     Graefe, "B-tree Indexes, Interpolation Search, and Skew", DaMoN 2006.
 #pragma once
 

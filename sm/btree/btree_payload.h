@@ -75,7 +75,7 @@ inline Slice bytes_of(const T& t) {
     return {reinterpret_cast<const char*>(&t), sizeof t};
 }
 
-// Takes a payload apart from the front. LK-2: logged payloads are well-formed, so a short payload
+// Takes a payload apart from the front. KI-2: logged payloads are well-formed, so a short payload
 // is a program error.
 class Reader {
 public:

@@ -93,7 +93,7 @@ void apply_btree_replace(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Replace>();
     [[maybe_unused]] const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes);
-    // LK-1: the record is as it was when the change was logged.
+    // KI-1: the record is as it was when the change was logged.
     DCHECK(p.slot < count(page) && full_key(page, p.slot) == key);
     DCHECK(value(page, p.slot).substr(p.offset, p.old_bytes) == old);
     const Slice fresh = in.bytes(p.new_bytes);
@@ -116,7 +116,7 @@ void apply_btree_replace_many(Page& page, Slice bytes) {
     for (unsigned i = 0; i < p.count; ++i) {
         const auto row = in.get<payload::ReplaceRow>();
         [[maybe_unused]] const Slice key = in.bytes(row.key_bytes), old = in.bytes(row.bytes);
-        // LK-1: the record is as it was when the change was logged.
+        // KI-1: the record is as it was when the change was logged.
         DCHECK(row.slot < count(page) && full_key(page, row.slot) == key);
         DCHECK(value(page, row.slot).substr(row.offset, row.bytes) == old);
         overwrite(page, row.slot, row.offset, in.bytes(row.bytes));

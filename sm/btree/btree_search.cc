@@ -1,8 +1,9 @@
 // btree_search.cc - finding a leaf: optimistic descent, the transaction's leaf hint, latching.
 //
-// Invariants LA-3 Here: fix_optimistic() takes a page's snapshot, its bytes are read, then valid()
-//                 is called, with no switch in between. A miss in fix_optimistic() of the child may
-//                 park. The parent is validated afterwards, so an outdated path is given up.
+// Invariants LA-3 (latch.h) Here: fix_optimistic() takes a page's snapshot, its bytes are read,
+//                 then valid() is called, with no switch in between. A miss in fix_optimistic() of
+//                 the child may park. The parent is validated afterwards, so an outdated path is
+//                 given up.
 #include "sm/btree/btree_descent.h"
 #include "sm/core/places.h"
 #include "threads/base/hints.h"
@@ -185,7 +186,7 @@ bool BTree::revalidate(const SearchKey& key, Position& pos) {
         [[likely]]
         return true;
     // BT-6.
-    if (leaves_freed() != pos.leaves_freed || !is_leaf_for(*pos.at.page, key)) return false;
+    if (leaves_freed() != pos.leaves_freed || !is_node_for(*pos.at.page, 0, key)) return false;
     const Found f = search(*pos.at.page, key);
     pos.slot = f.slot;
     pos.found = f.exact;

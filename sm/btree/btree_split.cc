@@ -35,6 +35,15 @@ unsigned middle_by_bytes(const Page& page) {
     return std::clamp(at, 1u, n - 1);
 }
 
+// Does the right page take a low fence of `fence` bytes with the records from slot `at` on? It
+// gains what stays in the left page, and its prefix is not shorter.
+bool right_fits(const Page& page, unsigned at, size_t fence) {
+    DCHECK(at <= count(page));
+    size_t room = free_bytes(page) + low(page).size();
+    for (unsigned i = 0; i < at && room < fence; ++i) room += record_bytes(page, i) + sizeof(Slot);
+    return room >= fence;
+}
+
 SplitPlan plan_leaf(const Page& page, Slice key) {
     const Found place = search(page, key);
     const unsigned n = count(page), position = place.slot;
@@ -43,10 +52,10 @@ SplitPlan plan_leaf(const Page& page, Slice key) {
     SplitPlan plan;
     if (run && position < n) {
         // A run in the middle: the records behind it move away, so its next keys fit into the left
-        // page.
+        // page. `key` is not on the page, so the separator may be longer than what stays left.
         plan.at = position;
         plan.separator = separator(key, full_key(page, position));
-        return plan;
+        if (right_fits(page, position, plan.separator.size())) return plan;
     }
     plan.at = run && position == n ? n - 1 : middle_by_bytes(page);
     plan.separator =

@@ -56,10 +56,6 @@ public:
     // weaker isolation S on each record.
     Result<void> scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each);
 
-    Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
-    Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
-    Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
-
     // The slot as its page has it, with the page latched; for versions.
     Result<void> see_record(RecordId id, FunctionRef<void(const RecordState& state)> see);
 
@@ -80,6 +76,7 @@ private:
                                                       uint32_t bytes);
     // Brings the map up to date with the page's class; `offer`: others may insert there.
     Result<void> note_class(PageId id, bool offer);
+    Result<bool> set_class(PageId map_id, uint16_t index, PageId id, uint8_t now);
     txn::LockName lock_of(PageId page, uint32_t index, const heap::Slot& s,
                           const Page& bytes) const;
     // No transaction holds a lock on the name, `txn` included.

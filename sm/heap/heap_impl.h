@@ -11,6 +11,8 @@
 //            HF-6 Undo restores state and bytes of a slot; capacity and place may differ.
 #pragma once
 
+#include <deque>
+
 #include "sm/change/page_change.h"
 #include "sm/heap/heap_file.h"
 #include "sm/heap/heap_page.h"
@@ -30,9 +32,19 @@ struct HeapFile::Hints {
 
     threads::Latch latch{40, "heap room"};
     bool loaded = false;  // all below: under latch
-    std::vector<PageId> candidates[heap::kClasses];
+    // Per class of free bytes. The front is tried first: its eraser has most probably ended.
+    std::deque<PageId> candidates[heap::kClasses];
     PageId last_map = kPageNone;
 
+    bool is_insert_page(PageId id) const {  // under latch
+        for (uint32_t w = 0; w < worker_count; ++w)
+            if (workers[w].page.load(std::memory_order_relaxed) == id.value) return true;
+        return false;
+    }
+    // heap_space.cc; under latch. Takes the next page out of the lists, of class `lowest` or more,
+    // and sets `lowest` to its class. Stops in a class at its first refused page. kPageNone: there
+    // is no further page.
+    PageId next_candidate(uint32_t& lowest, PageId& refused);
     void assert_state() const {  // under latch
         DCHECK(loaded == (last_map != kPageNone));
         [[maybe_unused]] const auto insert_pages_differ = [&] {

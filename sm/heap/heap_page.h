@@ -28,7 +28,7 @@
 // Invariants HP-1 free bytes = 8144 - 8 x slots - sum of capacities. [checked: check_page()]
 //            HP-2 Records overlap neither each other nor the slots. [checked: check_page()]
 //            HP-3 Every action is a function of page and payload: padding is zeroed, compaction is
-//                 in slot order.
+//                 in slot order. [test: HeapPage.RandomOperationsAgainstModelAndRedo]
 // Blocking   Nothing here parks or allocates.
 #pragma once
 

@@ -35,6 +35,18 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
     return find_page(txn, bytes);
 }
 
+PageId HeapFile::Hints::next_candidate(uint32_t& lowest, PageId& refused) {
+    for (; lowest < kClasses; ++lowest, refused = kPageNone) {
+        std::deque<PageId>& list = candidates[lowest];
+        while (!list.empty() && list.front() != refused) {
+            const PageId id = list.front();
+            list.pop_front();
+            if (!is_insert_page(id)) return id;  // HF-4; its worker offers it when it leaves it
+        }
+    }
+    return kPageNone;
+}
+
 // Cold: the insert page is full.
 [[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::find_page(txn::Transaction& txn,
                                                                        uint32_t bytes) {
@@ -47,29 +59,18 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
     hints.latch.unlock();
     if (left != kPageNone) TRY(note_class(left, true));
 
-    for (uint32_t tried = 0, lowest = class_needed(bytes);
-         tried < kCandidatesTried && lowest < kClasses;) {
+    PageId refused = kPageNone;  // the first one of class `lowest`
+    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < kCandidatesTried; ++tried) {
         hints.latch.lock();
-        while (lowest < kClasses && hints.candidates[lowest].empty()) ++lowest;
-        if (lowest == kClasses) {
-            hints.latch.unlock();
-            break;
-        }
-        const PageId candidate = hints.candidates[lowest].back();
-        hints.candidates[lowest].pop_back();
-        bool taken = false;
-        for (uint32_t w = 0; w < hints.worker_count; ++w)
-            taken |= hints.workers[w].page.load(std::memory_order_relaxed) == candidate.value;
         // Another thread of this worker may have found one.
         const PageId current{mine.load(std::memory_order_relaxed)};
-        // HF-4.
-        if (!taken && current == kPageNone) mine.store(candidate.value, std::memory_order_relaxed);
-        if (!taken && current != kPageNone) hints.candidates[lowest].push_back(candidate);
+        PageId candidate = kPageNone;
+        if (current == kPageNone) candidate = hints.next_candidate(lowest, refused);
+        if (candidate != kPageNone) mine.store(candidate.value, std::memory_order_relaxed);
         hints.assert_state();
         hints.latch.unlock();
         if (current != kPageNone) return page_with_room(txn, bytes);
-        if (taken) continue;
-        ++tried;
+        if (candidate == kPageNone) break;
         ExclusivePage page = TRY(env_.pool->fix_exclusive(candidate));
         if (page->kind() != PageKind::heap || page->header.object != id_.value)
             return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
@@ -80,11 +81,16 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
         page.release();
         hints.latch.lock();
         uint32_t expected = candidate.value;
-        mine.compare_exchange_strong(expected, kPageNone.value, std::memory_order_relaxed);
+        const bool left_mine =
+            mine.compare_exchange_strong(expected, kPageNone.value, std::memory_order_relaxed);
+        // The bytes belong to a transaction that has not ended. The map has the class already, so
+        // no other note would offer the page again.
+        if (promising && left_mine && !MUTANT(heap_page_forgotten)) {
+            hints.candidates[lowest].push_back(candidate);
+            if (refused == kPageNone) refused = candidate;
+        }
         hints.latch.unlock();
         if (!promising) TRY(note_class(candidate, true));
-        else if (lowest + 1 < kClasses) ++lowest;
-        else break;
     }
     TRY(extend());
     return page_with_room(txn, bytes);
@@ -147,7 +153,7 @@ Result<void> HeapFile::load_hints() {
     const bool loaded = hints.loaded;
     hints.latch.unlock();
     if (loaded) return {};
-    std::vector<PageId> found[kClasses];
+    std::deque<PageId> found[kClasses];  // lowest page first
     PageId last = first_;
     for (PageId at = first_; at != kPageNone;) {
         SharedPage page = TRY(env_.pool->fix_shared(at));
@@ -162,10 +168,7 @@ Result<void> HeapFile::load_hints() {
     hints.latch.lock();
     hints.assert_state();
     if (!hints.loaded) {
-        for (uint32_t c = 0; c < kClasses; ++c) {
-            std::reverse(found[c].begin(), found[c].end());  // lowest page first
-            hints.candidates[c] = std::move(found[c]);
-        }
+        for (uint32_t c = 0; c < kClasses; ++c) hints.candidates[c] = std::move(found[c]);
         hints.last_map = last;
         hints.loaded = true;
     }
@@ -221,6 +224,21 @@ bool HeapFile::unlocked(txn::Transaction& txn, txn::LockName name) {
     return {};
 }
 
+// True: the class has grown.
+Result<bool> HeapFile::set_class(PageId map_id, uint16_t index, PageId id, uint8_t now) {
+    DCHECK(now < kClasses && map_id != id);
+    ExclusivePage map_page = TRY(env_.pool->fix_exclusive(map_id));
+    if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries ||
+        map(*map_page).page[index] != id.value)
+        return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value, id.value);
+    const uint8_t noted = map(*map_page).free_class[index];
+    if (noted == now) return false;
+    const MapSetPayload set{index, now, kSetClass, id.value};
+    ChangePart part{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}};
+    TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_, {&part, 1}));
+    return now > noted;
+}
+
 Result<void> HeapFile::note_class(PageId id, bool offer) {
     TRY(load_hints());
     PageId map_id;
@@ -232,29 +250,15 @@ Result<void> HeapFile::note_class(PageId id, bool offer) {
         index = data(*page).map_index;
         now = class_of(*page);
     }
-    {
-        ExclusivePage map_page = TRY(env_.pool->fix_exclusive(map_id));
-        if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries ||
-            map(*map_page).page[index] != id.value)
-            return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value,
-                        id.value);
-        const uint8_t noted = map(*map_page).free_class[index];
-        if (noted != now) {
-            const MapSetPayload set{index, now, kSetClass, id.value};
-            ChangePart part{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}};
-            TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_,
-                             {&part, 1}));
-        }
-        offer |= now > noted;
+    const Result<bool> grown = set_class(map_id, index, id, now);
+    // Without a map entry, for example while the log is full, the page still has its room.
+    if (now != 0 && (offer || (grown && *grown))) {
+        Hints& hints = *hints_;
+        hints.latch.lock();
+        if (!hints.is_insert_page(id)) hints.candidates[now].push_back(id);
+        hints.latch.unlock();
     }
-    if (!offer || now == 0) return {};
-    Hints& hints = *hints_;
-    hints.latch.lock();
-    bool used = false;
-    for (uint32_t w = 0; w < hints.worker_count; ++w)
-        used |= hints.workers[w].page.load(std::memory_order_relaxed) == id.value;
-    if (!used) hints.candidates[std::min<uint32_t>(now, kClasses - 1)].push_back(id);
-    hints.latch.unlock();
+    if (!grown) return std::unexpected(grown.error());
     return {};
 }
 

@@ -3,8 +3,8 @@
 //
 // Concepts   Slots do not move and keep their space (heap_page.h), so undo finds page and slot
 //            where the forward change left them.
-// Invariants HF-6 After its undo a slot has the state and the bytes it had before; only capacity
-//                 and place on the page may differ.
+// Invariants HF-6 (heap_impl.h) After its undo a slot has the state and the bytes it had before;
+//                 only capacity and place on the page may differ.
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
 #include "sm/change/log_kinds.h"
 #include "sm/heap/heap_impl.h"
@@ -95,16 +95,6 @@ Result<void> undo_heap_update(Env& env, txn::Transaction& txn, const txn::LogRec
 }
 Result<void> undo_heap_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return undo_heap(env, txn, record, LogKind::heap_undo_erase);
-}
-
-Result<void> HeapFile::undo_insert(txn::Transaction& txn, const txn::LogRecordView& record) {
-    return undo_heap_insert(env_, txn, record);
-}
-Result<void> HeapFile::undo_update(txn::Transaction& txn, const txn::LogRecordView& record) {
-    return undo_heap_update(env_, txn, record);
-}
-Result<void> HeapFile::undo_erase(txn::Transaction& txn, const txn::LogRecordView& record) {
-    return undo_heap_erase(env_, txn, record);
 }
 
 }  // namespace lockstep::sm

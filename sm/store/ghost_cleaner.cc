@@ -1,20 +1,24 @@
 // ghost_cleaner.cc - the queue of notes and the thread that works it off.
 #include "sm/store/ghost_cleaner.h"
 
+#include <algorithm>
+#include <map>
+
 #include "sm/store/engine.h"
 
 #include "sm/btree/btree.h"
 #include "sm/btree/overflow.h"
 #include "sm/store/catalog.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
 namespace {
 
-constexpr size_t kLeafNotesMax = 8192;
 constexpr Nanos kDelayMin = 5 * kMillisecond, kDelayMax = 500 * kMillisecond;
-// A leaf that stays locked that long is given up until its next ghost.
-constexpr uint32_t kLeafTriesMax = 64;
+constexpr Nanos kNoteDelayMax = 2 * kSecond;
+constexpr unsigned kStuckTriesMax = 8;
+constexpr unsigned kLeavesOfRound = 256;  // that are looked at for refused notes
 
 }  // namespace
 
@@ -26,7 +30,8 @@ struct GhostCleaner::State {
     // Held while notes are processed, or while processing is paused.
     threads::Semaphore turn{1};
     SpinLock lock;
-    Node* head = nullptr;  // under lock; newest first
+    Node* head = nullptr;               // under lock; newest first
+    std::map<ObjectId, Range> refused;  // under lock
     // Set by the thread before it parks without a deadline.
     std::atomic<bool> asleep{false};
     std::atomic<bool> stopping{false};
@@ -45,7 +50,15 @@ struct GhostCleaner::State {
     }
     bool empty() {
         SpinGuard guard(lock);
-        return head == nullptr;
+        return head == nullptr && refused.empty();
+    }
+    // False: there are none.
+    bool take_refused(Range& out) {
+        SpinGuard guard(lock);
+        if (refused.empty()) return false;
+        out = std::move(refused.begin()->second);
+        refused.erase(refused.begin());
+        return true;
     }
 };
 
@@ -56,10 +69,26 @@ GhostCleaner::~GhostCleaner() {
 }
 
 void GhostCleaner::add(Note note) {
-    DCHECK(note.object.value != 0 && note.tries == 0);
+    DCHECK(note.object.value != 0 && note.due == 0);
     auto* node = new State::Node{std::move(note), nullptr};
     waiting_.fetch_add(1, std::memory_order_relaxed);
     state_->push(node);
+    wake_thread();
+}
+
+void GhostCleaner::refuse(Range range) {
+    DCHECK(range.object.value != 0 && range.low <= range.high);
+    {
+        SpinGuard guard(state_->lock);
+        const auto [at, fresh] = state_->refused.try_emplace(range.object, range);
+        Range& all = at->second;
+        if (!fresh && range.low < all.low) all.low = std::move(range.low);
+        if (!fresh && all.high < range.high) all.high = std::move(range.high);
+    }
+    wake_thread();
+}
+
+void GhostCleaner::wake_thread() {
     // Pairs with the thread's: one of us sees the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (state_->asleep.load(std::memory_order_relaxed) && state_->asleep.exchange(false))
@@ -67,18 +96,23 @@ void GhostCleaner::add(Note note) {
 }
 
 void GhostCleaner::note_leaf(ObjectId object, Slice key) {
-    if (waiting() < kLeafNotesMax) add({object, kPageNone, 0, std::string(key), 0});
+    if (waiting() < leaf_notes_max_) add({.object = object, .key = std::string(key)});
+    else if (!MUTANT(refused_note_lost)) refuse({object, std::string(key), std::string(key)});
 }
 
 void GhostCleaner::note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) {
     DCHECK(first != kPageNone && chain != 0);
-    add({object, first, chain, std::string(key), 0});
+    add({.object = object, .first = first, .chain = chain, .key = std::string(key)});
+}
+
+BTree* GhostCleaner::tree_of(ObjectId object) const {
+    if (!engine_.catalog) return nullptr;
+    return object == kCatalogObject ? &engine_.catalog->own_tree()
+                                    : engine_.catalog->index_by_id(object);
 }
 
 Result<bool> GhostCleaner::work(Note& note) {
-    BTree* tree = !engine_.catalog                ? nullptr
-                  : note.object == kCatalogObject ? &engine_.catalog->own_tree()
-                                                  : engine_.catalog->index_by_id(note.object);
+    BTree* tree = tree_of(note.object);
     if (!tree) return true;
     // Its leaves are gone, but a chain that was replaced before did not belong to its pages.
     if (tree->destroyed()) {
@@ -90,12 +124,27 @@ Result<bool> GhostCleaner::work(Note& note) {
     }
     if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);
     const BTree::Cleaned cleaned = TRY(tree->clean_leaf(note.key));
-    return cleaned.left == 0 || ++note.tries > kLeafTriesMax;
+    return cleaned.left == 0 || (cleaned.stuck && ++note.tries > kStuckTriesMax);
 }
 
-Result<void> GhostCleaner::run_once() {
+// Looks at the first leaf of a range of refused notes. The others stay in the range.
+Result<bool> GhostCleaner::sweep_leaf() {
+    Range range;
+    if (!state_->take_refused(range)) return false;
+    BTree* tree = tree_of(range.object);
+    if (!tree || tree->destroyed()) return true;
+    BTree::LeafGhosts leaf = TRY(tree->leaf_ghosts(range.low));
+    if (leaf.ghosts != 0) add({.object = range.object, .key = std::move(range.low)});
+    if (!leaf.next.empty() && leaf.next <= range.high)
+        refuse({range.object, std::move(leaf.next), std::move(range.high)});
+    return true;
+}
+
+Result<void> GhostCleaner::run_once() { return run(true); }
+
+Result<void> GhostCleaner::run(bool all) {
     state_->turn.acquire();
-    const auto result = round();
+    const auto result = round(all);
     state_->turn.release();
     return result;
 }
@@ -106,7 +155,7 @@ Result<void> GhostCleaner::pause() {
     // What is worked off may leave further notes.
     while (waiting() > 0 && waiting() < before) {
         before = waiting();
-        if (auto result = round(); !result) {
+        if (auto result = round(true); !result) {
             resume();
             return result;
         }
@@ -118,21 +167,37 @@ void GhostCleaner::hold() { state_->turn.acquire(); }
 
 void GhostCleaner::resume() { state_->turn.release(); }
 
-Result<void> GhostCleaner::round() {
+Result<void> GhostCleaner::round(bool all) {
     Result<void> result;
+    const Nanos now = threads::now();
     for (State::Node* node = state_->take(); node;) {
         State::Node* next = node->next;
-        Result<bool> done = work(node->note);
+        Note& note = node->note;
+        if (!all && note.due > now) {
+            state_->push(std::exchange(node, next));
+            continue;
+        }
+        Result<bool> done = work(note);
         if (!done && done.error().code != ErrorCode::no_such_object)
             result = std::unexpected(done.error());
         if (done && !*done) {
+            note.delay = std::clamp(2 * note.delay, kDelayMin, kNoteDelayMax);
+            note.due = now + note.delay;
             state_->push(node);
         } else {
+            progress_.fetch_add(1, std::memory_order_relaxed);
             DCHECK(waiting() > 0);
             waiting_.fetch_sub(1, std::memory_order_relaxed);
             delete node;
         }
         node = next;
+    }
+    for (unsigned leaves = 0; leaves < kLeavesOfRound && waiting() < leaf_notes_max_; ++leaves) {
+        const Result<bool> looked = sweep_leaf();
+        if (!looked && looked.error().code != ErrorCode::no_such_object)
+            result = std::unexpected(looked.error());
+        if (!looked || !*looked) break;
+        progress_.fetch_add(1, std::memory_order_relaxed);
     }
     return result;
 }
@@ -154,11 +219,12 @@ Result<void> GhostCleaner::start() {
                 continue;
             }
             threads::park_until(threads::now() + delay, threads::ParkReason::sleep);
-            const size_t before = waiting();
+            const uint64_t before = progress_.load(std::memory_order_relaxed);
             if (engine_.failed()) break;
-            if (auto result = run_once(); !result)
+            if (auto result = run(false); !result)
                 engine_.report(1, "ghost cleaner: " + result.error().text());
-            delay = waiting() < before ? kDelayMin : std::min(delay * 2, kDelayMax);
+            const bool progress = progress_.load(std::memory_order_relaxed) != before;
+            delay = progress ? kDelayMin : std::min(delay * 2, kDelayMax);
         }
         // Chains must not leak at a clean close.
         if (!engine_.failed()) (void)run_once();

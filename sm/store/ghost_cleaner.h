@@ -4,8 +4,11 @@
 // Concepts   A note names a place (object and key), never a pointer. So a dropped index or a
 //            changed tree makes a note useless, not wrong. One user thread processes the notes a
 //            little later, when the transactions that left them have probably ended. What is still
-//            locked is noted again. Leaf notes are bounded: a lost one costs space until the leaf's
-//            next ghost. Chain notes are not bounded.
+//            locked is tried again, after a delay that doubles for each note up to two seconds.
+//            Leaf notes are bounded: a mass delete leaves more. Of the notes beyond the bound only
+//            the smallest and the largest key are kept, for each index. Once there is room, the
+//            leaves between the two are looked at, and those with ghosts get a note. Chain notes
+//            are not bounded.
 // Blocking   note_* never park. The thread parks for pages, log space and time; it holds no locks.
 #pragma once
 
@@ -19,6 +22,7 @@
 
 namespace lockstep::sm {
 
+class BTree;
 class Engine;
 
 class GhostCleaner final : public GhostNotes {
@@ -39,6 +43,9 @@ public:
     void resume();
     // Waits until no thread processes notes, and lets none begin until resume().
     void hold();
+    // The bound on leaf notes; for tests.
+    void limit_leaf_notes(size_t most) { leaf_notes_max_ = most; }
+    // Notes; notes beyond the bound do not count.
     size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
 private:
@@ -47,16 +54,30 @@ private:
         PageId first = kPageNone;  // of a chain; kPageNone: a leaf with ghosts
         uint64_t chain = 0;
         std::string key;
-        uint32_t tries = 0;
+        Nanos delay = 0, due = 0;  // of the next try
+        unsigned tries = 0;        // that found no lock, but no room in a neighbour either
     };
-    struct State;                   // shared with the thread
-    Result<void> round();           // run_once, with the turn held
+    // Keys of refused notes: the smallest and the largest one.
+    struct Range {
+        ObjectId object;
+        std::string low, high;
+    };
+    struct State;  // shared with the thread
+    // With the turn held. `all`: also what is not due.
+    Result<void> round(bool all);
+    Result<void> run(bool all);
     Result<bool> work(Note& note);  // false: not yet
+    Result<bool> sweep_leaf();      // false: there are no refused notes
+    BTree* tree_of(ObjectId object) const;
     void add(Note note);
+    void refuse(Range range);
+    void wake_thread();
 
     Engine& engine_;
     std::unique_ptr<State> state_;
     std::atomic<size_t> waiting_{0};
+    std::atomic<uint64_t> progress_{0};  // notes done and leaves looked at
+    size_t leaf_notes_max_ = 8192;
 };
 
 }  // namespace lockstep::sm

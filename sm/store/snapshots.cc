@@ -135,7 +135,7 @@ Result<void> Snapshots::begin_period() {
     TRY(start_cleaner());
     TRY(table_.start());
     engine_.keeps_versions.store(true);
-    // SS-2: first every worker sees the flag, then the chains are read.
+    // SH-2: first every worker sees the flag, then the chains are read.
     Result<void> done = on_each_worker([]() -> Result<void> { return {}; });
     if (done && !MUTANT(no_catch_up)) done = on_each_worker([this] { return catch_up(); });
     if (done && table_.incomplete())
@@ -154,7 +154,7 @@ Result<void> Snapshots::begin_period() {
 void Snapshots::end_period() {
     state_.store(State::off);
     engine_.keeps_versions.store(false);
-    // SS-2: no change is between the flag and its version.
+    // SH-2: no change is between the flag and its version.
     Result<void> done = on_each_worker([]() -> Result<void> { return {}; });
     while (!done) {  // no thread could be made: later
         threads::sleep_until(threads::now() + kRound);
@@ -175,7 +175,7 @@ Result<void> Snapshots::catch_up() {
             done = fail(ErrorCode::out_of_memory, "outcome of a transaction");
             break;
         }
-        DCHECK(txn.outcome->earlier <= txn.last_lsn);  // SS-3
+        DCHECK(txn.outcome->earlier <= txn.last_lsn);  // SH-3
         txn.outcome->add_use();
         writers.push_back({txn.outcome, txn.outcome->earlier});
     }

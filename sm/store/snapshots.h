@@ -6,14 +6,14 @@
 //            the undo chains of the worker's live writers and makes the versions that these did not
 //            leave. A period ends when no snapshot was open for half a second, or when the memory
 //            for versions is exhausted.
-// Invariants SS-1 A snapshot gets its place S in a period, after the versions of all earlier
+// Invariants SH-1 A snapshot gets its place S in a period, after the versions of all earlier
 //                 changes of live transactions are made. So each transaction that S does not see
 //                 has versions of all its changes.
-//            SS-2 A thread of a worker runs only while no other thread of that worker is between
+//            SH-2 A thread of a worker runs only while no other thread of that worker is between
 //                 the test of the flag and the change of the page: change_pages() does not park
 //                 there, nor does the removal of ghosts. So after one thread of each worker has
 //                 run, every change sees the flag.
-//            SS-3 Each writer notes where its changes begin that leave versions by themselves
+//            SH-3 Each writer notes where its changes begin that leave versions by themselves
 //                 (Outcome::earlier). The versions of all older ones come from its undo chain.
 // Blocking   open() of the first snapshot in a period parks until each worker has run a thread, and
 //            for log records and pages of live writers. It waits for no transaction.

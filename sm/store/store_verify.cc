@@ -4,10 +4,10 @@
 // Concepts   First every page in use is read (checksum, number, lost writes), and all bad pages are
 //            named. Then each structure is walked. Then each secondary index is compared with its
 //            primary.
-// Invariants SV-1 A page belongs to one structure.
+// Invariants SV-1 A page belongs to one structure. [checked: claim()]
 //            SV-2 The space map says "used" for exactly these pages: those that a structure
 //                 reaches, the superblocks, the maps themselves, and pages on the drop list that
-//                 could not be freed yet.
+//                 could not be freed yet. [checked: check_space(), check_unreached()]
 #include <algorithm>
 #include <string>
 

@@ -9,7 +9,9 @@
 #include "sm/change/savepoints.h"
 #include "sm/core/lock_error.h"
 #include "sm/store/engine.h"
+#include "sm/store/needs.h"
 #include "sm/store/prepared_txns.h"
+#include "sm/store/snapshots.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
@@ -272,7 +274,9 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     deferred.run(false);
     if (!orphan) return;
     // No thread is left to end it.
+    forget_places(engine_, txn);
     forget_savepoints(txn);
+    engine_.snapshots->close(txn);
     engine_.txns->finish_abort(txn, undone.has_value());
 }
 

@@ -39,6 +39,8 @@ public:
 
     // All transactions, by id. Each worker reports its own, so it takes a turn of every worker.
     std::vector<TransactionInfo> list();
+    // The same for close(), which must not end before this returns.
+    std::vector<TransactionInfo> list_while_closing();
     // Ends one. Returns when it is marked, and rolled back if it was idle. Errors: txn_ended,
     // bad_argument for one of the store's own.
     Result<void> end(TxnId id);
@@ -69,6 +71,8 @@ public:
     static constexpr uint64_t kSlowBytesPerMicro = 16;
 
 private:
+    template <class Start>
+    std::vector<TransactionInfo> collect(Start start);
     using Seen = txn::TransactionTable::Seen;
     struct Order {
         txn::Heed why = txn::Heed::by_operator;

@@ -176,15 +176,15 @@ class Checks(unittest.TestCase):
         body += "    std::function<void(int)> opened = {};\n    void operator()() const;\n"
         body += "private:\n    void creak();\n};"
         self.header("sm/include/lockstep/door.h", body)
-        self.write("sm/README.md", table.format(""))
+        self.write("sm/PUBLIC_CALLS.md", table.format(""))
         self.expect(check, "no row for `Door::open(key, turns)`")
-        self.write("sm/README.md", table.format(row))
+        self.write("sm/PUBLIC_CALLS.md", table.format(row))
         self.expect(check, "no row for `Door::operator()()`")
-        self.write("sm/README.md", table.format(row + ring))
+        self.write("sm/PUBLIC_CALLS.md", table.format(row + ring))
         self.expect_sound(check)
-        self.write("sm/README.md", table.format(row * 2 + ring))
+        self.write("sm/PUBLIC_CALLS.md", table.format(row * 2 + ring))
         self.expect(check, "two rows for `Door::open(key, turns)`")
-        self.write("sm/README.md", table.format(row + ring + "| `Door::close()` | no |\n"))
+        self.write("sm/PUBLIC_CALLS.md", table.format(row + ring + "| `Door::close()` | no |\n"))
         self.expect(check, "no header has `Door::close()`")
 
     def test_style_packages(self):

@@ -179,7 +179,7 @@ std::string side_file_tables() {
 std::string backup_tables() {
     using M = BackupManifest;
     return table("File backup, its used part", sizeof(M), 0,
-                 {FIELD(M, checksum), FIELD(M, magic), FIELD(M, version), FIELD(M, reserved),
+                 {FIELD(M, checksum), FIELD(M, magic), FIELD(M, version), FIELD(M, restored),
                   FIELD(M, superblock), FIELD(M, end), FIELD(M, pages), FIELD(M, pages_copied),
                   FIELD(M, since_redo), FIELD(M, since_end), FIELD(M, bytes), FIELD(M, log_bytes),
                   FIELD(M, pages_zeroed), FIELD(M, nanos), FIELD(M, ended_at)});

@@ -76,8 +76,11 @@ namespace slow {
 [[gnu::cold, gnu::noinline]] void release_exclusive(LatchWord& word);
 }  // namespace slow
 
-// LA-2. Foreign kernel threads may use latches too, and have no depth.
+// After each acquisition in exclusive mode. LA-1: on arm64 the holder's next stores must not become
+// visible before the word; pairs with validate(). LA-2: foreign kernel threads may use latches too,
+// and have no depth.
 inline void count_exclusive() {
+    std::atomic_thread_fence(std::memory_order_release);
     if (Thread* self = current()) ++self->latch_depth;
 }
 inline void uncount_exclusive() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""public_calls - checks that the table of public calls in sm/README.md has a row for each function
-of the public headers, and no other row.
+"""public_calls - checks that the table in sm/PUBLIC_CALLS.md has a row for each function of the
+public headers, and no other row.
 
 Usage: public_calls.py [ROOT] [--list]. The test sm_public_calls_test writes the table. A row is
 named as the header declares the function: class, name, and the names of the parameters.
@@ -153,11 +153,12 @@ def main() -> None:
     wanted = list(calls(tree))
     if "--list" in sys.argv:
         print("\n".join(wanted))
-    table = TABLE.search((tree / "sm/README.md").read_text())
+    document = "sm/PUBLIC_CALLS.md"
+    table = TABLE.search((tree / document).read_text())
     rows = re.findall(r"^\| `([^`]+)` \|", table.group(1) if table else "", re.M)
-    offences = [f"sm/README.md: no row for `{call}`" for call in wanted if call not in rows]
-    offences += [f"sm/README.md: no header has `{row}`" for row in rows if row not in wanted]
-    offences += [f"sm/README.md: two rows for `{row}`" for row in {*rows} if rows.count(row) > 1]
+    offences = [f"{document}: no row for `{call}`" for call in wanted if call not in rows]
+    offences += [f"{document}: no header has `{row}`" for row in rows if row not in wanted]
+    offences += [f"{document}: two rows for `{row}`" for row in {*rows} if rows.count(row) > 1]
     finish(offences, "public calls")
 
 

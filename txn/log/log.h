@@ -148,7 +148,7 @@ public:
     // The durable-LSN stamp for the last record of a transaction, which will stand at `lsn`
     // (log_stamp.cc). Any worker.
     uint32_t durable_stamp(Lsn lsn) const;
-    Lsn start() const;  // oldest record kept
+    Lsn start() const;  // of the oldest segment that is kept; it may lie inside a record
     // Waits until every reservation made before the call is published. What its thread noted
     // between reserve and publish is then visible. Spins for the length of a copy. For checkpoints.
     void wait_until_published() const;

@@ -1,6 +1,7 @@
 // labels: unit
 // btree_long_keys_test.cc - inner nodes of few, long separators, which are full to the last byte: a
-// bulk load that fills them, and a merge that may just fit.
+// bulk load that fills them, and a merge that may just fit. Runs of short keys among long ones.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ protected:
         return **made;
     }
     BTree::Report sound(BTree& tree) { return TestTree::sound(store_, tree); }
+    // Inserts the records in this order, in one transaction.
+    void insert(BTree& tree, const std::vector<std::pair<std::string, size_t>>& records) {
+        auto& txn = store_.begin();
+        for (const auto& [key, bytes] : records)
+            ASSERT_OK(tree.insert(txn, key, Slice(value_).substr(0, bytes)));
+        store_.commit(txn);
+    }
 
     static constexpr size_t kEach = 3;
     enum class Outcome { merged, stayed, other };
@@ -104,6 +112,56 @@ TEST_F(LongKeys, ABulkLoadFillsNodesOfAllSeparators) {
             }
             for (; keys.size() > 20; keys.pop_back())
                 ASSERT_EQ(sound(load(keys)).records, keys.size());
+        }
+    });
+}
+
+// The next key of a short run is long, and shares all bytes but the last with the key behind it.
+// The separator of both is longer than the few short records that would stay in the left page.
+TEST_F(LongKeys, ARunBeforeALongKeySplitsAPageOfLongKeys) {
+    std::vector<std::pair<std::string, size_t>> records;
+    for (const char c : std::string("abcdefghijklmnopqr")) records.push_back({{'0', c}, 436});
+    const std::string stem(1006, 'm');
+    for (const char c : std::string("zyxwvut")) records.push_back({stem + c, c == 'z' ? 18 : 10});
+    for (const char c : std::string("01234")) records.push_back({{'a', c}, 1});
+    records.push_back({stem + 'b', 1});
+    store_.on_thread([&] {
+        BTree& tree = load({});
+        insert(tree, records);
+        EXPECT_EQ(sound(tree).records, records.size());
+    });
+}
+
+// Keys that differ in their last byte only, in descending order; then a run of short keys right in
+// front of them; then the next key of the run, which may be as long as those behind it.
+std::vector<std::pair<std::string, size_t>> run_before_long_keys(Rng& rng) {
+    std::vector<std::pair<std::string, size_t>> records;
+    const auto letter = static_cast<char>('b' + rng.below(25));
+    const std::string stem(1 + rng.below(kKeyBytesMax - 1), letter);
+    const auto bytes = [&] { return rng.below(rng.chance(0.1) ? 900 : 30); };
+    for (uint64_t n = 0, longs = 2 + rng.below(8); n < longs; ++n)
+        records.push_back({stem + static_cast<char>('z' - n), bytes()});
+    for (uint64_t n = 0, shorts = 4 + rng.below(4); n < shorts; ++n)
+        records.push_back(
+            {{static_cast<char>(letter - 1), 'z', static_cast<char>('a' + n)}, rng.below(5)});
+    records.push_back({stem.substr(0, rng.chance(0.8) ? stem.size() : 1) + 'a', bytes()});
+    return records;
+}
+
+TEST_F(LongKeys, RunsOfShortKeysAmongLongOnes) {
+    const uint64_t seed = seed_of_run(20261127);
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+    Rng rng(seed);
+    store_.on_thread([&] {
+        for (int round = 0; round < 300; ++round) {
+            BTree& tree = load({});
+            std::map<std::string, size_t> model;
+            for (int step = 0; step < 8; ++step) {
+                auto records = run_before_long_keys(rng);
+                std::erase_if(records, [&](const auto& r) { return !model.insert(r).second; });
+                insert(tree, records);
+            }
+            ASSERT_EQ(sound(tree).records, model.size());
         }
     });
 }

@@ -104,7 +104,7 @@ TEST_F(BTreeUndoTest, RecordsThatSplitsMovedAreFoundByKey) {
     });
 }
 
-// LK-1: replaying the log on empty pages gives the bytes that the forward path left, apart from
+// KI-1: replaying the log on empty pages gives the bytes that the forward path left, apart from
 // holes and checksums.
 TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
     const uint64_t seed = seed_of_run();

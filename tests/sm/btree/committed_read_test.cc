@@ -312,6 +312,49 @@ TEST_F(CommittedRead, TakesNoLock) {
     });
 }
 
+// Each lock that the scan waits for is granted when a writer commits, and its leaf has changed. The
+// next writer waits behind the scan.
+TEST_F(CommittedRead, AScanReadsARecordThatAWriterAlwaysHolds) {
+    std::atomic<bool> done{false};
+    std::vector<Handle<void>> writers;
+    for (char c = 'a'; c < 'c'; ++c)
+        writers.push_back(store().start(
+            [&, c]() -> Result<void> {
+                for (; !done; yield())
+                    TRY(store().run(
+                        [&](Txn& txn) -> Result<void> {
+                            TRY(index.update(txn, key_of(1), std::string(90, c)));
+                            sleep_for(kMillisecond / 5);
+                            return {};
+                        },
+                        kCommitted));
+                return {};
+            },
+            0));
+    auto reader = store().start(
+        [&]() -> Result<void> {
+            for (int scans = 0; scans < 20; ++scans) {
+                uint32_t rows = 0;
+                const auto read = store().run(
+                    [&](Txn& txn) -> Result<void> {
+                        Cursor cursor = index.scan(txn);
+                        for (rows = 0; TRY(cursor.next());) ++rows;
+                        return {};
+                    },
+                    kCommitted);
+                EXPECT_EQ(rows, kRows);
+                if (!read) return read;
+            }
+            return {};
+        },
+        0);
+    const Result<void> read = reader.join();
+    done = true;
+    for (auto& writer : writers) ASSERT_OK(writer.join());
+    ASSERT_OK(read);
+    EXPECT_GT(store().stats().lock_waits, 20u) << "the test is blind";
+}
+
 // Its own changes are no others' changes.
 TEST_F(CommittedRead, ATransactionSeesItsOwnChanges) {
     on_thread(store(), [&] {

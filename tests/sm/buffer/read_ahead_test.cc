@@ -9,6 +9,7 @@
 
 #include <lockstep/store.h>
 #include "tests/sm/buffer/pool_test_util.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep::sm {
 namespace {
@@ -137,8 +138,9 @@ protected:
     void SetUp() override {
         char name[] = "/tmp/lockstep-ahead-XXXXXX";
         directory_ = mkdtemp(name);
-        auto store =
-            Store::open(directory_ + "/s", {.workers = 2, .pool_bytes = 4 << 20, .io = GetParam()});
+        auto store = Store::open(
+            directory_ + "/s",
+            {.workers = 2, .pool_bytes = 4 << 20, .io = GetParam(), .steps = steps_of_run()});
         if (!store && GetParam() == IoMethod::io_uring) GTEST_SKIP() << store.error().text();
         ASSERT_TRUE(store) << store.error().text();
         store_.emplace(std::move(*store));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/store.h>
+#include "tests/steps_of_run.h"
 #include "threads/base/try.h"
 #include "tools/faultfs/passthrough.h"
 
@@ -25,6 +26,7 @@ protected:
         options.log_bytes = 8 << 20;
         options.log_segment_bytes = 1 << 20;
         options.log_ring_bytes = 1 << 20;
+        options.steps = steps_of_run();
         options.logger = [this](int, std::string_view text) { notes += std::string(text) + "\n"; };
     }
     Result<Store> open() { return Store::open(fuse.path() + "/store", options); }

@@ -5,6 +5,9 @@
 
 #include <string>
 
+#include "sm/btree/btree.h"
+#include "sm/store/catalog.h"
+
 #include "tests/sm/store/index_on_sim_store.h"
 
 namespace lockstep {
@@ -14,6 +17,29 @@ class GhostCleanerTest : public IndexOnSimStore {
 protected:
     GhostCleanerTest() : IndexOnSimStore(1) {}
     sm::GhostCleaner& ghosts() { return *store.engine().ghosts; }
+    static std::string key_of(int i) { return "key " + std::to_string(1000 + i); }
+    // Two records take about half a leaf.
+    Result<void> fill(Txn& txn) {
+        for (int i = 0; i < kRecords; ++i)
+            TRY(index.insert(txn, key_of(i), std::string(1900, 'v')));
+        return {};
+    }
+    Result<void> erase_all(Txn& txn) {
+        for (int i = 0; i < kRecords; ++i) EXPECT_TRUE(TRY(index.erase(txn, key_of(i))));
+        return {};
+    }
+    sm::StructureReport report() {
+        Result<sm::StructureReport> found;
+        store.on_thread([&] { found = store.engine().catalog->index_by_id(index.id())->verify(); });
+        EXPECT_TRUE(found);
+        return found ? *found : sm::StructureReport{};
+    }
+    bool all_cleaned() {
+        const sm::StructureReport now = report();
+        return now.ghosts == 0 && now.pages.size() == 1;
+    }
+
+    static constexpr int kRecords = 300;
 };
 
 // A chain that a value had before the last one is no page of the index, so a drop leaves it to the
@@ -33,6 +59,52 @@ TEST_F(GhostCleanerTest, AChainOfADroppedIndexIsFreedOnce) {
         ASSERT_OK(ghosts().run_once());
         EXPECT_EQ(ghosts().waiting(), 0u);
     });
+}
+
+// A transaction that erases more leaves than there may be notes.
+TEST_F(GhostCleanerTest, AMassDeleteLeavesNoGhosts) {
+    open();
+    ghosts().limit_leaf_notes(5);
+    ASSERT_OK(store->run([&](Txn& txn) { return fill(txn); }));
+    ASSERT_GT(report().pages.size(), 50u);
+    ASSERT_OK(store->run([&](Txn& txn) { return erase_all(txn); }));
+    const Nanos erased = store.clock().now();
+    ASSERT_TRUE(store.step_until([&] { return store.clock().now() > erased + 20 * kSecond; }));
+    EXPECT_TRUE(all_cleaned()) << report().ghosts << " ghosts, " << report().pages.size()
+                               << " pages";
+}
+
+// Other notes are worked off meanwhile, so the cleaner makes progress all the time.
+TEST_F(GhostCleanerTest, ALeafThatStaysLockedForLongIsCleanedAfterwards) {
+    open();
+    auto other = store->run([&](Txn& txn) { return store->create_index(txn, "other"); });
+    ASSERT_OK(other);
+    ASSERT_OK(store->run([&](Txn& txn) { return fill(txn); }));
+    bool ended = false, beside_ended = false;
+    auto beside = store->start([&]() -> Result<void> {
+        for (int i = 0; !ended; ++i) {
+            TRY(store->run([&](Txn& txn) { return other->insert(txn, key_of(i), "q"); }));
+            TRY(store->run([&](Txn& txn) -> Result<void> {
+                TRY(other->erase(txn, key_of(i)));
+                return {};
+            }));
+            sleep_for(2 * kMillisecond);
+        }
+        beside_ended = true;
+        return {};
+    });
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        TRY(erase_all(txn));
+        sleep_for(3 * kSecond);
+        return {};
+    }));
+    const Nanos erased = store.clock().now();
+    ASSERT_TRUE(store.step_until([&] { return store.clock().now() > erased + 10 * kSecond; }));
+    ended = true;
+    ASSERT_TRUE(store.step_until([&] { return beside_ended; }));
+    ASSERT_OK(beside.join());
+    EXPECT_TRUE(all_cleaned()) << report().ghosts << " ghosts, " << report().pages.size()
+                               << " pages";
 }
 
 // Each round would report its error.

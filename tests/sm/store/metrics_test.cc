@@ -12,6 +12,7 @@
 #include <lockstep/store.h>
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep {
 namespace {
@@ -172,6 +173,7 @@ Result<Store> open_small(const std::string& directory) {
     options.log_bytes = 64 << 20;
     options.log_segment_bytes = 4 << 20;
     options.log_ring_bytes = 4 << 20;
+    options.steps = steps_of_run();
     return Store::open(directory, options);
 }
 

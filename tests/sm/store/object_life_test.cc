@@ -2,6 +2,7 @@
 // object_life_test.cc - objects made and dropped around savepoints and within one
 // transaction; cursors at the end of what was erased.
 #include "sm/btree/btree.h"
+#include "sm/btree/btree_node.h"
 #include "sm/change/rollback.h"
 #include "sm/space/space_map.h"
 #include "sm/store/catalog.h"
@@ -113,6 +114,42 @@ TEST_F(ObjectLife, AListedLoadOfADroppedIndexNeedsNoneOfItsPages) {
         expect_sound(store);
         ASSERT_OK(store.close());
     }
+}
+
+// A check of the index does not reach all of its pages.
+TEST_F(ObjectLife, AListedLoadOfADamagedIndexFreesNoPage) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        const Index index = TRY(store.index("i"));
+        for (int n = 0; n < 500; ++n) TRY(index.put(txn, std::to_string(n), std::string(200, 'v')));
+        return {};
+    }));
+    on_thread(store, [&] {
+        sm::Engine& engine = sm::engine_of(store);
+        sm::BTree& tree = *engine.catalog->index_by_id(store.index("i")->id());
+        const std::vector<PageId> pages = tree.verify()->pages;
+        ASSERT_GT(pages.size(), 5u);
+        ASSERT_OK(sm::run_system_txn(engine, [&](txn::Transaction& txn) {
+            return engine.drops->add(txn, {sm::DropKind::load, tree.id(), kPageNone, 4096});
+        }));
+        uint32_t first_child = 0;
+        const auto set_first_child = [&](uint32_t child) {
+            auto root = engine.pool->fix_exclusive(tree.root());
+            ASSERT_OK(root);
+            first_child =
+                std::exchange(sm::node::header(const_cast<sm::Page&>(**root)).link, child);
+        };
+        set_first_child(pages.back().value);
+        ASSERT_FALSE(tree.verify()->faults.empty());
+        ASSERT_OK(engine.catalog->free_dropped());
+        set_first_child(first_child);
+        for (const PageId page : pages) EXPECT_TRUE(*engine.space->is_used(page));
+        EXPECT_EQ(engine.catalog->drop_list().entries()->size(), 1u);
+        ASSERT_OK(engine.catalog->free_dropped());
+        EXPECT_TRUE(engine.catalog->drop_list().entries()->empty());
+    });
+    expect_sound(store);
 }
 
 // The catalog's lock must not escalate: the next creation would wait for its own transaction.

@@ -13,6 +13,7 @@
 #include "sm/buffer/superblock.h"
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep {
 namespace {
@@ -34,6 +35,7 @@ protected:
         o.log_bytes = 4 << 20;
         o.log_segment_bytes = 1 << 20;
         o.log_ring_bytes = 1 << 20;
+        o.steps = steps_of_run();
         return o;
     }
     std::string data() const {

@@ -2,8 +2,8 @@
 // public_calls_test.cc - what every public call does from a user thread, from a foreign thread,
 // behind close(), in the child of a fork() and in a store that has failed.
 //
-// Concepts   The table in sm/README.md is what this test finds. LOCKSTEP_WRITE=1 writes it anew.
-//            Each call gets a transaction of its own, which is rolled back behind it.
+// Concepts   The table in sm/PUBLIC_CALLS.md is what this test finds. LOCKSTEP_WRITE=1 writes it
+//            anew. Each call gets a transaction of its own, which is rolled back behind it.
 #include "tests/sm/store/public_calls.h"
 
 #include <gtest/gtest.h>
@@ -326,14 +326,14 @@ TEST_F(PublicCalls, DoWhatTheTableSays) {
     const std::string found = table(public_calls(), {user, from_foreign_thread(), behind_close(),
                                                      in_forked_child(), behind_failure(user)});
     std::stringstream whole;
-    whole << std::ifstream(SM_README).rdbuf();
+    whole << std::ifstream(PUBLIC_CALLS).rdbuf();
     std::string document = whole.str();
     const size_t begin = document.find(kBegin), end = document.find(kEnd);
     ASSERT_TRUE(begin != std::string::npos && end != std::string::npos) << "no place for the table";
     const size_t from = begin + std::string_view(kBegin).size();
     const std::string written = document.substr(from, end - from);
     if (getenv("LOCKSTEP_WRITE") != nullptr && !HasFailure() && written != found) {
-        std::ofstream(SM_README) << document.replace(from, end - from, found);
+        std::ofstream(PUBLIC_CALLS) << document.replace(from, end - from, found);
         return;
     }
     EXPECT_EQ(written, found)

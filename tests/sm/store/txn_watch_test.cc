@@ -216,6 +216,25 @@ TEST_F(TxnWatchTest, AnOrphanIsRolledBack) {
     kept.reset();
 }
 
+// What it has read may be forgotten then.
+TEST_F(TxnWatchTest, AnOrphansSnapshotIsClosed) {
+    open();
+    std::optional<Txn> kept;
+    auto holder = store->start(
+        [&]() -> Result<void> {
+            kept.emplace(TRY(store->begin({.isolation = Isolation::snapshot})));
+            id = kept->id();
+            return {};
+        },
+        1);
+    join(holder, ErrorCode::none);
+    EXPECT_EQ(store->stats().snapshots_open, 1u);
+    ASSERT_OK(store->end_transaction(id));
+    EXPECT_TRUE(store->transactions().empty());
+    EXPECT_EQ(store->stats().snapshots_open, 0u);
+    kept.reset();
+}
+
 // A sleep below an operation is not between two operations: the mark waits for the next call.
 TEST_F(TxnWatchTest, ACallbackThatSleepsIsInsideItsOperation) {
     open();
