@@ -181,8 +181,11 @@ Result<void> GhostCleaner::round(bool all) {
         if (!done && done.error().code != ErrorCode::no_such_object)
             result = std::unexpected(done.error());
         if (done && !*done) {
-            note.delay = std::clamp(2 * note.delay, kDelayMin, kNoteDelayMax);
-            note.due = now + note.delay;
+            // A chain is due each time: of a large value that is written all the time, many wait.
+            if (note.first == kPageNone) {
+                note.delay = std::clamp(2 * note.delay, kDelayMin, kNoteDelayMax);
+                note.due = now + note.delay;
+            }
             state_->push(node);
         } else {
             progress_.fetch_add(1, std::memory_order_relaxed);

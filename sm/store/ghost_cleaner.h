@@ -4,7 +4,8 @@
 // Concepts   A note names a place (object and key), never a pointer. So a dropped index or a
 //            changed tree makes a note useless, not wrong. One user thread processes the notes a
 //            little later, when the transactions that left them have probably ended. What is still
-//            locked is tried again, after a delay that doubles for each note up to two seconds.
+//            locked is tried again: a chain with the others, a leaf after a delay of its own, which
+//            doubles up to two seconds.
 //            Leaf notes are bounded: a mass delete leaves more. Of the notes beyond the bound only
 //            the smallest and the largest key are kept, for each index. Once there is room, the
 //            leaves between the two are looked at, and those with ghosts get a note. Chain notes

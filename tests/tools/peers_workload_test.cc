@@ -160,7 +160,7 @@ TEST(Workloads, TpccNoticesEachKindOfFault) {
          {Fault::drops_puts, Fault::keeps_erased, Fault::keeps_rolled_back, Fault::drops_inserts}) {
         SCOPED_TRACE(static_cast<int>(fault));
         // Few transactions roll back or erase, so that a fault in fifty needs many.
-        EXPECT_NE(play(kind_of("tpcc"), fault, 3000).faults, std::vector<std::string>());
+        EXPECT_NE(play(kind_of("tpcc"), fault, 8000).faults, std::vector<std::string>());
     }
 }
 

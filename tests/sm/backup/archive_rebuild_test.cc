@@ -43,6 +43,7 @@ protected:
             make_backups(*store, backups);
             commits_.many(*store, rng_, 10);  // only the archive has this
             push_out_log(*store);
+            threads::sleep_until(threads::now() + kSecond);  // chains of old values are freed
         });
         pages_ = static_cast<uint32_t>(store.engine().space->pages_total());
         store.on_thread([&] {
