@@ -89,7 +89,7 @@ void Worker::run() {
         run_teams(turn_slices() * kSliceMembers);
         submit_io();
         // A sleep submits and waits with one system call.
-        if (!nothing_to_run() || !sleep()) poll_io();  // WK-5
+        if (!nothing_to_run() || (!sleep() && !MUTANT(stealer_polls_nothing))) poll_io();  // WK-5
     }
 }
 
@@ -338,7 +338,7 @@ bool Worker::sleep() {
     }
     shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);
     asleep_.store(0, std::memory_order_relaxed);
-    return slept || MUTANT(stealer_polls_nothing);
+    return slept;
 }
 
 void Worker::sleep_in_futex(Nanos deadline) {

@@ -313,11 +313,13 @@ TEST_F(CommittedRead, TakesNoLock) {
 }
 
 // Each lock that the scan waits for is granted when a writer commits, and its leaf has changed. The
-// next writer waits behind the scan.
+// next writer waits behind the scan, and changes the record before the scan's next try.
 TEST_F(CommittedRead, AScanReadsARecordThatAWriterAlwaysHolds) {
+    TxnOptions lazy = kCommitted;
+    lazy.durability = Durability::lazy;
     std::atomic<bool> done{false};
     std::vector<Handle<void>> writers;
-    for (char c = 'a'; c < 'c'; ++c)
+    for (char c = 'a'; c < 'e'; ++c)
         writers.push_back(store().start(
             [&, c]() -> Result<void> {
                 for (; !done; yield())
@@ -327,7 +329,7 @@ TEST_F(CommittedRead, AScanReadsARecordThatAWriterAlwaysHolds) {
                             sleep_for(kMillisecond / 5);
                             return {};
                         },
-                        kCommitted));
+                        lazy));
                 return {};
             },
             0));
