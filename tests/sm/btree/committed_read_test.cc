@@ -315,8 +315,6 @@ TEST_F(CommittedRead, TakesNoLock) {
 // Each lock that the scan waits for is granted when a writer commits, and its leaf has changed. The
 // next writer waits behind the scan, and changes the record before the scan's next try.
 TEST_F(CommittedRead, AScanReadsARecordThatAWriterAlwaysHolds) {
-    TxnOptions lazy = kCommitted;
-    lazy.durability = Durability::lazy;
     std::atomic<bool> done{false};
     std::vector<Handle<void>> writers;
     for (char c = 'a'; c < 'e'; ++c)
@@ -329,7 +327,7 @@ TEST_F(CommittedRead, AScanReadsARecordThatAWriterAlwaysHolds) {
                             sleep_for(kMillisecond / 5);
                             return {};
                         },
-                        lazy));
+                        kCommitted));
                 return {};
             },
             0));
