@@ -268,7 +268,7 @@ Result<void> submit_to_session(lockstep_request& r) {
         return fail(ErrorCode::out_of_memory, "request");
     }
     // The command's pin; the claimer's lasts until post() has returned.
-    claimed.store->pin_again();
+    claimed.store->add_pin();
     claimed.session->post(*command);
     return {};
 }
@@ -280,7 +280,7 @@ Result<void> submit_new(lockstep_request& r) {
     // Pins for the request; submit(*made) gives it to the store (BR-1).
     const auto hand_over = [&](auto* made, auto submit) -> Result<void> {
         if (made == nullptr) return fail(ErrorCode::out_of_memory, "request");
-        store->pin_again();
+        store->add_pin();
         Result<void> submitted = submit(*made);
         if (submitted) return submitted;
         store->unpin();

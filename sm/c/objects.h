@@ -48,8 +48,8 @@ struct StoreObject {
         std::vector<std::unique_ptr<Heap>> heaps;
     } objects;
 
-    // For one that has a pin.
-    void pin_again() { entry->pins.fetch_add(1, std::memory_order_seq_cst); }
+    // By what keeps the store meanwhile: a pin, or a claimed session.
+    void add_pin() { entry->pins.fetch_add(1, std::memory_order_seq_cst); }
     void unpin() { entry->pins.fetch_sub(1, std::memory_order_seq_cst); }
 };
 

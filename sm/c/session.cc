@@ -199,7 +199,7 @@ Result<Claimed> claim_session(const void* handle) {
         entry->release(number);
         return fail(forked ? ErrorCode::forked : ErrorCode::store_closed, "store");
     }
-    txn.store->pin_again();
+    txn.store->add_pin();
     return Claimed{txn.session, StorePin(txn.store)};
 }
 

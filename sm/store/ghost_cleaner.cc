@@ -131,6 +131,7 @@ Result<bool> GhostCleaner::work(Note& note) {
 Result<bool> GhostCleaner::sweep_leaf() {
     Range range;
     if (!state_->take_refused(range)) return false;
+    DCHECK(range.object.value != 0 && range.low <= range.high);
     BTree* tree = tree_of(range.object);
     if (!tree || tree->destroyed()) return true;
     BTree::LeafGhosts leaf = TRY(tree->leaf_ghosts(range.low));
@@ -173,6 +174,7 @@ Result<void> GhostCleaner::round(bool all) {
     for (State::Node* node = state_->take(); node;) {
         State::Node* next = node->next;
         Note& note = node->note;
+        DCHECK(note.due == 0 || note.first == kPageNone);
         if (!all && note.due > now) {
             state_->push(std::exchange(node, next));
             continue;
