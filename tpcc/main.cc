@@ -127,7 +127,7 @@ int run_program(Settings settings) {
 int main(int argc, char** argv) {
     using namespace lockstep::tpcc;
     auto parsed = parse_command_line(argc, argv);
-    if (parsed.exit_status) return *parsed.exit_status;
+    if (parsed.exit_status) return flushed("lockstep-tpcc", *parsed.exit_status, kExitError);
     // A reader such as `head` that ends early must not take the other results along.
     (void)std::signal(SIGPIPE, SIG_IGN);
     const Settings& settings = parsed.settings;

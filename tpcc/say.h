@@ -29,7 +29,7 @@ inline void keep_output_failure(int error) {
 
 inline void flush_output() {
     errno = 0;
-    if (std::fflush(stdout) != 0) keep_output_failure(errno);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) keep_output_failure(errno);
 }
 
 template <class... Arguments>

@@ -90,6 +90,7 @@ private:
     const PageId id_;
     Page& page_;
     bool known_ = false;
+    bool archive_first_ = false;  // of log that the archive and the live log have
     const Chain* chain_ = nullptr;
     std::unique_ptr<Sources> sources_;
 };
@@ -103,6 +104,11 @@ Result<bool> OnePage::from(const Chain& chain) {
     sources_ = std::make_unique<Sources>(
         disk_, *env_.disk, TRY(ArchiveIndex::load(disk_, archive_, newest, env_.superblock)),
         newest.superblock);
+    TRY(take_copy(chain));
+    if (scan(chain)) return known_;
+    // What the live log has may be damaged where the archive is not.
+    archive_first_ = true;
+    known_ = false;
     TRY(take_copy(chain));
     TRY(scan(chain));
     return known_;
@@ -163,15 +169,15 @@ Result<void> OnePage::scan(const Chain& chain) {
     return {};
 }
 
-// From the block of `next` on: as far as one source goes. The live log comes last, since
-// repair_page() has looked there.
+// From the block of `next` on: as far as one source goes.
 Result<uint64_t> OnePage::read(uint64_t next, std::byte* to) {
     const BackupManifest& newest = chain_->manifests.front();
     DCHECK(next >= newest.superblock.checkpoint_lsn && next < env_.log->durable().value);
     const uint64_t from = txn::block_floor(next), live = hold_.from().value;
     const bool in_backup = next < newest.end;
-    if (!in_backup) {
+    if (!in_backup && (archive_first_ || next < live)) {
         const uint64_t got = TRY(sources_->reader.read(from, next, to, kPieceBytes));
+        if (!archive_first_) return std::min(got, live - from);
         if (got > 0 || next < live) return got;
     }
     const txn::LogFiles files(in_backup ? disk_ : *env_.disk,

@@ -80,7 +80,6 @@ Result<BackupInfo> Update::run() {
     TRY(change_pages());
     TRY(change_log());
     TRY(check());
-    after_.restored = 0;  // a backup again
     TRY(files_.write_manifest(kManifestName, full_backup_of(after_)));
     TRY(unmark());
     return TRY(read_manifest(disk_, full_)).info();

@@ -314,8 +314,8 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
         small = TRY(remove_ghosts(env_, *this, key, chains, none, result));
     }
     stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
-    if (small) {
-        TRY(merge(key, 0));
+    if (small) TRY(merge(key, 0));
+    if (result.left != 0) {
         BTree::Target t;
         TRY(latch_leaf(key, t));
         result.left = header(*t.page).ghosts;

@@ -4,7 +4,8 @@
 //            takes. While a CloseWatch exists, its kernel thread gives the logger a warning after
 //            one second, and then after pauses that double, up to a minute. The first line has the
 //            number of functions. It comes even if a worker is blocked. The second line has the
-//            transactions, which each worker reports itself.
+//            transactions, which each worker reports itself: it waits for a worker that is blocked,
+//            and so do later reports.
 // Blocking   The destructor waits for a report that is being made.
 #pragma once
 

@@ -6,13 +6,13 @@
 #include "sm/backup/page_rebuild.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
-#include "sm/change/savepoints.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/close_watch.h"
 #include "sm/store/control.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/needs.h"
 #include "sm/store/needs_team.h"
 #include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
@@ -37,16 +37,14 @@ void Engine::rollback_orphans() {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
         DCHECK(user_threads_.load() == 0);
-        forget_savepoints(*txn);
+        txn->thread = txn->locks.thread = threads::current();
+        txn->thread_id = txn->thread->id;
+        forget_local(*this, *txn);
         if (txn->state == txn::TxnState::undone) {
-            snapshots->close(*txn);
             txns->finish_abort(*txn, true);
             continue;
         }
         DCHECK(txn->state == txn::TxnState::active);
-        snapshots->close(*txn);
-        txn->thread = txn->locks.thread = threads::current();
-        txn->thread_id = txn->thread->id;
         // Its thread is gone, so no caller is left to run them for.
         const DeferredActions dropped(*txn);
         const auto undone = rollback(*this, *txn, kLsnNone);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "sm/store/engine.h"
 
@@ -31,7 +32,7 @@ struct GhostCleaner::State {
     threads::Semaphore turn{1};
     SpinLock lock;
     Node* head = nullptr;               // under lock; newest first
-    std::map<ObjectId, Range> refused;  // under lock
+    std::map<ObjectId, Leaves> leaves;  // under lock
     // Set by the thread before it parks without a deadline.
     std::atomic<bool> asleep{false};
     std::atomic<bool> stopping{false};
@@ -50,15 +51,34 @@ struct GhostCleaner::State {
     }
     bool empty() {
         SpinGuard guard(lock);
-        return head == nullptr && refused.empty();
+        return head == nullptr && leaves.empty();
     }
-    // False: there are none.
-    bool take_refused(Range& out) {
+    // False: the index has `most` already.
+    bool count_leaf(ObjectId object, size_t most) {
         SpinGuard guard(lock);
-        if (refused.empty()) return false;
-        out = std::move(refused.begin()->second);
-        refused.erase(refused.begin());
+        size_t& notes = leaves[object].notes;
+        if (notes >= most) return false;
+        ++notes;
         return true;
+    }
+    void uncount_leaf(ObjectId object) {
+        SpinGuard guard(lock);
+        const auto at = leaves.find(object);
+        DCHECK(at != leaves.end() && at->second.notes > 0);
+        if (--at->second.notes == 0 && !at->second.refused) leaves.erase(at);
+    }
+    // Of an index with fewer than `most` notes. False: there are none.
+    bool take_refused(Range& out, size_t most) {
+        SpinGuard guard(lock);
+        for (auto at = leaves.begin(); at != leaves.end(); ++at) {
+            Leaves& of = at->second;
+            if (!of.refused || of.notes >= most) continue;
+            out = std::move(*of.refused);
+            of.refused.reset();
+            if (of.notes == 0) leaves.erase(at);
+            return true;
+        }
+        return false;
     }
 };
 
@@ -80,10 +100,14 @@ void GhostCleaner::refuse(Range range) {
     DCHECK(range.object.value != 0 && range.low <= range.high);
     {
         SpinGuard guard(state_->lock);
-        const auto [at, fresh] = state_->refused.try_emplace(range.object, range);
-        Range& all = at->second;
-        if (!fresh && range.low < all.low) all.low = std::move(range.low);
-        if (!fresh && all.high < range.high) all.high = std::move(range.high);
+        std::optional<Range>& all = state_->leaves[range.object].refused;
+        if (!all) {
+            all = std::move(range);
+        } else {
+            all->failed |= range.failed;
+            if (range.low < all->low) all->low = std::move(range.low);
+            if (all->high < range.high) all->high = std::move(range.high);
+        }
     }
     wake_thread();
 }
@@ -96,7 +120,8 @@ void GhostCleaner::wake_thread() {
 }
 
 void GhostCleaner::note_leaf(ObjectId object, Slice key) {
-    if (waiting() < leaf_notes_max_) add({.object = object, .key = std::string(key)});
+    if (state_->count_leaf(object, leaf_notes_max_))
+        add({.object = object, .key = std::string(key)});
     else if (!MUTANT(refused_note_lost)) refuse({object, std::string(key), std::string(key)});
 }
 
@@ -130,14 +155,19 @@ Result<bool> GhostCleaner::work(Note& note) {
 // Looks at the first leaf of a range of refused notes. The others stay in the range.
 Result<bool> GhostCleaner::sweep_leaf() {
     Range range;
-    if (!state_->take_refused(range)) return false;
+    if (!state_->take_refused(range, leaf_notes_max_)) return false;
     DCHECK(range.object.value != 0 && range.low <= range.high);
     BTree* tree = tree_of(range.object);
     if (!tree || tree->destroyed()) return true;
-    BTree::LeafGhosts leaf = TRY(tree->leaf_ghosts(range.low));
-    if (leaf.ghosts != 0) add({.object = range.object, .key = std::move(range.low)});
-    if (!leaf.next.empty() && leaf.next <= range.high)
-        refuse({range.object, std::move(leaf.next), std::move(range.high)});
+    Result<BTree::LeafGhosts> leaf = tree->leaf_ghosts(range.low);
+    if (!leaf) {
+        // Once more: a page may be readable again.
+        if (!std::exchange(range.failed, true)) refuse(std::move(range));
+        return std::unexpected(leaf.error());
+    }
+    if (leaf->ghosts != 0) note_leaf(range.object, range.low);
+    if (!leaf->next.empty() && leaf->next <= range.high)
+        refuse({range.object, std::move(leaf->next), std::move(range.high)});
     return true;
 }
 
@@ -193,11 +223,12 @@ Result<void> GhostCleaner::round(bool all) {
             progress_.fetch_add(1, std::memory_order_relaxed);
             DCHECK(waiting() > 0);
             waiting_.fetch_sub(1, std::memory_order_relaxed);
+            if (note.first == kPageNone) state_->uncount_leaf(note.object);
             delete node;
         }
         node = next;
     }
-    for (unsigned leaves = 0; leaves < kLeavesOfRound && waiting() < leaf_notes_max_; ++leaves) {
+    for (unsigned leaves = 0; leaves < kLeavesOfRound; ++leaves) {
         const Result<bool> looked = sweep_leaf();
         if (!looked && looked.error().code != ErrorCode::no_such_object)
             result = std::unexpected(looked.error());

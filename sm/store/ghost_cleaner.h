@@ -4,18 +4,20 @@
 // Concepts   A note names a place (object and key), never a pointer. So a dropped index or a
 //            changed tree makes a note useless, not wrong. One user thread processes the notes a
 //            little later, when the transactions that left them have probably ended. What is still
-//            locked is tried again: a chain with the others, a leaf after a delay of its own, which
-//            doubles up to two seconds.
-//            Leaf notes are bounded: a mass delete leaves more. Of the notes beyond the bound only
-//            the smallest and the largest key are kept, for each index. Once there is room, the
-//            leaves between the two are looked at, and those with ghosts get a note. Chain notes
-//            are not bounded.
+//            locked is tried again: a chain with the others, a leaf after its own delay, which
+//            doubles up to two seconds. A leaf whose unlocked ghosts fit into no neighbour is given
+//            up after eight tries; a later merge beside it may take it.
+//            Leaf notes of an index are bounded: a mass delete leaves more. Of the notes beyond the
+//            bound only the smallest and the largest key are kept. Once there is room, the leaves
+//            between the two are looked at, and those with ghosts get a note. Chain notes are not
+//            bounded.
 // Blocking   note_* never park. The thread parks for pages, log space and time; it holds no locks.
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sm/core/cleanup.h"
@@ -44,7 +46,7 @@ public:
     void resume();
     // Waits until no thread processes notes, and lets none begin until resume().
     void hold();
-    // The bound on leaf notes; for tests.
+    // The bound on leaf notes of an index; for tests.
     void limit_leaf_notes(size_t most) { leaf_notes_max_ = most; }
     // Notes; notes beyond the bound do not count.
     size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
@@ -62,6 +64,11 @@ private:
     struct Range {
         ObjectId object;
         std::string low, high;
+        bool failed = false;  // its first leaf could not be read
+    };
+    struct Leaves {
+        size_t notes = 0;
+        std::optional<Range> refused;
     };
     struct State;  // shared with the thread
     // With the turn held. `all`: also what is not due.

@@ -10,8 +10,10 @@
 
 #include <lockstep/need.h>
 #include "sm/btree/btree_key_walk.h"
+#include "sm/change/savepoints.h"
 #include "sm/core/places.h"
 #include "sm/store/engine.h"
+#include "sm/store/snapshots.h"
 
 namespace lockstep::sm {
 
@@ -68,6 +70,12 @@ void give_places(Engine& engine, Places& places);
 inline void forget_places(Engine& engine, txn::Transaction& txn) {
     if (local_of(txn).places != nullptr) [[unlikely]]
         give_back_places(engine, txn);
+}
+// All that the transaction object refers to beside its log and locks. At each end but a prepare.
+inline void forget_local(Engine& engine, txn::Transaction& txn) {
+    forget_places(engine, txn);
+    forget_savepoints(txn);
+    engine.snapshots->close(txn);
 }
 
 }  // namespace lockstep::sm

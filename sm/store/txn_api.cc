@@ -127,9 +127,7 @@ Result<Lsn> Txn::commit() {
     sm::DeferredActions deferred(*t);
     deferred.before_commit();
     const uint64_t records = t->locks.locks_held + 1;
-    sm::forget_places(*engine_, *t);
-    sm::forget_savepoints(*t);
-    engine_->snapshots->close(*t);
+    sm::forget_local(*engine_, *t);
     auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
     if (point) {
@@ -147,9 +145,7 @@ Result<void> Txn::abort_undone() {
     while (txn_->state != txn::TxnState::undone)
         threads::sleep_until(threads::now() + kMillisecond);
     DCHECK(txn_->locks.locks_held == 0 && txn_->undo.bytes == 0);
-    sm::forget_places(*engine_, *txn_);
-    sm::forget_savepoints(*txn_);
-    engine_->snapshots->close(*txn_);
+    sm::forget_local(*engine_, *txn_);
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
     if (engine_->failed()) return engine_->log->refused();
     return {};
@@ -198,9 +194,7 @@ Result<void> Txn::abort() {
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
     if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
-    sm::forget_places(*engine_, *txn_);
-    sm::forget_savepoints(*txn_);
-    engine_->snapshots->close(*txn_);
+    sm::forget_local(*engine_, *txn_);
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the

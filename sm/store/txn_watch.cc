@@ -6,12 +6,10 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
-#include "sm/change/savepoints.h"
 #include "sm/core/lock_error.h"
 #include "sm/store/engine.h"
 #include "sm/store/needs.h"
 #include "sm/store/prepared_txns.h"
-#include "sm/store/snapshots.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
@@ -265,6 +263,7 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK((orphan || txn.thread != threads::current()) && txn.must_abort());
     DCHECK(txn.locks.waiting.load() == nullptr);
     txn.reaper = threads::current();
+    if (orphan) forget_local(engine_, txn);  // no thread is left to end it
     DeferredActions deferred(txn);
     const auto undone = rollback(engine_, txn, kLsnNone);
     if (!undone) engine_.report(0, "rollback failed: " + undone.error().text());
@@ -272,12 +271,7 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK(txn.state == txn::TxnState::undone && txn.locks.locks_held == 0);
     ApiCounters::add(engine_.counters[threads::worker_index()].aborts);
     deferred.run(false);
-    if (!orphan) return;
-    // No thread is left to end it.
-    forget_places(engine_, txn);
-    forget_savepoints(txn);
-    engine_.snapshots->close(txn);
-    engine_.txns->finish_abort(txn, undone.has_value());
+    if (orphan) engine_.txns->finish_abort(txn, undone.has_value());
 }
 
 TxnWatch::Seen TxnWatch::oldest() {

@@ -104,7 +104,7 @@ class Cluster:
 
     def _ask(self, gids):
         asked = self.coordinator.resolve(gids)
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(SOON)
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(5 * SOON)
 
     def _wound(self, gid):
         self._loop.call_soon_threadsafe(self.coordinator.wound, gid)
@@ -182,7 +182,7 @@ def test_two_that_read_what_the_other_writes(tmp_path, voting):
             cluster.submit("skew", meeting, 0, 1, voting, age=OLD),
             cluster.submit("skew", meeting, 1, 0, voting),
         )
-        assert time.monotonic() - began < SOON
+        assert time.monotonic() - began < 5 * SOON
         assert sorted(str(cluster.value(shard, "k")) for shard in (0, 1)) == ["None", "b'1'"]
 
     in_cluster(tmp_path, work)
@@ -199,7 +199,7 @@ def test_a_deadlock_over_shards_does_not_last(tmp_path, voting, deciders):
             cluster.submit("cross", meeting, deciders[0], 0, 1, voting),
             cluster.submit("cross", meeting, deciders[1], 1, 0, voting, age=OLD),
         )
-        assert time.monotonic() - began < SOON
+        assert time.monotonic() - began < 5 * SOON
         assert cluster.coordinator.counts["committed"] == 2
 
     in_cluster(tmp_path, work)

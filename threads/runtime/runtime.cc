@@ -238,7 +238,6 @@ Result<void> Runtime::submit(uint32_t worker, Packet& packet) {
 // The packet may move to another worker meanwhile, at most for a moment at a time.
 bool Runtime::withdraw(Packet& packet) {
     using Withdrawn = Admission::Withdrawn;
-    // Workers may take the packet from each other meanwhile.
     auto answer = Withdrawn::at_another_worker;
     while (answer == Withdrawn::at_another_worker) {
         const uint8_t home = packet.home.get();

@@ -29,7 +29,7 @@ namespace lockstep::threads {
 
 struct RuntimeOptions {
     uint32_t workers = 1;  // kernel threads, 1..64
-    // Per user thread, guard page excluded. An overflow is reported: see stack_overflow.h.
+    // Per user thread, guard excluded. An overflow is reported: see stack_overflow.h.
     size_t stack_bytes = 64 * 1024;
     bool pin_workers = false;    // bind worker i to the i-th allowed CPU
     bool caller_driven = false;  // simulation: no kernel threads, see step()

@@ -189,7 +189,7 @@ int main(int argc, char** argv) {
     try {
         return tpcc::flushed("lockstep-bench", run(argc, argv), 1);
     } catch (const std::system_error& error) {
-        tpcc::say_error("lockstep-bench: output: {}\n", error.code().message());
+        tpcc::say_error("lockstep-bench: {}\n", error.what());
         return 1;
     }
 }

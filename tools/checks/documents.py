@@ -12,7 +12,7 @@ import pathlib
 import re
 from functools import cached_property
 
-from source import CODE, COMMENT, files, finish, root
+from source import CODE, COMMENT, DEFINES_TEST, files, finish, root
 
 ENDINGS = r"(?:h|cc|S|c|py|md|sh|cmake|svg|dot|txt|json)"
 PATH = re.compile(rf"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.{ENDINGS})`")
@@ -26,7 +26,6 @@ TEST_PROGRAM = re.compile(r"\b(?!add_test)(\w+_test)\b(?!\.)")
 COMMAND = re.compile(r"(?:\./)?tools/run ([a-z][\w-]*)")
 COMMAND_PATH = re.compile(r"(?<![\w./-])(?:\./)?((?:threads|txn|sm|tpcc|tests|tools)/[\w./-]*\w)")
 FENCE = re.compile(r"```(?:sh|)\n(.*?)```", re.S)
-DEFINES_TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)")
 DECLARES = re.compile(
     r"\b(?:class|struct|namespace|union|enum(?: class)?|using)\s+"
     r"(?:\[\[.*?\]\]\s*|alignas\([^)]*\)\s*)*(?:\w+::)*(\w+)"

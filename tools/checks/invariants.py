@@ -13,7 +13,7 @@ import re
 import sys
 from typing import NamedTuple
 
-from source import CODE, files, finish, root, without_comments
+from source import CODE, DEFINES_TEST, files, finish, root, without_comments
 
 LABEL = r"[A-Z]{2,4}-\d+"
 PARAGRAPH = re.compile(r"^(?://)?\s*(?:([A-Z][a-z]+)\s|$)|^[^/\s]")
@@ -23,9 +23,9 @@ END = re.compile(rf"^(?://)?(?:\s{{8,}}{LABEL}\s|\s*[A-Z][a-z]+(?: [a-z]+)?\s{{2
 USE = re.compile(rf"\b({LABEL})\b(?:(?: to |\.\.)(?:[A-Z]{{2,4}}-)?(\d+))?")
 ASSERTION = re.compile(rf"\b(?:D?CHECK|require|static_assert)\(|\"{LABEL}: ")
 BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-# A name in brackets: a function or a test. It must exist.
+# A name in brackets: a function or a test, or a file. It must exist.
+FILE = re.compile(r"\b([\w./-]+\.(?:cc|h|py))\b")
 NAMED = re.compile(r"\b(?:\w+::)*(~?\w+)\(\)|\b([A-Z]\w+\.[A-Z]\w+)\b")
-TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)")
 
 
 class Invariant(NamedTuple):
@@ -81,9 +81,12 @@ def functions(name: str, text: str) -> list[str]:
     return re.findall(r"^\s*(?:async )?def (\w+)\(", text, re.M)
 
 
-def unknown_names(invariant: Invariant, words: set[str], tests: set[str]):
-    """An offence for each function or test in the brackets that does not exist."""
+def unknown_names(invariant: Invariant, words: set[str], tests: set[str], names: list[str]):
+    """An offence for each function, test or file in the brackets that does not exist."""
     for inside in BRACKETS.findall(invariant.text):
+        for path in FILE.findall(inside):
+            if not any(("/" + name).endswith("/" + path) for name in names):
+                yield f"{invariant}: names {path}, which does not exist"
         for function, test in NAMED.findall(inside):
             if function.lstrip("~") not in words if function else test not in tests:
                 yield f"{invariant}: names {function or test}, which does not exist"
@@ -107,7 +110,7 @@ def main() -> None:
     found = [i for name, text in texts.items() for i in definitions(name, text)]
     named = {label for name, text in texts.items() for label in uses(naming(name, text))}
     words = {word for name, text in texts.items() for word in functions(name, text)}
-    tests = {".".join(pair) for text in texts.values() for pair in TEST.findall(text)}
+    tests = {".".join(pair) for text in texts.values() for pair in DEFINES_TEST.findall(text)}
     offences, first = [], {}
     for invariant in found:
         known = first.setdefault(invariant.label, invariant)
@@ -115,7 +118,7 @@ def main() -> None:
             offences.append(f"{invariant}: is defined in {known.file}:{known.line} as well")
         if not BRACKETS.search(invariant.text) and invariant.label not in named:
             offences.append(f"{invariant}: no check, test or document names it")
-        offences += unknown_names(invariant, words, tests)
+        offences += unknown_names(invariant, words, tests, [*texts])
     offences += undefined(texts, {*first})
     if "--statistics" in sys.argv:
         print(f"{len(found)} invariants in {len({i.file for i in found})} files")

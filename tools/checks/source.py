@@ -39,6 +39,8 @@ def blank(match: re.Match) -> str:
 
 
 LITERAL = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\'', re.S)
+# (suite, name) of each GoogleTest.
+DEFINES_TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 TOKEN = re.compile(f"{LITERAL.pattern}|{COMMENT.pattern}", re.S)
 

@@ -2,7 +2,8 @@
 //
 // Concepts   The first open of a complete backup makes a store of it, and it is a backup no longer.
 //            So the commands that open a store refuse a backup. What a restore has made is a backup
-//            too until its first open, but it is meant to be opened, and says so.
+//            too until its first open, but it is meant to be opened, and says so. An update makes
+//            a backup of it.
 // Blocking   Blocks the kernel thread.
 #pragma once
 

@@ -92,9 +92,9 @@ int run(CLI::App& app, const int& status, std::vector<std::string> words) {
         std::ranges::reverse(words);  // as parse() wants them
         app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
-        return app.exit(error);
+        return tpcc::flushed("lockstep", app.exit(error), 1);
     } catch (const std::system_error& error) {
-        return complain("output", error.code().message());
+        return complain("failed", error.what());
     }
     return tpcc::flushed("lockstep", status, 1);
 }

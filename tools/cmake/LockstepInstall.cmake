@@ -3,6 +3,8 @@
 include(CMakePackageConfigHelpers)
 
 # Programs read the version from a header.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/sm/include/lockstep/c/version.h)
 file(STRINGS ${PROJECT_SOURCE_DIR}/sm/include/lockstep/c/version.h version_lines
     REGEX "define LOCKSTEP_VERSION_[A-Z]+ [0-9]+")
 string(REGEX REPLACE "#define LOCKSTEP_VERSION_[A-Z]+ " "" version_numbers "${version_lines}")

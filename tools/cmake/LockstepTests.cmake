@@ -52,6 +52,7 @@ endif()
 # lockstep_sees_steps(FILE RESULT): whether the test source, or a test header that it includes,
 # takes its STEPS options from the environment (tests/steps_of_run.h).
 function(lockstep_sees_steps file result)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     file(READ ${file} text)
     string(FIND "${text}" "steps_of_run" place)
     if(place GREATER_EQUAL 0)

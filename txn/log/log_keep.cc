@@ -142,11 +142,9 @@ bool Log::Impl::sync_segment(threads::FileId file, std::string path) {
 // keeper would be too late.
 [[gnu::cold]] Result<void> Log::Impl::place_segment_now() {
     if (first_segment < files.number_of(start.load())) {
-        std::string path = files.segment_path(first_segment);
-        const Result<void> recycled = recycle_old();
-        if (!recycled)
-            return fail("rename or unlink of log segment", std::move(path), recycled.error());
-        return {};
+        // After an error all is as it was, and a new segment does.
+        if (recycle_old()) return {};
+        if (failed.load()) return refused();
     }
     DCHECK(last_is_whole());
     const uint64_t end = prepared_end.load() + files.segment_bytes();

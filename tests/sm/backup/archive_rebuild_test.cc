@@ -167,6 +167,33 @@ protected:
         return refused;
     }
 
+    // Pages of the heap come back although `damage_log` has damaged the live log or the archive.
+    template <class Damage>
+    void with_damaged_log(Damage damage_log) {
+        SimStore store(disk_);
+        archive_options(store.options());
+        store.options().archive_interval = 100 * kMillisecond;
+        ASSERT_OK(store.open());
+        store.on_thread([&] {
+            fill_pool(*store);
+            commits_.many(*store, rng_, 10);
+            threads::sleep_until(threads::now() + kSecond);
+            sm::Engine& engine = store.engine();
+            EXPECT_LT(store->stats().archive_backlog_bytes, 100u);
+            damage_log(engine);
+            const auto heap = (*engine.catalog->heap("h"))->verify();
+            ASSERT_OK(heap);
+            for (const PageId id : heap->pages) damage(disk_, id.value);
+            read_filling(*store);
+            const auto read = store->run([&](Txn& txn) -> Result<void> {
+                return TRY(store->heap("h")).scan(txn, [](RecordId, Slice) { return true; });
+            });
+            EXPECT_TRUE(read) << read.error().text();
+            EXPECT_GT(store->stats().backup_page_repairs, 0u);
+        });
+        ASSERT_OK(store.close());
+    }
+
     SimDisk disk_;
     Rng rng_{1};
     Commits commits_;
@@ -247,34 +274,31 @@ TEST_F(ArchiveRebuild, InAStoreThatWasJustRestored) {
     every_page(5, "/restored");
 }
 
-// The pages have not changed since the checkpoint, but the search in the live log ends with an
-// error. The archive has the record as it was.
+// The pages have not changed since the checkpoint. What the live log has of the time since the
+// backup is damaged, but the archive has it as it was.
 TEST_F(ArchiveRebuild, IfTheLiveLogIsDamaged) {
     make(Backups::full);
-    SimStore store(disk_);
-    archive_options(store.options());
-    store.options().archive_interval = 100 * kMillisecond;
-    ASSERT_OK(store.open());
-    store.on_thread([&] {
-        fill_pool(*store);
-        commits_.many(*store, rng_, 10);
-        threads::sleep_until(threads::now() + kSecond);
-        sm::Engine& engine = store.engine();
-        EXPECT_LT(store->stats().archive_backlog_bytes, 100u);
+    with_damaged_log([&](sm::Engine& engine) {
         const uint64_t record = engine.superblock.checkpoint_lsn;
         flip(disk_, engine.log->segment_path(Lsn{record}),
              record % engine.log_options.segment_bytes + 16);
-        const auto heap = (*engine.catalog->heap("h"))->verify();
-        ASSERT_OK(heap);
-        for (const PageId id : heap->pages) damage(disk_, id.value);
-        read_filling(*store);
-        const auto read = store->run([&](Txn& txn) -> Result<void> {
-            return TRY(store->heap("h")).scan(txn, [](RecordId, Slice) { return true; });
-        });
-        EXPECT_TRUE(read) << read.error().text();
-        EXPECT_GT(store->stats().backup_page_repairs, 0u);
     });
-    ASSERT_OK(store.close());
+}
+
+// The reverse.
+TEST_F(ArchiveRebuild, IfTheNewestPieceOfTheArchiveIsDamaged) {
+    make(Backups::full);
+    with_damaged_log([&](sm::Engine&) {
+        std::string newest;
+        for (const std::string& name : names_in(disk_, kArchive))
+            if (name.ends_with(".log")) newest = std::string(kArchive) + "/" + name;
+        const auto file = disk_.open(newest, 0);
+        ASSERT_OK(file);
+        const auto bytes = disk_.size(*file);
+        disk_.close(*file);
+        ASSERT_OK(bytes);
+        flip(disk_, newest, *bytes / 2);
+    });
 }
 
 TEST_F(ArchiveRebuild, NamesThePageIfTheArchiveLacksLog) {

@@ -99,12 +99,13 @@ TEST_F(Exceptions, ADeadlockVictimThatThrowsIsRepeated) {
     struct Failed {
         Error error;
     };
-    int tries = 0;
+    int tries = 0, holding = 0;
     const auto lock_both = [&](Slice first, Slice second) {
         return [&, first, second](Txn& txn) -> Result<void> {
             ++tries;
             if (const auto done = rows_.put(txn, first, "1"); !done) throw Failed{done.error()};
-            sleep_for(20 * kMillisecond);
+            ++holding;
+            while (holding < 2) sleep_for(kMillisecond);  // both hold their first lock
             if (const auto done = rows_.put(txn, second, "1"); !done) throw Failed{done.error()};
             return {};
         };

@@ -1,5 +1,7 @@
 // labels: unit sim
 // txn_watch_test.cc - transactions seen and ended from outside: by an operator, by age.
+#include <lockstep/need.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -224,6 +226,8 @@ TEST_F(TxnWatchTest, AnOrphansSnapshotIsClosed) {
         [&]() -> Result<void> {
             kept.emplace(TRY(store->begin({.isolation = Isolation::snapshot})));
             id = kept->id();
+            const Need need{.index = index, .key = "k"};
+            kept->will_need({&need, 1});
             return {};
         },
         1);

@@ -92,7 +92,6 @@ TEST_F(LockResize, ATransactionThatReleasesNothingGrowsTheTable) {
     EXPECT_EQ(locks.verify(), "");
 }
 
-// A small table at every moment of a long random history, against a map.
 // Growth turns overflow buckets into free ones. Later growths use these.
 TEST(LockResizePools, GrowthAgainAndAgainTakesNoFurtherMemory) {
     constexpr uint64_t kMany = 100'000;
@@ -117,11 +116,11 @@ TEST(LockResizePools, GrowthAgainAndAgainTakesNoFurtherMemory) {
     for (int n = 0; n < 4; ++n) cycle();
     const size_t before = pools();
     for (int n = 0; n < 12; ++n) cycle();
-    std::printf("%zu bytes, before %zu\n", pools(), before);
     EXPECT_LE(pools(), before + before / 16);
     EXPECT_EQ(locks.verify(), "");
 }
 
+// A small table at every moment of a long random history, against a map.
 TEST(LockResizeModel, NoLockIsLostOrMixedUp) {
     Rng rng(seed_of_run(11));
     LockManager locks({.buckets_log2 = 9,

@@ -36,7 +36,7 @@ const CLI::Validator kTransactionNumber(
         uint64_t number = 0;
         const char* const last = text.data() + text.size();
         const auto [rest, error] = std::from_chars(text.data(), last, number);
-        const bool sound = error == std::errc{} && rest == last && number > 0;
+        const bool sound = error == std::errc{} && rest == last && text.front() != '0';
         return sound ? "" : "'" + text + "' is no number of a transaction: an integer from 1 on";
     },
     "NUMBER");

@@ -38,12 +38,12 @@ class Ages:
 
     def __init__(self) -> None:
         self.open: dict[int, Age] = {}  # of transactions that are not prepared, by their number
-        self._prepared: dict[int, tuple[bytes, Age]] = {}  # by their last steps
+        self._prepared: dict[int, tuple[bytes, Age]] = {}  # by their number
         self._numbers: dict[bytes, int] = {}  # of these
         self._since: dict[int | bytes, float] = {}  # of what an older one waits for
 
     def prepare(self, gid: bytes, number: int, age: Age) -> None:
-        """The transaction is prepared by its last step, or is about to be."""
+        """It is prepared, or about to be, and may still wait elsewhere."""
         self._prepared[number] = gid, age
         self._numbers[gid] = number
 
