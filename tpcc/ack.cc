@@ -152,6 +152,7 @@ Result<AckReport> check_acks(Database& db, const std::string& path) {
     std::string line;
     for (uint64_t number = 1; std::getline(file, line) && !file.eof(); ++number)
         TRY(checker.check_line(line, number));
+    if (file.bad()) return fail_os(ErrorCode::bad_path, errno, "file of acknowledgements");
     TRY(checker.check_payments());
     return std::move(checker.report);
 }

@@ -4,9 +4,9 @@
 
 #include <charconv>
 #include <fstream>
-#include <iterator>
 
 #include "tpcc/build_info.h"
+#include "tpcc/option_checks.h"
 #include "tpcc/option_names.h"
 #include "tpcc/parse_failure.h"
 #include "tpcc/settings.h"
@@ -33,8 +33,9 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
     std::string names = text;
     if (text.starts_with("auto:")) {
         std::ifstream file(text.substr(5));
-        names.assign(std::istreambuf_iterator<char>(file), {});
-        if (!file) {
+        names.clear();
+        std::getline(file, names, '\0');  // the whole file
+        if (!file.is_open() || file.bad()) {
             fault = "cannot read " + text.substr(5);
             return std::nullopt;
         }
@@ -101,7 +102,8 @@ void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.option_defaults()->group("Database");
     app.add_option("--path", s.path,
                    "Directory of the database; loaded if it holds none, else reopened (default: a "
-                   "temporary directory)");
+                   "temporary directory)")
+        ->check(kNotEmpty);
     app.add_option("-w,--warehouses", raw.warehouses,
                    "Number of warehouses (default: 4, or those of the existing database)")
         ->check(CLI::Range(1u, kWarehousesMax));
@@ -153,13 +155,13 @@ void add_length_options(CLI::App& app, Settings& s, RawArguments& raw) {
                                  "Run this many transactions instead of --duration")
                       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
     app.add_option("--duration", raw.duration, "Length of the measured interval in seconds")
-        ->check(CLI::Range(0.001, 1e7))
+        ->check(number_in(0.001, 1e7))
         ->capture_default_str()
         ->excludes(count);
     app.add_option("--warmup", raw.warmup,
                    "Seconds before the measured interval (default: 3; with --think F: 60 * F, two "
                    "turns of a terminal, and at least 3; with --transactions: 0)")
-        ->check(CLI::Range(0.0, 1e6));
+        ->check(number_in(0, 1e6));
 }
 
 void add_load_options(CLI::App& app, Settings& s, RawArguments& raw) {
@@ -171,13 +173,13 @@ void add_load_options(CLI::App& app, Settings& s, RawArguments& raw) {
                  "Each terminal is a user thread, as in the thesis, and not a packet");
     app.add_option("--think", s.run.think,
                    "Factor on the specified keying and think times; 0 = none, 1 = as specified")
-        ->check(CLI::Range(0.0, 100.0))
+        ->check(number_in(0, 100))
         ->capture_default_str();
     app.add_option("--rate", s.run.rate.per_second,
                    "Transactions that are due each second, whether or not earlier ones have ended "
                    "(open loop). Response times count from the moment at which a transaction was "
                    "due. 0 = each terminal repeats at once")
-        ->check(CLI::Range(0.0, 1e8))
+        ->check(number_in(0, 1e8))
         ->capture_default_str();
     app.add_option("--arrivals", raw.arrivals, "With --rate: random or equal times between them")
         ->transform(one_of(kArrivalKinds))
@@ -235,15 +237,17 @@ void add_check_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--audit-every", raw.audit_every,
                    "Check the consistency conditions every so many seconds on a snapshot while the "
                    "terminals run; 0 = only at the end")
-        ->check(CLI::Range(0.0, 1e6))
+        ->check(number_in(0, 1e6))
         ->capture_default_str();
     app.add_flag("--check-only", raw.check_only,
                  "Check the consistency conditions of an existing database and exit");
     app.add_option("--check-acks", s.ack_check_file,
                    "With --check-only: check that every transaction in this file, written by "
-                   "--ack-fd, is in the database");
+                   "--ack-fd, is in the database")
+        ->check(kNotEmpty);
     app.add_option("--dump", s.dump_directory,
-                   "Write every table as CSV into this directory and exit");
+                   "Write every table as CSV into this directory and exit")
+        ->check(kNotEmpty);
 }
 
 void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
@@ -251,15 +255,18 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--interval", raw.interval,
                    "Seconds of each point of the time series; without a terminal, a line is "
                    "printed at each point")
-        ->check(CLI::Range(0.01, 1e6))
+        ->check(number_in(0.01, 1e6))
         ->capture_default_str();
     app.add_option("--json", s.json_file,
-                   "Write settings, results, series and histograms to this file");
+                   "Write settings, results, series and histograms to this file")
+        ->check(kNotEmpty);
     app.add_option("--html", s.html_file,
-                   "Write one page with figures to this file; it opens without network");
+                   "Write one page with figures to this file; it opens without network")
+        ->check(kNotEmpty);
     app.add_option("--csv", s.csv_directory,
                    "Write series.csv, histograms.csv and TYPE.hgrm (HdrHistogram's text form) into "
-                   "this directory");
+                   "this directory")
+        ->check(kNotEmpty);
     app.add_option("--picture", s.picture_file,
                    "Draw throughput and latency over time (.svg or .png)")
         ->check(CLI::Validator(
@@ -270,7 +277,8 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
             },
             "FILE"));
     app.add_option("--delivery-log", s.delivery_file,
-                   "Write the result of each deferred delivery to this file when it comes");
+                   "Write the result of each deferred delivery to this file when it comes")
+        ->check(kNotEmpty);
     app.add_option(
            "--metrics", raw.metrics,
            "Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; ADDRESS:PORT listens "
@@ -289,7 +297,8 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
         "transactions, end, checkpoint, prepared, commit, rollback, metrics and backup "
         "(Options::control)");
     app.add_option("--archive", s.archive,
-                   "Directory that receives the log before it is recycled (Options::archive)");
+                   "Directory that receives the log before it is recycled (Options::archive)")
+        ->check(kNotEmpty);
 }
 
 // Conflicts between options; empty if there are none.

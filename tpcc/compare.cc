@@ -190,7 +190,7 @@ RatioInterval compare_samples(const std::vector<double>& a, const std::vector<do
     return r;
 }
 
-int compare_files(const std::string& file_a, const std::string& file_b, bool force) {
+int compare_files(const std::string& file_a, const std::string& file_b, bool force) try {
     const auto a = read_result(file_a), b = read_result(file_b);
     if (!a || !b) return 2;
     say("A {}\nB {}\n", file_a, file_b);
@@ -214,6 +214,10 @@ int compare_files(const std::string& file_a, const std::string& file_b, bool for
         "start of the program\nto the next. Repeat both runs in turn before you rely on a "
         "small difference.\n");
     return 0;
+} catch (const Json::exception& error) {  // a file that was edited or made by another program
+    say_error("lockstep-tpcc: {} or {} is no result of this program: {}\n", file_a, file_b,
+              error.what());
+    return 2;
 }
 
 }  // namespace lockstep::tpcc

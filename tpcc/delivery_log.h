@@ -31,7 +31,7 @@ private:
         void operator()(std::FILE* file) const { std::fclose(file); }
     };
     DeliveryLog(std::FILE* file, Time clock_offset) : file_(file), clock_offset_(clock_offset) {}
-    Result<void> written();
+    Result<void> write_text(const std::string& text);
     std::unique_ptr<std::FILE, Close> file_;
     Time clock_offset_;
     uint64_t lines_ = 0;

@@ -290,7 +290,10 @@ Json all_json(const Results& r) {
 }  // namespace
 
 Result<void> write_json(const Results& results, const std::string& file) {
-    return write_text_file(file, all_json(results).dump(2) + "\n", "--json");
+    // Paths may be any bytes: those that are no UTF-8 become U+FFFD.
+    return write_text_file(
+        file, all_json(results).dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
+        "--json");
 }
 
 }  // namespace lockstep::tpcc

@@ -12,6 +12,7 @@
 #include "tpcc/metrics_server.h"
 #include "tpcc/say.h"
 #include "tpcc/session.h"
+#include "tpcc/standard_files.h"
 #include "tpcc/time_of_day.h"
 
 namespace lockstep::tpcc {
@@ -126,6 +127,7 @@ int run_program(Settings settings) {
 
 int main(int argc, char** argv) {
     using namespace lockstep::tpcc;
+    hold_standard_files();
     auto parsed = parse_command_line(argc, argv);
     if (parsed.exit_status) return flushed("lockstep-tpcc", *parsed.exit_status, kExitError);
     // A reader such as `head` that ends early must not take the other results along.

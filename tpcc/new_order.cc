@@ -91,14 +91,15 @@ void fill_remote_line(const NewOrderInput& in, const NewOrderLine& line, const I
 Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id,
                           const OrderLineRecord* rows, size_t count) {
     RowKey keys[15];
-    NewRecord records[15];
+    Unmade<NewRecord, 15> made;
     for (size_t i = 0; i < count; ++i) {
         keys[i] = line_key(in.w, in.d, o_id, static_cast<uint32_t>(i + 1));
-        records[i] = {keys[i], bytes_of(rows[i])};
+        new (&made.items[i]) NewRecord{keys[i], bytes_of(rows[i])};
     }
+    const std::span<const NewRecord> records(made.items, count);
     if (db.calls == Calls::many) [[likely]]
-        return db.order_line.insert_many(txn, {records, count});
-    for (const NewRecord& record : std::span(records, count))
+        return db.order_line.insert_many(txn, records);
+    for (const NewRecord& record : records)
         TRY(db.order_line.insert(txn, record.key, record.value));
     return {};
 }

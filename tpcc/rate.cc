@@ -1,6 +1,7 @@
 // rate.cc - streams of arrivals.
 #include "tpcc/rate.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "threads/base/check.h"
@@ -24,15 +25,17 @@ Nanos Arrivals::claim() {
 }
 
 Nanos Arrivals::next() {
+    // Before the greatest time, so that the sum of two does not overflow.
+    const auto due_at = [&] { return static_cast<Nanos>(std::min(at_, 9e18)); };
     if (kind_ == ArrivalKind::constant) {
-        const auto due = static_cast<Nanos>(at_);
+        const Nanos due = due_at();
         at_ += gap_;
         return due;
     }
     // Times between arrivals of a Poisson process are exponential.
     const double r = (static_cast<double>(rng_.next() >> 11) + 1) * 0x1.0p-53;
     at_ += -std::log(r) * gap_;
-    return static_cast<Nanos>(at_);
+    return due_at();
 }
 
 uint64_t Arrivals::due_between(Nanos from, Nanos to) const {

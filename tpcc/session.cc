@@ -96,7 +96,10 @@ int Session::work() {
     results.load_seed = db->seed;
     results.after = results.before = store.stats();
     if (settings.action == Action::dump) {
-        const auto dumped = dump_tables(*db, settings.dump_directory);
+        const auto dumped = [&] {
+            Watch watch(nullptr, interrupt, path_if_temporary());
+            return dump_tables(*db, settings.dump_directory);
+        }();
         if (dumped) say("tables written to {}\n", settings.dump_directory);
         else print_error(settings.dump_directory, dumped.error());
         return dumped ? 0 : kExitError;

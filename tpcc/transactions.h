@@ -9,6 +9,7 @@
 #pragma once
 
 #include "threads/base/try.h"
+#include "threads/base/unmade.h"
 #include "tpcc/input.h"
 
 namespace lockstep::tpcc {
@@ -133,15 +134,7 @@ Result<void> modify_row(const Database& db, const Index& index, Txn& txn, const 
     return {};
 }
 
-// Memory for N objects that are made one by one: a batch of few rows does not pay for N.
-template <class T, size_t N>
-union Unmade {
-    static_assert(std::is_trivially_destructible_v<T>);
-    Unmade() {}  // NOLINT(modernize-use-equals-default): that would be deleted
-    T items[N];
-};
-
-// Up to N rows of one table, fetched together.
+// Up to N rows of one table, fetched together. A batch of few rows does not pay for N.
 template <class R, size_t N>
 class RowBatch {
 public:

@@ -356,6 +356,17 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     return Step::again;
 }
 
+// The range ends before the candidate, which lies at `at`. At serializable, the gap below the
+// candidate is part of the range.
+[[gnu::noinline]] Result<BTreeCursor::Step> BTreeCursor::stop_before(Slice key,
+                                                                     const OptimisticPage& at,
+                                                                     SharedPage& hold) {
+    if (serializable() && !MUTANT(scan_bound_unprotected))
+        if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
+            TRY(wait(locked.error(), key));
+    return at.valid() ? Step::end : Step::again;
+}
+
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::forward(unsigned tries) {
     Position pos;
     SharedPage hold;
@@ -375,10 +386,8 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (!read_key(pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
     if (bounded_ && (changed || !inside_) && beyond(key)) [[unlikely]] {
-        if (serializable() && !MUTANT(scan_bound_unprotected))
-            if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
-                TRY(wait(locked.error(), key));
-        return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
+        const Step step = TRY(stop_before(key, pos.at, hold));
+        return !before.page || before.valid() ? step : Step::again;
     }
     return take(pos, before.page ? &before : nullptr, key, changed, hold);
 }
@@ -456,14 +465,15 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     return take(pos, nullptr, key, !same || pos.id != leaf_, hold);
 }
 
-// The common step: to a record in the range, in a leaf that has not changed since the last step. It
-// needs only the lock. False: the general step decides; a lock that was taken stays held.
-[[gnu::always_inline]] inline Result<bool> BTreeCursor::step_inside() {
+// The common step: to a record in the range, or to the end of the range, in a leaf that has not
+// changed since the last step. It needs only the lock. Step::again: the general step decides; a
+// lock that was taken stays held.
+[[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::step_inside() {
     if (!positioned_ || leaf_ == kPageNone) [[unlikely]]
-        return false;
+        return Step::again;
     const OptimisticPage at{page_, word_, snapshot_};
     if (!at.valid()) [[unlikely]]
-        return false;
+        return Step::again;
     const Page& page = *at.page;
     const unsigned slot = slot_ + 1u;
     Position pos;
@@ -472,27 +482,29 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     pos.slot = slot;
     Slice key;
     if (slot >= count(page) || !read_key(pos, key) || !at.valid()) [[unlikely]]
-        return false;
-    if (bounded_ && !inside_ && beyond(key)) [[unlikely]]
-        return false;
+        return Step::again;
+    if (bounded_ && !inside_ && beyond(key)) [[unlikely]] {
+        SharedPage none;
+        return stop_before(key, at, none);
+    }
     ask_for_next(page, slot);
     if (gives_back_) [[unlikely]] {
         if (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key)))
-            return false;
+            return Step::again;
     } else if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]] {
         TRY(wait(locked.error(), key));
     }
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
-        return false;
+        return Step::again;
     copy_value(node::value(page, slot));
     if (!at.valid()) [[unlikely]]
-        return false;
+        return Step::again;
     DCHECK(this->key() < key && (!bounded_ || key < Slice(high_)));  // BT-1
     now_ ^= 1;
     key_bytes_ = static_cast<uint16_t>(key.size());
     slot_ = static_cast<uint16_t>(slot);
     if (access_ != Access::read) tree_.remember(txn_, leaf_, slot, leaves_freed_);
-    return true;
+    return Step::record;
 }
 
 // The cursor itself never stands anywhere, so its short path does not apply.
@@ -507,8 +519,13 @@ Result<bool> BTreeCursor::move_snapshot(Result<bool> moved) {
 
 Result<bool> BTreeCursor::next() {
     assert_state();
-    if (TRY(step_inside())) [[likely]]
+    const Step step = TRY(step_inside());
+    if (step == Step::record) [[likely]]
         return true;
+    if (step == Step::end) {
+        unlock_kept();
+        return false;
+    }
     if (snapshot_scan_) return move_snapshot(snapshot_scan_->next());
     return move<&BTreeCursor::forward>();
 }

@@ -85,7 +85,8 @@ private:
                                                             txn::LockName name);
     void make_current(const Position& pos, Slice key, bool leaf_changed);
     // Steps; the argument counts failed tries in a row.
-    [[gnu::always_inline]] Result<bool> step_inside();
+    [[gnu::always_inline]] Result<Step> step_inside();
+    Result<Step> stop_before(Slice key, const OptimisticPage& at, SharedPage& hold);
     [[gnu::always_inline]] Result<Step> forward(unsigned tries);
     Result<Step> backward(unsigned tries);
     Result<Step> first_backward(Position& pos, bool passed, SharedPage& hold);

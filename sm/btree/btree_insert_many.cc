@@ -13,6 +13,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/btree_key_order.h"
 #include "sm/core/lock_wait.h"
+#include "threads/base/unmade.h"
 
 namespace lockstep::sm {
 
@@ -48,7 +49,7 @@ private:
     txn::Transaction& txn_;
     const std::span<const NewRecord> records_;
     size_t count_ = 0;  // of the records, those that may be one run
-    txn::LockName names_[kRunMax];
+    Unmade<txn::LockName, kRunMax> names_;
     char text_[kRunMax][kKeyRoom + 16];
 };
 
@@ -61,15 +62,16 @@ void Run::set_keys() {
             (count_ > 0 && !key_below(records_[count_ - 1].key, record.key)))
             break;
         put_key(text_[count_], record.key);
-        names_[count_] = key(count_).lock_name(tree_.id());
-        env_.locks->prefetch(names_[count_]);
+        const txn::LockName name = key(count_).lock_name(tree_.id());
+        new (&names_.items[count_]) txn::LockName(name);
+        env_.locks->prefetch(name);
         ++count_;
     }
 }
 
 Result<void> Run::lock() {
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
-    const std::span names(names_, count_);
+    const std::span<const txn::LockName> names(names_.items, count_);
     for (size_t i = 0; i < count_; ++i)
         if (auto locked =
                 env_.locks->ask_records(txn_.locks, tree_.lock(), names, txn::LockMode::X, i);
@@ -132,7 +134,7 @@ Result<size_t> Run::insert() {
     while (count_ >= 2 && !fits_between(t, count_)) count_ /= 2;
     if (count_ < 2) return size_t{0};
     BTree::NextKey next;
-    if (TRY(tree_.check_gap(*env_.locks, txn_, t, names_[0], next)) != BTree::GapCheck::clear)
+    if (TRY(tree_.check_gap(*env_.locks, txn_, t, names_.items[0], next)) != BTree::GapCheck::clear)
         return size_t{0};
     TRY(log(t));
     t.page.release();

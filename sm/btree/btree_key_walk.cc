@@ -313,12 +313,13 @@ inline bool KeyWalk::search_leaf(Look& look) const {
         return false;
     }
     const Page& page = *pos.at.page;
-    pos.slot = find_head(page, look.key, pos.found);
     note_slots(look.tree->stats().leaf_slots, count(page));
     if (look.for_change) {
         pool_.prefetch_for_change(pos.at);
         prefetch_line(low(page).data());
     }
+    // Last: what it finds stays in registers.
+    pos.slot = find_head(page, look.key, pos.found);
     return true;
 }
 

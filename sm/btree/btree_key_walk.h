@@ -20,6 +20,7 @@
 
 #include "sm/btree/btree_node_search.h"
 #include "sm/btree/btree_position.h"
+#include "threads/base/unmade.h"
 
 namespace lockstep::sm {
 
@@ -53,7 +54,7 @@ public:
     [[gnu::always_inline]] Look& add(BTree& tree, Slice key, size_t record_bytes, bool for_change);
     size_t size() const { return size_; }
     // Of the keys' locks.
-    std::span<const txn::LockName> names() const { return {names_, size_}; }
+    std::span<const txn::LockName> names() const { return {names_.items, size_}; }
     Look& operator[](size_t i) {
         DCHECK(i < size_);
         return looks_[i].look;
@@ -106,7 +107,7 @@ private:
     const Use use_;
     size_t size_ = 0;
     bool adjacent_ = false;  // see find_leaves()
-    txn::LockName names_[kKeys];
+    Unmade<txn::LockName, kKeys> names_;
     Room looks_[kKeys];
     unsigned shares_[kKeys];  // where in the leaf the search will end, see node::share_behind()
     char text_[kKeys][kKeyRoom + 16];
@@ -118,8 +119,9 @@ inline KeyWalk::Look& KeyWalk::add(BTree& tree, Slice key, size_t record_bytes, 
     node::put_key(text, key);
     const node::KeyView view(text, key.size());
     const size_t bytes = std::min(record_bytes, kRecordLines * kCacheLineBytes);
-    names_[size_] = view.lock_name(tree.id());
-    locks_.prefetch(names_[size_]);
+    const txn::LockName name = view.lock_name(tree.id());
+    new (&names_.items[size_]) txn::LockName(name);
+    locks_.prefetch(name);
     return *new (&looks_[size_++].look) Look{.tree = &tree,
                                              .key = view,
                                              .leaves_freed = tree.leaves_freed(),

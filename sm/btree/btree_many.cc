@@ -13,6 +13,8 @@
 //            Exceptions are read again alone: a long key, a page that changed or is not in memory,
 //            a large value, a record of which the snapshot needs a version.
 // Blocking   Parks for locks, with no latch held. A key that is read alone may also park for pages.
+#include <memory>
+
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/btree_key_walk.h"
@@ -69,7 +71,8 @@ public:
             take_places();
         else walk_.find_records();
     }
-    // `seen`: of each row the look at its leaf in which it was read, if not null.
+    // `seen`: if not null, gets of each row the look at its leaf in which it was read; without a
+    // page if the row was read alone.
     Result<size_t> read(bool committed, OptimisticPage* seen);
     Result<size_t> read_snapshot(const Snapshot& snapshot, const VersionTable& versions);
 
@@ -142,9 +145,10 @@ Result<size_t> Group::read(bool committed, OptimisticPage* seen) {
         const bool in_group = walk_[i].leaf != kPageNone &&
                               (!committed || locks_.only_committed(txn_.locks, walk_.names()[i])) &&
                               take(walk_[i], rows_[i]);
+        if (seen != nullptr)
+            new (&seen[i]) OptimisticPage(in_group ? walk_[i].pos.at : OptimisticPage{});
         if (!in_group) [[unlikely]]
             TRY(read_alone(rows_[i], committed));
-        else if (seen != nullptr) seen[i] = walk_[i].pos.at;
         found += rows_[i].found;
     }
     return found;
@@ -195,8 +199,10 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
                                   bool committed, OptimisticPage* seen) {
     DCHECK(rows.size() <= kGroup);
     Group group(*this, env_, txn, rows);
-    if (!group.set_keys(access != Access::read)) [[unlikely]]
+    if (!group.set_keys(access != Access::read)) [[unlikely]] {
+        if (seen != nullptr) std::uninitialized_value_construct_n(seen, rows.size());
         return fetch_each(txn, rows, access);
+    }
     if (!group.find_leaves()) CTX(btree_leaf);
     if (committed) TRY(env_.locks->lock_object(txn.locks, lock_, txn::LockMode::IS));
     else TRY(group.lock(mode_of(access)));

@@ -16,6 +16,7 @@
 #include "sm/btree/btree_patch.h"
 #include "sm/core/upkeep.h"
 #include "threads/base/mutants.h"
+#include "threads/base/unmade.h"
 
 namespace lockstep::sm {
 
@@ -82,7 +83,7 @@ private:
     char* begin_ = bytes_;
     char* end_ = bytes_;
     Room pages_[kGroup];
-    Slice payloads_[kGroup];
+    Unmade<Slice, kGroup> payloads_;
     uint32_t undo_[kGroup];
     char bytes_[kLogBytes];
 };
@@ -120,7 +121,7 @@ bool Changes::latch(const Lookup& row, const OptimisticPage& seen) {
 void Changes::finish_part() {
     if (parts_ == 0) return;
     store(begin_, payload::ReplaceMany{rows_, 0});
-    payloads_[parts_ - 1] = Slice(begin_, static_cast<size_t>(end_ - begin_));
+    new (&payloads_.items[parts_ - 1]) Slice(begin_, static_cast<size_t>(end_ - begin_));
     undo_[parts_ - 1] = undo_bytes_;
 }
 
@@ -166,21 +167,19 @@ Result<bool> Changes::add(const Lookup& row, const OptimisticPage& seen, const B
 
 Result<void> Changes::log() {
     finish_part();
-    ChangePart parts[kGroup];
+    Unmade<ChangePart, kGroup> parts;
     size_t n = 0;
     for (size_t i = 0; i < parts_; ++i) {
+        const Slice payload = payloads_.items[i];
         // A leaf in which nothing differs.
-        if (payloads_[i].size() == sizeof(payload::ReplaceMany)) [[unlikely]]
+        if (payload.size() == sizeof(payload::ReplaceMany)) [[unlikely]]
             continue;
-        ChangePart& part = parts[n++];
-        part.page = &pages_[i].page;
-        part.action = PageAction::btree_replace_many;
-        part.pieces[0] = payloads_[i];
-        part.undo_bytes = undo_[i];
+        new (&parts.items[n++])
+            ChangePart{&pages_[i].page, PageAction::btree_replace_many, 0, {payload}, undo_[i]};
     }
     if (n != 0) {
         TRY(change_pages(env_, &txn_, ChangeRole::forward, LogKind::btree_update_many, tree_.id(),
-                         {parts, n}));
+                         {parts.items, n}));
     }
     release();
     end_ = bytes_;
@@ -226,14 +225,16 @@ Result<size_t> BTree::modify_each(txn::Transaction& txn, std::span<Lookup> rows,
 Result<size_t> BTree::modify_group(txn::Transaction& txn, std::span<Lookup> rows, size_t first,
                                    ChangeMany change) {
     DCHECK(rows.size() <= kGroup && threads::current()->latch_depth == 0);
-    OptimisticPage seen[kGroup];
-    const size_t found = TRY(fetch_group(txn, rows, Access::write, false, seen));
+    Unmade<OptimisticPage, kGroup> seen;
+    const size_t found = TRY(fetch_group(txn, rows, Access::write, false, seen.items));
     // Since the locks were asked for (UP-1).
     if (upkeep_for(txn) != nullptr) [[unlikely]]
         return modify_each(txn, rows, first, change);
     const TxnId id = txn.id;
-    ByteRange ranges[kGroup];
+    Unmade<ByteRange, kGroup> made;
+    ByteRange* const ranges = made.items;
     for (size_t i = 0; i < rows.size(); ++i) {
+        new (&ranges[i]) ByteRange;
         if (!rows[i].found) continue;
         const size_t seen = std::min(rows[i].bytes, rows[i].buffer.size());
         const ByteRange range = change(first + i, rows[i].buffer.first(seen));
@@ -249,7 +250,8 @@ Result<size_t> BTree::modify_group(txn::Transaction& txn, std::span<Lookup> rows
     {
         Changes changes(*this, env_, txn);
         for (size_t i = 0; i < rows.size(); ++i)
-            if (ranges[i].bytes != 0 && !TRY(changes.add(rows[i], seen[i], ranges[i]))) [[unlikely]]
+            if (ranges[i].bytes != 0 && !TRY(changes.add(rows[i], seen.items[i], ranges[i])))
+                [[unlikely]]
                 alone |= 1u << i;
         TRY(changes.log());
     }

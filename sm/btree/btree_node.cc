@@ -421,9 +421,18 @@ void Builder::append_shorter(const Page& old, unsigned slot, size_t drop) {
 
 void RecordWriter::add(uint16_t bits, Slice a, Slice b, Slice value) {
     DCHECK(a.size() + b.size() <= kKeyBytesMax && value.size() <= kInlineMax);
-    const uint16_t head[2] = {static_cast<uint16_t>((bits & ~kKeyBits) | (a.size() + b.size())),
-                              static_cast<uint16_t>(value.size())};
-    out.append(reinterpret_cast<const char*>(head), sizeof head).append(a).append(b).append(value);
+    struct Head {
+        uint16_t bits, value_bytes;
+    };
+    const Head head{static_cast<uint16_t>((bits & ~kKeyBits) | (a.size() + b.size())),
+                    static_cast<uint16_t>(value.size())};
+    const size_t before = out.size();
+    const size_t bytes = before + sizeof head + a.size() + b.size() + value.size();
+    out.resize_and_overwrite(bytes, [&](char* text, size_t) {
+        store(text + before, head);
+        copy_bytes(copy_bytes(copy_bytes(text + before + sizeof head, a), b), value);
+        return bytes;
+    });
 }
 
 void RecordWriter::add_range(const Page& p, unsigned from, unsigned to, size_t prefix) {

@@ -123,8 +123,8 @@ inline constexpr unsigned kTiesNear = 16;
         const uint32_t first = slots[0].head, last = slots[n - 1].head;
         if (head <= first) return 0;
         if (head > last) return n;
-        const float guess = static_cast<float>(head - first) * static_cast<float>(n - 1) /
-                            static_cast<float>(last - first);
+        // The last bit: on a page that changes, `last` may be read twice, and must not divide by 0.
+        const uint64_t guess = uint64_t{head - first} * (n - 1) / ((last - first) | 1);
         const unsigned at = std::min(static_cast<unsigned>(guess), n - 2);
         if (slots[at].head < head) {
             if (slots[at + 1].head >= head) [[likely]]
@@ -150,10 +150,12 @@ inline constexpr unsigned kTiesNear = 16;
     return static_cast<unsigned>(base - slots);
 }
 
-// The searched key differs from the node's common bytes (in memory order, other bytes zero).
+// The searched key differs from the node's common bytes, whose number is in their last byte.
 [[gnu::cold, gnu::noinline]] inline unsigned beside_common(uint64_t key, uint64_t common,
                                                            unsigned n) {
-    return __builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0;
+    const unsigned bytes = static_cast<unsigned>(common >> 56) & 7u;
+    const uint64_t mask = (uint64_t{1} << 8 * bytes) - 1;
+    return __builtin_bswap64(key & mask) > __builtin_bswap64(common & mask) ? n : 0;
 }
 
 // find() has two halves. This one reads the header and the slots, but no records: the slot where
@@ -169,10 +171,8 @@ inline constexpr unsigned kTiesNear = 16;
     const unsigned skip = static_cast<unsigned>(common >> 56) & 7u;
     // Unused bits before the last byte.
     const unsigned other = 56 - 8 * skip;
-    if ((key.eight(cut) ^ common) << other << 8) [[unlikely]] {
-        const uint64_t mask = ~uint64_t{0} >> 8 >> other;
-        return beside_common(key.eight(cut) & mask, common & mask, n);
-    }
+    if ((key.eight(cut) ^ common) << other << 8) [[unlikely]]
+        return beside_common(key.eight(cut), common, n);
     const uint32_t head = __builtin_bswap32(key.four(cut + skip));
     const Slot* const all = slots(p);
     const unsigned slot = lower_slot(all, n, head);

@@ -2,6 +2,7 @@
 // functions only.
 #include "sm/btree/btree_payload.h"
 #include "threads/base/mutants.h"
+#include "threads/base/unmade.h"
 
 namespace lockstep::sm {
 
@@ -72,16 +73,17 @@ void apply_btree_put_many(Page& page, Slice bytes) {
     NodeHeader& h = header(page);
     const bool run_goes_on = p.slot == h.last_put + 1;
     for (unsigned slot = p.slot, left = p.count; left > 0;) {
-        NewEntry entries[16];
+        constexpr size_t kMost = 16;
+        Unmade<NewEntry, kMost> entries;
         size_t n = 0;
-        for (; n < std::size(entries) && left > 0; ++n, --left) {
+        for (; n < kMost && left > 0; ++n, --left) {
             const auto head = in.get<payload::RecordHead>();
             const Slice key = in.bytes(head.key_bytes);
             DCHECK(covers(page, key));
             CHECK(key.size() >= h.prefix);
-            entries[n] = {key.substr(h.prefix), in.bytes(head.value_bytes)};
+            new (&entries.items[n]) NewEntry{key.substr(h.prefix), in.bytes(head.value_bytes)};
         }
-        put_run(page, slot, {entries, n});
+        put_run(page, slot, {entries.items, n});
         slot += static_cast<unsigned>(n);
     }
     DCHECK(in.at_end() && p.count > 0);

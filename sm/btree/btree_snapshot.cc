@@ -305,9 +305,11 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     begun_ = true;
     if (!at.overflow) return true;
     DCHECK(value_.size() == sizeof(OverflowRef));
-    TRY(read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_));
-    // The chain stays while the record has a version; the answer counts only if it still has.
+    const Result<void> read =
+        read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_);
+    // The chain stays while the record has a version. Only then the answer counts, or the error.
     TRY(tree_.history().check(snapshot_, tree_.lock()));
+    TRY(read);
     value_ = large_;
     return true;
 }

@@ -11,6 +11,9 @@ namespace latch = threads::latch;
 namespace {
 // Frames a fault frees when it has to do so itself.
 constexpr uint32_t kFaultGoal = 8;
+// Frames that the hand passes before other threads run: some 0.1 ms.
+constexpr uint64_t kLooksPerSlice = 1024;
+static_assert(kLooksPerSlice % kHandStep == 0);
 // Between two tries of a fault while pages cannot be written; a free frame ends the pause.
 constexpr Nanos kPauseMin = 10 * kMillisecond, kPauseMax = 100 * kMillisecond;
 }  // namespace
@@ -176,6 +179,7 @@ Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
                     return std::unexpected(done.error());
             }
         }
+        if (looked % kLooksPerSlice == 0) threads::yield();
     }
     if (collected > 0 && (freed < goal || collected > batch_pages / 2))
         if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());

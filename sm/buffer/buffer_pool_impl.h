@@ -132,6 +132,7 @@ struct BufferPool::Impl {
     Result<void> read_once(PageId id, Page& page);
     Result<void> check_read(PageId id, Page& page, size_t bytes) const;
     Result<bool> repair(PageId id, Page& page, const Error& why);
+    void drop_settled(PageId id);
 
     // --- buffer_pool_copy.cc
     bool copy_unlatched(PageId id, Page& out) const;

@@ -7,7 +7,12 @@
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
+
+namespace latch = threads::latch;
+
 namespace {
+
+constexpr uint64_t kPagesPerSlice = 4096;  // that are given up before other threads run
 
 // a = page, b = the lsn that it must at least have, c = the one it has.
 [[gnu::cold]] Result<void> lost_write(PageId id, const Page& page, uint64_t expected) {
@@ -50,8 +55,11 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
     const uint64_t expected = pool.written_->of(id);
     if (header.lsn < expected) [[unlikely]]  // LW-2
         return lost_write(id, page, expected);
-    // LW-1: from now on the volume's copy must not get older.
-    if (expected == 0 && header.lsn != 0) pool.written_->written(id, page.lsn());
+    // LW-1: from now on the volume's copy must not get older. But that of a page that was given up
+    // is about to become zeros.
+    if (expected == 0 && header.lsn != 0 &&
+        id.value < given_up_from.load(std::memory_order_acquire))
+        pool.written_->written(id, page.lsn());
     return {};
 }
 
@@ -62,12 +70,24 @@ Result<void> BufferPool::give_up_from(PageId end, uint64_t before) {
     if (MUTANT(given_up_maps_unforgotten)) return {};
     for (uint64_t p = end.value; p < before; ++p) {
         const PageId id{static_cast<uint32_t>(p)};
-        if (resident(id) != nullptr) {
-            drop(TRY(fix_exclusive(id)));
-        }
+        impl_->drop_settled(id);
         written_->forget(id);
+        if (p % kPagesPerSlice == 0) threads::yield();
     }
     return {};
+}
+
+// Behind a read or a write of the page that is in flight: its end may note an lsn.
+void BufferPool::Impl::drop_settled(PageId id) {
+    DCHECK(id.value >= given_up_from.load());  // a read that begins now notes none
+    threads::LatchWord& w = word(id.value);
+    while (w.load(std::memory_order_relaxed) != 0 && latch::latch_exclusive(w)) {
+        const uint32_t frame = frame_of(w.load(std::memory_order_relaxed));
+        DCHECK(pool.leads_to(w.load(std::memory_order_relaxed), id));
+        pool.drop(ExclusivePage(&w, &page_in(frame), frame));
+        const WriteCandidate written{id.value, frame};
+        wait_for_writers({&written, 1});
+    }
 }
 
 Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {

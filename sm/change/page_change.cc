@@ -49,7 +49,8 @@ inline bool is_fresh(const ChangePart& part) {
 }
 
 // What a part takes in the record: worked out once, since the compiler must assume that writing the
-// record changes everything.
+// record changes everything. Passed by value to functions that are not inlined. So that of a single
+// part stays in registers.
 struct PartSize {
     uint32_t payload;
     uint32_t image;     // 0: none
@@ -57,17 +58,18 @@ struct PartSize {
     std::byte* packed;  // with kPartPacked, until put_image() or drop_images(): the image
 };
 
-[[gnu::cold, gnu::noinline]] void measure_image(Env& env, const Page& page, PartSize& size) {
+[[gnu::cold, gnu::noinline]] PartSize with_image(Env& env, const Page& page, PartSize size) {
     size.image = image_bytes(page);
     size.flags |= kPartImage;
     const ObjectId object{page.header.object};
-    if (!env.image_trials.due(object)) return;
+    if (!env.image_trials.due(object)) return size;
     uint32_t bytes = 0;
     size.packed = pack_image(page, bytes);
     env.image_trials.note(object, size.packed != nullptr);
-    if (size.packed == nullptr) return;
+    if (size.packed == nullptr) return size;
     size.image = bytes;
     size.flags |= kPartPacked;
+    return size;
 }
 
 [[gnu::always_inline]] inline void measure(Env& env, const ChangePart& part, uint64_t image_lsn,
@@ -77,23 +79,23 @@ struct PartSize {
     size.payload = payload_bytes(part);
     size.image = 0;
     size.flags = fresh ? kPartFresh : 0;
+    size.packed = nullptr;
     // PC-3.
     if (MUTANT(image_without_equal) && (*part.page)->header.lsn + 32 >= image_lsn) return;
     if ((*part.page)->header.lsn <= image_lsn && !fresh && !MUTANT(no_page_image)) [[unlikely]]
-        measure_image(env, **part.page, size);
+        size = with_image(env, **part.page, size);
 }
 
 // The record is not written: frees what measure() has packed.
-[[gnu::cold, gnu::noinline]] void drop_images(std::span<PartSize> sizes) {
-    for (PartSize& size : sizes)
-        if (size.flags & kPartPacked) delete[] size.packed;
+[[gnu::cold, gnu::noinline]] void drop_image(PartSize size) {
+    if (size.flags & kPartPacked) delete[] size.packed;
 }
 
 inline uint32_t bytes_in_record(const PartSize& size) {
     return static_cast<uint32_t>(sizeof(PartHeader)) + padded(size.payload) + padded(size.image);
 }
 
-[[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at, const PartSize& size) {
+[[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at, PartSize size) {
     if (size.flags & kPartPacked) {
         std::memcpy(at, size.packed, size.image);
         delete[] size.packed;
@@ -243,83 +245,102 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
 // what runs for every change meanwhile.
 template <size_t kParts>
 [[gnu::noinline]] void keep_versions(Env& env, txn::Transaction& txn,
-                                     std::span<const ChangePart> parts, const PartSize* sizes,
-                                     const std::byte* at) {
+                                     std::span<const ChangePart> parts, const std::byte* at) {
     const size_t n = kParts != 0 ? kParts : parts.size();
     DCHECK(env.versions != nullptr && parts.size() == n);
     ChangedRecords changed(*env.versions, txn);
     for (size_t i = 0; i < n; ++i) {
-        at += sizeof(PartHeader) + padded(sizes[i].image);
+        const auto& header = *reinterpret_cast<const PartHeader*>(at);
+        at += sizeof(PartHeader) + padded(header.image_bytes);
         records_before(parts[i].action, **parts[i].page,
-                       {reinterpret_cast<const char*>(at), sizes[i].payload}, changed);
-        at += padded(sizes[i].payload);
+                       {reinterpret_cast<const char*>(at), header.payload_bytes}, changed);
+        at += padded(header.payload_bytes);
     }
     changed.keep();
 }
 
+// A change whose reservation became padding, because the full-page-image LSN had moved. Its undo
+// space is promised.
+[[gnu::cold, gnu::noinline]] Result<Lsn> change_again(Env& env, txn::Transaction* txn,
+                                                      ChangeRole role, LogKind kind,
+                                                      ObjectId object, std::span<ChangePart> parts,
+                                                      Lsn undo_next);
+
 template <size_t kParts>
 [[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
                                                  LogKind kind, ObjectId object,
-                                                 std::span<ChangePart> parts, Lsn undo_next) {
+                                                 std::span<ChangePart> parts, Lsn undo_next,
+                                                 bool promised) {
     txn::Log& log = *env.log;
-    BufferPool& pool = *env.pool;
     const size_t n = kParts != 0 ? kParts : parts.size();
     PartSize sizes[kParts != 0 ? kParts : kPartsMax];
-    bool promised = role != ChangeRole::forward;
-    for (;;) {
-        const uint64_t image_lsn = env.image_lsn.load(std::memory_order_acquire);
-        uint32_t bytes = sizeof(txn::LogRecordHeader);
-        for (size_t i = 0; i < n; ++i) {
-            measure(env, parts[i], image_lsn, sizes[i]);
-            bytes += bytes_in_record(sizes[i]);
-        }
-        CHECK(bytes <= txn::kLogRecordMax);
-        if (!promised) {
-            const Result<void> promise = promise_undo(log, *txn, {parts.data(), n}, sizes, bytes);
-            if (!promise) [[unlikely]] {
-                drop_images({sizes, n});
-                return std::unexpected(promise.error());
-            }
-            txn->locks.work += bytes;
-            promised = true;
-        }
-        if (log.failed()) [[unlikely]] {
-            drop_images({sizes, n});
-            return log.refused();
-        }
-        const txn::LogSpace space = log.reserve(bytes);
-        DCHECK(space.bytes == bytes && space.lsn.value % 8 == 0);
-        // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
-        // full-page-image LSN. So the change is seen here.
-        if (env.image_lsn.load(std::memory_order_seq_cst) != image_lsn) [[unlikely]] {
-            log.discard(space);
-            drop_images({sizes, n});
-            continue;
-        }
-        const bool keeps = env.keeps_versions.load(std::memory_order_acquire) && txn != nullptr;
-        if (keeps) [[unlikely]]
-            (void)env.versions->begin_writer(*txn);
-        fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);
-        std::byte* put = space.payload();
-        for (size_t i = 0; i < n; ++i) {
-            DCHECK((*parts[i].page)->header.lsn <= space.lsn.value);  // PG-1: it only grows
-            if (!MUTANT(page_not_dirty)) pool.note_dirty(*parts[i].page, space.lsn);
-            put = put_part(parts[i], sizes[i], put);
-        }
-        CHECK(put == space.at + space.bytes);
-        if (keeps) [[unlikely]]
-            keep_versions<kParts>(env, *txn, parts, sizes, space.payload());
-        // Only now: payloads may lie in the pages.
-        const std::byte* at = space.payload();
-        for (size_t i = 0; i < n; ++i)
-            at = apply_part(parts[i], sizes[i], Lsn{space.lsn.value + space.bytes}, at);
-        log.publish(space);
-        if (role == ChangeRole::compensation) [[unlikely]] {
-            log.use_undo(txn->undo, bytes);
-            forget_pages(*txn);
-        }
-        return space.lsn;
+    const auto drop_images = [&] {
+        for (size_t i = 0; i < n; ++i) drop_image(sizes[i]);
+    };
+    const uint64_t image_lsn = env.image_lsn.load(std::memory_order_acquire);
+    uint32_t bytes = sizeof(txn::LogRecordHeader);
+    for (size_t i = 0; i < n; ++i) {
+        measure(env, parts[i], image_lsn, sizes[i]);
+        bytes += bytes_in_record(sizes[i]);
     }
+    CHECK(bytes <= txn::kLogRecordMax);
+    if (role == ChangeRole::forward && !promised) {
+        const Result<void> promise = promise_undo(log, *txn, {parts.data(), n}, sizes, bytes);
+        if (!promise) [[unlikely]] {
+            drop_images();
+            return std::unexpected(promise.error());
+        }
+        txn->locks.work += bytes;
+    }
+    if (log.failed()) [[unlikely]] {
+        drop_images();
+        return log.refused();
+    }
+    const txn::LogSpace space = log.reserve(bytes);
+    DCHECK(space.bytes == bytes && space.lsn.value % 8 == 0);
+    // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
+    // full-page-image LSN. So the change is seen here.
+    if (env.image_lsn.load(std::memory_order_seq_cst) != image_lsn) [[unlikely]] {
+        log.discard(space);
+        drop_images();
+        return change_again(env, txn, role, kind, object, parts, undo_next);
+    }
+    const bool keeps = env.keeps_versions.load(std::memory_order_acquire) && txn != nullptr;
+    if (keeps) [[unlikely]]
+        (void)env.versions->begin_writer(*txn);
+    fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);
+    std::byte* put = space.payload();
+    for (size_t i = 0; i < n; ++i) {
+        DCHECK((*parts[i].page)->header.lsn <= space.lsn.value);  // PG-1: it only grows
+        if (!MUTANT(page_not_dirty)) env.pool->note_dirty(*parts[i].page, space.lsn);
+        put = put_part(parts[i], sizes[i], put);
+    }
+    CHECK(put == space.at + space.bytes);
+    if (keeps) [[unlikely]]
+        keep_versions<kParts>(env, *txn, parts, space.payload());
+    // Only now: payloads may lie in the pages.
+    const std::byte* at = space.payload();
+    for (size_t i = 0; i < n; ++i)
+        at = apply_part(parts[i], sizes[i], Lsn{space.lsn.value + space.bytes}, at);
+    log.publish(space);
+    if (role == ChangeRole::compensation) [[unlikely]] {
+        log.use_undo(txn->undo, bytes);
+        forget_pages(*txn);
+    }
+    return space.lsn;
+}
+
+Result<Lsn> change_again(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
+                         ObjectId object, std::span<ChangePart> parts, Lsn undo_next) {
+    return change<0>(env, txn, role, kind, object, parts, undo_next, true);
+}
+
+// Apart, so that it takes no registers from the change of one page.
+[[gnu::noinline]] Result<Lsn> change_many(Env& env, txn::Transaction* txn, ChangeRole role,
+                                          LogKind kind, ObjectId object,
+                                          std::span<ChangePart> parts, Lsn undo_next) {
+    CHECK(parts.size() <= kPartsMax);
+    return change<0>(env, txn, role, kind, object, parts, undo_next, false);
 }
 
 }  // namespace
@@ -332,9 +353,8 @@ Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKi
            txn->state == txn::TxnState::aborting);
     DCHECK(role != ChangeRole::forward || !txn->read_only);
     if (parts.size() == 1) [[likely]]
-        return change<1>(env, txn, role, kind, object, parts, undo_next);
-    CHECK(parts.size() <= kPartsMax);
-    return change<0>(env, txn, role, kind, object, parts, undo_next);
+        return change<1>(env, txn, role, kind, object, parts, undo_next, false);
+    return change_many(env, txn, role, kind, object, parts, undo_next);
 }
 
 }  // namespace lockstep::sm

@@ -32,9 +32,25 @@ struct HeapFile::Hints {
 
     threads::Latch latch{40, "heap room"};
     bool loaded = false;  // all below: under latch
-    // Per class of free bytes. The front is tried first: its eraser has most probably ended.
+    // Per class of free bytes. The front is tried first: its eraser has most probably ended. A page
+    // whose class grows gets a further place, and the earlier ones stay until prune().
     std::deque<PageId> candidates[heap::kClasses];
+    size_t prune_at = kPruneLeast;  // places
     PageId last_map = kPageNone;
+
+    static constexpr size_t kPruneLeast = 1024;
+    size_t places() const {  // under latch
+        size_t all = 0;
+        for (const auto& list : candidates) all += list.size();
+        return all;
+    }
+    void offer(PageId id, uint32_t of) {  // under latch
+        candidates[of].push_back(id);
+        if (places() > prune_at) [[unlikely]]
+            prune();
+    }
+    // heap_space.cc; under latch. Each page keeps one place, of its highest class.
+    [[gnu::cold, gnu::noinline]] void prune();
 
     bool is_insert_page(PageId id) const {  // under latch
         for (uint32_t w = 0; w < worker_count; ++w)

@@ -1,5 +1,6 @@
 // heap_space.cc - where a record finds room: insert pages, candidates, reclaiming, new pages.
 #include <algorithm>
+#include <vector>
 
 #include "sm/heap/heap_impl.h"
 #include "threads/base/mutants.h"
@@ -47,6 +48,20 @@ PageId HeapFile::Hints::next_candidate(uint32_t& lowest, PageId& refused) {
     return kPageNone;
 }
 
+void HeapFile::Hints::prune() {
+    uint32_t last = 0;
+    for (const auto& list : candidates)
+        for (const PageId id : list) last = std::max(last, id.value);
+    std::vector<bool> seen(last + size_t{1});
+    for (uint32_t c = kClasses; c-- > 0;)
+        std::erase_if(candidates[c], [&](PageId id) {
+            const bool again = seen[id.value];
+            seen[id.value] = true;
+            return again;
+        });
+    prune_at = 2 * places() + kPruneLeast;
+}
+
 // Cold: the insert page is full.
 [[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::find_page(txn::Transaction& txn,
                                                                        uint32_t bytes) {
@@ -86,7 +101,7 @@ PageId HeapFile::Hints::next_candidate(uint32_t& lowest, PageId& refused) {
         // The bytes belong to a transaction that has not ended. The map has the class already, so
         // no other note would offer the page again.
         if (promising && left_mine && !MUTANT(heap_page_forgotten)) {
-            hints.candidates[lowest].push_back(candidate);
+            hints.offer(candidate, lowest);
             if (refused == kPageNone) refused = candidate;
         }
         hints.latch.unlock();
@@ -141,7 +156,7 @@ Result<void> HeapFile::extend() {
     const PageId before{mine.exchange(fresh.value, std::memory_order_relaxed)};
     // Looked at again before use.
     hints.assert_state();
-    if (before != kPageNone && before != fresh) hints.candidates[kClasses - 1].push_back(before);
+    if (before != kPageNone && before != fresh) hints.offer(before, kClasses - 1);
     hints.latch.unlock();
     return {};
 }
@@ -169,6 +184,7 @@ Result<void> HeapFile::load_hints() {
     hints.assert_state();
     if (!hints.loaded) {
         for (uint32_t c = 0; c < kClasses; ++c) hints.candidates[c] = std::move(found[c]);
+        hints.prune_at = 2 * hints.places() + Hints::kPruneLeast;
         hints.last_map = last;
         hints.loaded = true;
     }
@@ -255,7 +271,7 @@ Result<void> HeapFile::note_class(PageId id, bool offer) {
     if (now != 0 && (offer || (grown && *grown))) {
         Hints& hints = *hints_;
         hints.latch.lock();
-        if (!hints.is_insert_page(id)) hints.candidates[now].push_back(id);
+        if (!hints.is_insert_page(id)) hints.offer(id, now);
         hints.latch.unlock();
     }
     if (!grown) return std::unexpected(grown.error());

@@ -59,7 +59,8 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
                           PageReservation& out) {
     const uint64_t base = uint64_t{map} * kPagesPerMap,
                    total = pages.load(std::memory_order_acquire);
-    if (total <= base) return false;
+    // Not formatted: the map was given up when the caller fixed it, and the volume has grown since.
+    if (total <= base || page->kind() != PageKind::space_map) return false;
     const auto limit = static_cast<uint32_t>(std::min<uint64_t>(kPagesPerMap, total - base));
     const uint32_t hint = hints[map].load(std::memory_order_relaxed),
                    from = hint < limit ? hint : 0;

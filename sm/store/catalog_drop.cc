@@ -17,7 +17,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     const CatalogEntry entry = object->entry;
     DCHECK(entry.name == name && entry.id != txn::kNoObject);
     object->assert_state();
-    auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
+    txn::ObjectLock& lock = object->object_lock();
     // The primary before the secondary, as everywhere.
     if (Secondary* secondary = impl_->secondaries.find(entry.id))
         TRY(impl_->secondaries.change(txn, *secondary, false));
@@ -102,9 +102,16 @@ bool Catalog::must_stay(const DropEntry& entry) const {
            !engine_.locks->grantable(DropList::lock_name(entry), txn::LockMode::X);
 }
 
+// A damaged page does not keep the store from being opened: its entry stays.
 Result<void> Catalog::free_dropped() {
-    for (const DropEntry& entry : TRY(impl_->drops.entries()))
-        if (!must_stay(entry)) TRY(free_entry(entry));
+    for (const DropEntry& entry : TRY(impl_->drops.entries())) {
+        if (must_stay(entry)) continue;
+        const Result<void> freed = free_entry(entry);
+        if (!freed && !is_bad_page(freed.error().code)) return freed;
+        if (!freed)
+            engine_.report(
+                1, "space on the drop list is freed at a later open: " + freed.error().text());
+    }
     return {};
 }
 

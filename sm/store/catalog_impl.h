@@ -34,6 +34,7 @@ struct Catalog::Impl {
         bool named = false;  // visible through its name
         // Dropped for good: its creator may come late to publish it.
         bool gone = false;
+        txn::ObjectLock& object_lock() { return tree ? tree->lock() : heap->lock(); }
         void assert_state() const {  // under lock
             DCHECK((tree != nullptr) != (heap != nullptr));
             DCHECK((entry.kind == ObjectKind::index) == (tree != nullptr));

@@ -52,7 +52,7 @@ Json stat_json(Engine& engine, const std::string& directory, Nanos opened) {
               {"transactions_max", o.transactions_max},
               {"pool_bytes", o.pool_bytes},
               {"log_bytes", o.log_bytes},
-              {"steps", o.steps.mode != StepsMode::off}}},
+              {"steps", engine.steps_mode.load(std::memory_order_relaxed) != StepsMode::off}}},
             {"stats", json_of(store_stats_of(engine))},
             {"steps", json_of(steps_stats_of(engine))},
             {"hot_locks", hot_locks_json(engine, now, opened)}};
@@ -127,7 +127,10 @@ Json backup_json(Engine& engine, const BackupRequest& request) {
     return made ? result_json(json_of(*made)) : json_of(made.error());
 }
 
-std::string shown_text(const Json& request) { return line_of(request).substr(0, kQuotedBytesMax); }
+// Of a request, as it came: its Json may be nested so deep that no stack holds its walk.
+std::string shown_text(std::string_view line) {
+    return std::string(line.substr(0, kQuotedBytesMax));
+}
 
 // A number that may be missing; empty if it is something else.
 std::optional<uint64_t> number_of(const Json& request, const char* field, uint64_t missing) {
@@ -137,8 +140,8 @@ std::optional<uint64_t> number_of(const Json& request, const char* field, uint64
     return found->get<uint64_t>();
 }
 
-Json bad_number(const Json& request, const char* field) {
-    return refusal_json("bad_argument", shown_text(request),
+Json bad_number(std::string_view line, const char* field) {
+    return refusal_json("bad_argument", shown_text(line),
                         std::string("field \"") + field + "\" is missing or no number from 0 on",
                         std::string(R"(send {"command": ..., ")") + field + R"(": NUMBER})");
 }
@@ -150,8 +153,8 @@ std::optional<std::string> gid_in(const Json& request) {
     return gid_of_text(found->get<std::string>());
 }
 
-Json bad_gid(const Json& request, const std::string& command) {
-    return refusal_json("bad_argument", shown_text(request),
+Json bad_gid(std::string_view line, const std::string& command) {
+    return refusal_json("bad_argument", shown_text(line),
                         "field \"gid\" is missing or no gid: 1 to " + std::to_string(kGidBytesMax) +
                             " bytes, those that do not print as \\xNN",
                         R"(send {"command": ")" + command +
@@ -220,17 +223,16 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
     const auto answer = [&](const Json& json) { reply.send(line_of(json)); };
     const auto field = request.is_object() ? request.find("command") : request.end();
     if (!request.is_object() || field == request.end() || !field->is_string())
-        return answer(
-            refusal_json("bad_request", request.is_discarded() ? "line" : shown_text(request),
-                         "this is no request",
-                         std::string("send {\"command\": NAME} with one of ") + kCommands));
+        return answer(refusal_json(
+            "bad_request", request.is_discarded() ? "line" : shown_text(line), "this is no request",
+            std::string("send {\"command\": NAME} with one of ") + kCommands));
     const std::string command = field->get<std::string>();
     const auto limit = number_of(request, "limit", UINT64_MAX);
     if (command == "stat") return answer(result_json(stat_json(engine_, directory_, opened_)));
     if (command == "metrics")
         return answer(result_json(
             {{"text", metrics_text(store_stats_of(engine_), steps_stats_of(engine_))}}));
-    if (command == "transactions" && !limit) return answer(bad_number(request, "limit"));
+    if (command == "transactions" && !limit) return answer(bad_number(line, "limit"));
     if (command == "transactions")
         return on_user_thread(std::move(reply), [limit = limit.value_or(0)](Engine& engine) {
             return transactions_json(engine, limit);
@@ -244,7 +246,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
         const auto wanted = backup_of(request);
         if (!wanted)
             return answer(refusal_json(
-                "bad_argument", shown_text(request),
+                "bad_argument", shown_text(line),
                 R"("to" and "since" are absolute paths, "bytes_per_second" is a number)",
                 R"(send {"command": "backup", "to": "/absolute/path"})"));
         return on_user_thread(std::move(reply), [wanted = *wanted](Engine& engine) {
@@ -254,7 +256,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
     if (command == "prepared") return on_user_thread(std::move(reply), prepared_json);
     if (command == "commit" || command == "rollback") {
         const auto gid = gid_in(request);
-        if (!gid) return answer(bad_gid(request, command));
+        if (!gid) return answer(bad_gid(line, command));
         const auto decision = command == "commit" ? PreparedTxns::Decision::commit
                                                   : PreparedTxns::Decision::roll_back;
         return on_user_thread(std::move(reply), [gid = *gid, decision](Engine& engine) {
@@ -265,7 +267,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
         return answer(refusal_json("bad_request", shown_text(command), "there is no such command",
                                    std::string("the commands are ") + kCommands));
     const auto id = number_of(request, "transaction", 0);
-    if (!id || *id == 0) return answer(bad_number(request, "transaction"));
+    if (!id || *id == 0) return answer(bad_number(line, "transaction"));
     on_user_thread(std::move(reply),
                    [id = TxnId{*id}](Engine& engine) { return end_json(engine, id); });
 }

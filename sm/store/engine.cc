@@ -274,6 +274,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     if (hooks && hooks->clock == nullptr)
         return fail(ErrorCode::bad_option, "hooks without a clock");
     runtime = own(own_runtime_, TRY(threads::Runtime::start(runtime_options(options, disk))));
+    steps_mode.store(options.steps.mode, std::memory_order_relaxed);
     counters = std::make_unique<ApiCounters[]>(options.workers);
     needs = std::make_unique<WorkerNeeds[]>(options.workers);
     needs_team = std::make_unique<NeedsTeam>(*this);

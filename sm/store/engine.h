@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include <lockstep/sync.h>
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/restart_env.h"
 #include "sm/space/space_map.h"
@@ -97,6 +98,9 @@ public:
     std::atomic<uint64_t> backups{0}, backup_bytes{0}, backup_failures{0};
     // Has archive and backups: not what the store's own disk learns of file systems.
     threads::Disk& archive_disk() { return archive_disk_ ? *archive_disk_ : *disk; }
+    // Held during Store::set_steps(), over waits.
+    Mutex set_steps_mutex;
+    std::atomic<StepsMode> steps_mode{StepsMode::off};  // that set_steps() chose last
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.

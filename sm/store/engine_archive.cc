@@ -24,12 +24,21 @@ Result<void> Engine::build_archive() {
     return {};
 }
 
-// A log that gives nothing because it is damaged is no reason to do without the archive.
+// A log that gives nothing because it is damaged is no reason to do without the archive. The reader
+// of the page gets corrupt_page, which says nothing of the log.
 Result<bool> Engine::repair(PageId id, Page& page) {
     Result<bool> done = repair_page(*this, id, page);
-    if (done && *done) return done;
-    if (!rebuild || MUTANT(rebuild_left_out) || (!done && MUTANT(repair_error_final))) return done;
-    return rebuild->rebuild(id, page);
+    if (done.has_value() && *done) return done;
+    const auto tell = [&](const char* from, const Error& error) {
+        report(1, "page " + std::to_string(id.value) + " cannot be repaired from " + from + ": " +
+                      error.text());
+    };
+    if (!done.has_value()) tell("the log", done.error());
+    if (!rebuild || MUTANT(rebuild_left_out)) return done;
+    if (!done.has_value() && MUTANT(repair_error_final)) return done;
+    done = rebuild->rebuild(id, page);
+    if (!done.has_value()) tell("a backup", done.error());
+    return done;
 }
 
 // A complete backup becomes a store. The new history comes before the end of the backup (BM-2): a

@@ -186,10 +186,13 @@ Result<void> GhostCleaner::pause() {
     // What is worked off may leave further notes.
     while (waiting() > 0 && waiting() < before) {
         before = waiting();
-        if (auto result = round(true); !result) {
+        const Result<void> result = round(true);
+        if (result) continue;
+        if (!is_bad_page(result.error().code)) {
             resume();
             return result;
         }
+        engine_.report(1, "ghost cleaner: " + result.error().text());  // its note is gone
     }
     return {};
 }

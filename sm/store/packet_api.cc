@@ -3,6 +3,8 @@
 #include <lockstep/packet.h>
 #include <lockstep/store.h>
 
+#include <algorithm>
+
 #include "sm/store/engine.h"
 
 namespace lockstep {
@@ -41,7 +43,7 @@ Result<void> Store::submit(Packet& packet, const PacketOptions& options) {
     threads::Packet& inner = packet;
     inner.priority = options.priority;
     inner.pinned = options.pinned;
-    inner.not_before = options.not_before;
+    inner.not_before = std::min(options.not_before, kNever - 1);
     return engine_->submit(options.worker, inner);
 }
 

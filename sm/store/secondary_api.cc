@@ -12,6 +12,7 @@
 #include "sm/store/secondary.h"
 #include "sm/store/secondary_key.h"
 #include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
 
 namespace lockstep {
 
@@ -70,6 +71,8 @@ Result<void> whole(Engine& engine, txn::Transaction& txn, Statement statement) {
 
 Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name,
                     const SecondaryOptions& options, bool open) {
+    // The build calls `progress`, and waits for its crew as an application waits.
+    const threads::InCallback inside;
     TRY(check(options, engine));
     Secondary* secondary = nullptr;
     TRY(whole(engine, txn, [&]() -> Result<void> {
@@ -132,7 +135,8 @@ Result<void> sm::load_index(Engine& engine, txn::Transaction& txn, BTree& tree,
 
 // An entry of a serializable or repeatable-read transaction stays locked, so its record cannot
 // lose the secondary key. At read_committed the lock of the scan has gone: it is taken again, the
-// entry is looked at again, and the record is read before the lock goes.
+// entry is read again, and the record is read before the lock goes. Meanwhile a key of a unique
+// index may have become that of another record.
 Result<bool> SecondaryCursor::read_record() {
     sm::BTree& tree = *sm::IndexAccess::tree(entries_);
     auto parts = sm::split_entry(secondary_->unique, cursor_.key(), cursor_.value());
@@ -150,6 +154,8 @@ Result<bool> SecondaryCursor::read_record() {
             *t, [&] { return locks.lock_record(t->locks, tree.lock(), name, txn::LockMode::S); }));
         std::string value;
         there = TRY(entries_.get(*txn_, cursor_.key(), value));
+        if (there) parts = sm::split_entry(secondary_->unique, cursor_.key(), value);
+        if (!parts) return tree.damaged(tree.root());
     }
     const Result<bool> found =
         there ? primary_.get(*txn_, parts->primary_key, value_, access_) : false;

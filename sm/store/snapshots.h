@@ -48,6 +48,11 @@ public:
         if (local_of(txn).snapshot != nullptr) [[unlikely]]
             close_open(txn);
     }
+    // The transaction has been rolled back from outside, and its thread will close() it later:
+    // nothing stays for its snapshot.
+    void expel(txn::Transaction& txn) {
+        if (Snapshot* const snapshot = local_of(txn).snapshot) table_.snapshots().expel(*snapshot);
+    }
     // From a user thread, when no transaction is left.
     void stop();
 

@@ -1,6 +1,7 @@
 // store_steps.cc - the public side of STEPS: switching it at run time, and its statistics with the
 // objects' names.
 #include <map>
+#include <mutex>
 
 #include <lockstep/store.h>
 #include "sm/store/catalog.h"
@@ -69,18 +70,25 @@ StepsStats sm::steps_stats_of(Engine& engine) {
 
 StepsStats StepsStats::operator-(const StepsStats& earlier) const {
     StepsStats rest = *this;
+    // A count that is smaller than before began anew: set_steps(), or a new index with the name.
+    const auto subtract = [](uint64_t& count, uint64_t before) {
+        if (count >= before) count -= before;
+    };
     for (TeamStats& a : rest.teams)
         for (const TeamStats& b : earlier.teams) {
             if (a.operation != b.operation) continue;
-            a.teams -= b.teams, a.entered -= b.entered, a.left -= b.left, a.ready -= b.ready;
-            a.strays.lock -= b.strays.lock, a.strays.page -= b.strays.page,
-                a.strays.latch -= b.strays.latch;
-            a.strays.log -= b.strays.log, a.strays.other -= b.strays.other;
+            subtract(a.teams, b.teams), subtract(a.entered, b.entered);
+            subtract(a.left, b.left), subtract(a.ready, b.ready);
+            subtract(a.strays.lock, b.strays.lock), subtract(a.strays.page, b.strays.page);
+            subtract(a.strays.latch, b.strays.latch), subtract(a.strays.log, b.strays.log);
+            subtract(a.strays.other, b.strays.other);
         }
     for (CtxPointStats& a : rest.points)
-        for (const CtxPointStats& b : earlier.points)
-            if (a.name == b.name)
-                a.taken -= b.taken, a.off -= b.off, a.alone -= b.alone, a.latched -= b.latched;
+        for (const CtxPointStats& b : earlier.points) {
+            if (a.name != b.name) continue;
+            subtract(a.taken, b.taken), subtract(a.off, b.off);
+            subtract(a.alone, b.alone), subtract(a.latched, b.latched);
+        }
     return rest;
 }
 
@@ -90,7 +98,9 @@ Result<void> Store::set_steps(const StepsOptions& options) {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");
     TRY(check_steps_options(options));
-    engine_->options.steps = options;
+    // Two calls would otherwise reach the workers in different orders.
+    const std::lock_guard guard(engine_->set_steps_mutex);
+    engine_->steps_mode.store(options.mode, std::memory_order_relaxed);
     for (uint32_t w = 0; w < engine_->runtime->workers(); ++w) {
         auto set = start(
             [options]() -> Result<void> {

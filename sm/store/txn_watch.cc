@@ -175,23 +175,40 @@ Result<void> TxnWatch::send_reaper(const Seen& whom, Order order, threads::Compl
     DCHECK(whom.worker < engine_.runtime->workers());
     {
         const SpinGuard guard(lock_);
-        if (std::ranges::find(reaped_, whom.id) != reaped_.end()) {
+        if (const auto at = reaper_of(whom.id); at != reapers_.end()) {
+            if (!order.idle_only) at->next = order;
             if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
             return {};
         }
-        reaped_.push_back(whom.id);
+        reapers_.push_back({whom.id});
     }
     auto started = engine_.start_thread(static_cast<int>(whom.worker), "end transaction",
-                                        [this, whom, order, marked] {
-                                            reap(whom, order, marked);
-                                            const SpinGuard guard(lock_);
-                                            std::erase(reaped_, whom.id);
-                                        });
-    if (!started) {
-        const SpinGuard guard(lock_);
-        std::erase(reaped_, whom.id);
-    }
+                                        [this, whom, order, marked] { reap(whom, order, marked); });
+    if (!started) forget_reaper(whom.id);
     return started;
+}
+
+std::vector<TxnWatch::Reaper>::iterator TxnWatch::reaper_of(TxnId id) {
+    DCHECK(lock_.is_held() && id != kTxnNone);
+    return std::ranges::find(reapers_, id, &Reaper::id);
+}
+
+void TxnWatch::forget_reaper(TxnId id) {
+    const SpinGuard guard(lock_);
+    DCHECK(reaper_of(id) != reapers_.end());
+    reapers_.erase(reaper_of(id));
+}
+
+// False: there is no other order than the one that the reaper gives up, and none can come.
+bool TxnWatch::next_order(TxnId id, Order& order) {
+    DCHECK(order.idle_only);
+    const SpinGuard guard(lock_);
+    const auto at = reaper_of(id);
+    DCHECK(at != reapers_.end());
+    const std::optional<Order> next = at->next;
+    if (next) order = *next;
+    else reapers_.erase(at);
+    return next.has_value();
 }
 
 // Stays until the transaction has ended: a thread that was inside an operation may become idle
@@ -201,8 +218,9 @@ void TxnWatch::reap(const Seen& whom, Order order, threads::Completion* marked) 
     DCHECK(threads::worker_index() == whom.worker);  // TW-1
     for (Nanos pause = kLookPause; !is_gone(txn, whom.id);
          pause = std::min(2 * pause, kReapPauseMax)) {
-        if (order.idle_only && !txn.ended_outside() && (!is_idle(txn) || txn.last_lsn != whom.last))
-            break;
+        if (order.idle_only && !txn.ended_outside() &&
+            (!is_idle(txn) || txn.last_lsn != whom.last) && !next_order(whom.id, order))
+            return;
         if (mark(txn, order)) {
             if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
             else if (is_idle(txn) && !engine_.failed() && !MUTANT(reaper_ignores_idle))
@@ -213,6 +231,7 @@ void TxnWatch::reap(const Seen& whom, Order order, threads::Completion* marked) 
         if (!is_gone(txn, whom.id)) threads::sleep_until(threads::now() + pause);
     }
     if (marked) marked->set();
+    forget_reaper(whom.id);
 }
 
 // The same as one pass of a reaper.
@@ -224,8 +243,8 @@ void TxnWatch::cancel_thread(uint64_t thread) {
         if (txn.thread_id != thread || engine_.failed()) continue;
         {
             const SpinGuard guard(lock_);
-            if (std::ranges::find(reaped_, seen.id) != reaped_.end()) continue;
-            reaped_.push_back(seen.id);
+            if (reaper_of(seen.id) != reapers_.end()) continue;
+            reapers_.push_back({seen.id});
         }
         DCHECK(!seen.internal || txn.thread_id != thread);
         if (mark(txn, {.why = txn::Heed::cancelled})) {
@@ -233,8 +252,7 @@ void TxnWatch::cancel_thread(uint64_t thread) {
             if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
             else if (is_idle(txn)) roll_back(txn);
         }
-        const SpinGuard guard(lock_);
-        std::erase(reaped_, seen.id);
+        forget_reaper(seen.id);
     }
 }
 
@@ -264,6 +282,7 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK(txn.locks.waiting.load() == nullptr);
     txn.reaper = threads::current();
     if (orphan) forget_local(engine_, txn);  // no thread is left to end it
+    else engine_.snapshots->expel(txn);
     DeferredActions deferred(txn);
     const auto undone = rollback(engine_, txn, kLsnNone);
     if (!undone) engine_.report(0, "rollback failed: " + undone.error().text());

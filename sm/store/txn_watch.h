@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <lockstep/transaction_info.h>
@@ -79,9 +80,17 @@ private:
         uint64_t number = 0;     // of the error
         bool idle_only = false;  // give up if its thread is in an operation, or was meanwhile
     };
-    // Starts the reaper of a transaction, if it has none.
+    // A reaper at work, and an order that came meanwhile and must not be given up.
+    struct Reaper {
+        TxnId id{};
+        std::optional<Order> next = {};
+    };
+    // Starts the reaper of a transaction, or leaves the order to the one that it has.
     Result<void> send_reaper(const Seen& whom, Order order, threads::Completion* marked);
     void reap(const Seen& whom, Order order, threads::Completion* marked);
+    bool next_order(TxnId id, Order& order);
+    std::vector<Reaper>::iterator reaper_of(TxnId id);  // under lock_
+    void forget_reaper(TxnId id);
     bool mark(txn::Transaction& txn, const Order& order);
     void roll_back(txn::Transaction& txn);
     TransactionInfo describe(const Seen& seen) const;
@@ -92,7 +101,7 @@ private:
 
     Engine& engine_;
     SpinLock lock_;
-    std::vector<TxnId> reaped_;        // TW-2; under lock_
+    std::vector<Reaper> reapers_;      // TW-2; under lock_
     Seen oldest_{};                    // under lock_
     std::vector<TxnId> blockers_;      // of oldest_; under lock_
     Nanos looked_ = 0;                 // when oldest_ was read; under lock_

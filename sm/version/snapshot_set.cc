@@ -49,14 +49,25 @@ void SnapshotSet::remove(Snapshot& snapshot) {
     if (snapshot.listed_) unlink(snapshot);
 }
 
+// Under lock_.
+void SnapshotSet::expel_listed(Snapshot& snapshot) {
+    DCHECK(snapshot.listed_ && !snapshot.too_old.load());
+    // Before oldest_ moves: a reader that misses a version finds this set.
+    if (!MUTANT(expelled_unmarked)) snapshot.too_old.store(true);
+    unlink(snapshot);
+}
+
 bool SnapshotSet::expel_oldest() {
     const SpinGuard guard(lock_);
     if (first_ == nullptr) return false;
-    DCHECK(first_->older_ == nullptr && first_->listed_ && !first_->too_old.load());
-    // Before oldest_ moves: a reader that misses a version finds this set.
-    if (!MUTANT(expelled_unmarked)) first_->too_old.store(true);
-    unlink(*first_);
+    DCHECK(first_->older_ == nullptr);
+    expel_listed(*first_);
     return true;
+}
+
+void SnapshotSet::expel(Snapshot& snapshot) {
+    const SpinGuard guard(lock_);
+    if (snapshot.listed_) expel_listed(snapshot);
 }
 
 bool SnapshotSet::between(const txn::Outcome* first, const txn::Outcome& second) const {

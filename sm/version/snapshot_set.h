@@ -43,6 +43,8 @@ public:
     void remove(Snapshot& snapshot);
     // The oldest one becomes too old. False: none is open.
     bool expel_oldest();
+    // The snapshot becomes too old, unless it is that already.
+    void expel(Snapshot& snapshot);
 
     // kLsnMax: none is open.
     Lsn oldest() const { return Lsn{oldest_.load()}; }
@@ -59,6 +61,7 @@ public:
 
 private:
     void unlink(Snapshot& snapshot);  // under lock_
+    void expel_listed(Snapshot& snapshot);
 
     mutable SpinLock lock_;
     Snapshot* first_ = nullptr;  // the oldest; under lock_

@@ -42,7 +42,10 @@ bool Attempt::live() {
         return false;
     }
     Txn txn = std::move(*begun);
-    if (is_snapshot()) sees_ = sm::TxnAccess::usable(txn)->sees;
+    id_ = txn.id();
+    // One that has been ended already reads nothing.
+    if (const auto* live = sm::TxnAccess::usable(txn); live != nullptr && is_snapshot())
+        sees_ = live->sees;
     return end(txn, operations(txn));
 }
 
@@ -68,18 +71,17 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
     }
     if (done) {
         if (plan_.ending == Ending::commit) commit(txn);
+        else if (plan_.ending == Ending::prepare) prepare(txn);
         else abort(txn, true);
         return false;
     }
     const ErrorCode code = done.error().code;
     const bool repeat = code == ErrorCode::deadlock || code == ErrorCode::lock_timeout;
     const bool too_old = code == ErrorCode::snapshot_too_old;
-    const bool too_small = code == ErrorCode::log_full && log_is_scarce();
     if (code == ErrorCode::deadlock) shared_.report.add(Count::deadlocks);
     else if (code == ErrorCode::lock_timeout) shared_.report.add(Count::timeouts);
     else shared_.report.add(too_old ? Count::snapshots_too_old : Count::failed);
-    if (!repeat && !too_small && !too_old &&
-        !(shared_.failures_allowed && is_failure_of_environment(code)))
+    if (!repeat && !too_old && !may_fail(code))
         unexpected(
             fmt::format("operation {}", current_ ? static_cast<int>(current_->kind) : -1).c_str(),
             done.error().text());
@@ -89,25 +91,33 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
 
 // A log of a few megabytes may be too short for the active transactions. A transaction that asks
 // for more space is then refused and may roll back.
-bool Attempt::log_is_scarce() {
+bool Attempt::log_is_scarce() const {
     const txn::Log& log = *host_.engine().log;
     return log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 2;
 }
 
+bool Attempt::may_fail(ErrorCode code) const {
+    return (code == ErrorCode::ended_by_operator && work_.was_ended(id_)) ||
+           (code == ErrorCode::log_full && log_is_scarce()) ||
+           (shared_.failures_allowed && is_failure_of_environment(code));
+}
+
 // The marker goes in with the last operation, so that its presence says that nothing before it is
 // missing.
+Result<std::string> Attempt::leave_marker(Txn& txn) {
+    const std::string marker = work_.next_marker();
+    const Index index = TRY(host_->index(kMarkers));
+    TRY(index.insert(txn, marker, std::to_string(number_)));
+    changes_.push_back({Change::row, kMarkers, marker, value_of(std::to_string(number_))});
+    return marker;
+}
+
 void Attempt::commit(Txn& txn) {
     std::string marker;
     if (!changes_.empty()) {
-        marker = work_.next_marker();
-        auto index = host_->index(kMarkers);
-        const Result<void> marked = index ? index->insert(txn, marker, std::to_string(number_))
-                                          : std::unexpected(index.error());
-        if (!marked) {
-            (void)end(txn, marked);
-            return;
-        }
-        changes_.push_back({Change::row, kMarkers, marker, value_of(std::to_string(number_))});
+        auto marked = leave_marker(txn);
+        if (!marked) return (void)end(txn, std::unexpected(marked.error()));
+        marker = std::move(*marked);
     }
     const bool durable = plan_.durability == Durability::durable;
     if (is_snapshot()) {
@@ -117,15 +127,11 @@ void Attempt::commit(Txn& txn) {
     const size_t number =
         work_.ledger().commit_called(marker, changes_, reads_, read_from_, durable, who_);
     auto point = txn.commit();
-    work_.ledger().commit_returned(number, point);
+    if (!point && point.error().code == ErrorCode::ended_by_operator)
+        work_.ledger().commit_refused(number);
+    else work_.ledger().commit_returned(number, point);
     shared_.digest.add(200, host_.clock().now(), thread_, number_, point ? point->value : 1);
-    if (!point) {
-        shared_.report.add(Count::failed);
-        if (!shared_.failures_allowed || !is_failure_of_environment(point.error().code))
-            unexpected("commit", point.error().text());
-        if (txn.live()) (void)txn.abort();
-        return;
-    }
+    if (!point) return refused(txn, "commit", point.error());
     shared_.report.add(Count::committed);
     if (!durable && plan_.wait && *point != kLsnNone) {
         const Result<void> waited = host_->wait_durable(*point);
@@ -137,7 +143,7 @@ void Attempt::commit(Txn& txn) {
 
 // `checked`: all that it read was protected by locks that are still held.
 void Attempt::abort(Txn& txn, bool checked) {
-    if (checked && !host_.engine().failed()) {
+    if (checked && !host_.engine().failed() && !work_.was_ended(id_)) {
         if (is_snapshot()) work_.ledger().check_snapshot(sees_, reads_, who_);
         else work_.ledger().abort_called(reads_, who_);
     }
@@ -264,6 +270,7 @@ void Attempt::unexpected(const char* what, const std::string& detail) {
 std::string Attempt::new_value(uint32_t size) {
     std::string value = fmt::format("t{}.{}:", number_, ++values_);
     if (size > 2000) shared_.report.add(Count::large_values);
+    if (size < 3 && shared_.config.variety.short_odds > 0) return value.substr(value.size() - size);
     while (value.size() < size) value += static_cast<char>('a' + (number_ + value.size() * 7) % 26);
     return value;
 }

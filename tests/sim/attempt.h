@@ -28,8 +28,15 @@ private:
     bool is_snapshot() const { return plan_.isolation == Isolation::snapshot; }
     bool live();  // from begin() to the end; returns as run()
     bool end(Txn& txn, const Result<void>& done);
-    bool log_is_scarce();
+    bool log_is_scarce() const;
     void commit(Txn& txn);
+    void prepare(Txn& txn);
+    void vote_read_only(Txn& txn);
+    void refused(Txn& txn, const char* call, const Error& error);
+    // The key of its marker row.
+    Result<std::string> leave_marker(Txn& txn);
+    // True for errors that a fault may cause, or the end from outside.
+    bool may_fail(ErrorCode code) const;
     void abort(Txn& txn, bool checked);
     void use_after_end(Txn& txn);
     Result<void> operations(Txn& txn);
@@ -86,6 +93,7 @@ private:
     uint32_t values_ = 0;
     const Op* current_ = nullptr;
     Lsn sees_{};  // of a snapshot
+    TxnId id_{};
 };
 
 }  // namespace lockstep::sim

@@ -167,6 +167,7 @@ void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments&
     // What happens in a branch leaves no trace in the main run's digest.
     Digest digest;
     Shared own{shared.config, shared.report, digest};
+    own.crashes = depth;
     Branch(image, work, own, arguments, crash, depth, pages).run();
 }
 

@@ -37,7 +37,8 @@ ordered_json settings_of(const Arguments& a) {
             {"workers", a.workers},
             {"keys", a.keys},
             {"sync_after_write", a.syncs_after_write},
-            {"secondary", a.secondary}};
+            {"secondary", a.secondary},
+            {"plain", a.plain}};
 }
 
 void take_settings(Arguments& a, const ordered_json& from) {
@@ -55,6 +56,7 @@ void take_settings(Arguments& a, const ordered_json& from) {
     from.at("keys").get_to(a.keys);
     from.at("sync_after_write").get_to(a.syncs_after_write);
     from.at("secondary").get_to(a.secondary);
+    a.plain = from.value("plain", false);
 }
 
 [[noreturn]] void give_up(const std::string& text) { throw std::runtime_error(text); }

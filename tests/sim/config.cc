@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lockstep::sim {
 
 namespace {
@@ -56,6 +58,13 @@ FaultProfile draw_profile(Rng& rng) {
                                      rng.below(static_cast<uint64_t>(FaultProfile::kCount) - 1));
 }
 
+// A transaction in doubt keeps its locks for longer than others may wait.
+void use_variety(Config& c) {
+    c.variety = draw_variety(c.seed);
+    c.secondary = c.secondary || c.variety.secondary;
+    if (c.variety.prepare_odds > 0) c.lock_timeout = std::min(c.lock_timeout, 200 * kMillisecond);
+}
+
 }  // namespace
 
 const char* profile_name(FaultProfile profile) {
@@ -104,6 +113,7 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     if (arguments.keys > 0) c.keys = arguments.keys;
     c.syncs_after_write = arguments.syncs_after_write;
     c.secondary = arguments.secondary;
+    if (!arguments.plain && c.workload == Workload::records) use_variety(c);
     if (c.workload == Workload::tpcc) {
         c.lock_timeout = 10 * kSecond;
         c.log_bytes = 64 << 20;
@@ -116,11 +126,12 @@ std::string Config::text() const {
         "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M "
         "segment {}M checkpoint {:.2f} lazy {:.1f} "
         "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak "
-        "{:.1f} escalate {} tick {} interrupt 1/{} packets {} executors {}",
+        "{:.1f} escalate {} tick {} interrupt 1/{} packets {} executors {}; {}",
         static_cast<int>(workload), profile_name(profile), workers, threads, transactions,
         static_cast<int>(steps.mode), pool_bytes >> 10, log_bytes >> 20, log_segment_bytes >> 20,
         checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max,
-        large_odds, skew, weak_odds, escalate_at, tick, interrupt_one_in, packets, executors);
+        large_odds, skew, weak_odds, escalate_at, tick, interrupt_one_in, packets, executors,
+        variety.text());
 }
 
 }  // namespace lockstep::sim

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <lockstep/options.h>
+#include "tests/sim/variety.h"
 #include "threads/base/rng.h"
 #include "threads/io/sim_disk.h"
 
@@ -55,6 +56,7 @@ struct Arguments {
     bool syncs_after_write = false;  // the disk ignores RWF_DSYNC
     bool keep_going = false;
     bool secondary = false;  // each index of the records has a secondary one
+    bool plain = false;      // no irregular work
     // Prefix of two files with everything that goes into the digest: ".1" and ".2", one per pass.
     std::string trace;
     std::string campaign;  // directory of a campaign; empty: none
@@ -98,6 +100,7 @@ struct Config {
     double weak_odds = 0.2;  // odds of a transaction below serializable
     double lazy_odds = 0.4;
     uint32_t operations_max = 10;
+    Variety variety{};
 
     std::string text() const;
 };

@@ -2,6 +2,8 @@
 #include "tests/sim/host.h"
 
 #include "sm/buffer/page.h"
+#include "sm/store/engine.h"
+#include "txn/log/log.h"
 
 namespace lockstep::sim {
 
@@ -18,6 +20,7 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     o.escalate_at = config.escalate_at;
     o.steps = config.steps;
     o.executors = config.executors;
+    if (config.variety.archive) o.archive = kArchive, o.archive_interval = 100 * kMillisecond;
     interrupt_one_in(config.interrupt_one_in);
     // Memory for some fifteen versions: snapshots become too old, and versions are given up.
     if (config.seed % 4 == 1) version_bytes(2048);
@@ -34,12 +37,14 @@ void sim_keys(Slice, Slice value, SecondaryKeys& keys) {
 
 }  // namespace
 
-Result<void> Host::open() {
-    TRY(SimStore::open());
+Result<void> Host::open(std::string_view directory) {
+    TRY(SimStore::open(directory));
     for (const Store::Entry& entry : (*this)->list())
         if (entry.of != ObjectId{}) TRY((*this)->attach_key(entry.name, sim_keys));
     return {};
 }
+
+Lsn Host::log_end() { return engine().log->tail(); }
 
 Result<void> Host::make_secondary(Txn& txn, const std::string& name, Index of) {
     TRY((*this)->open_or_create_index(txn, "by." + name, {.of = of, .key = sim_keys}));

@@ -11,6 +11,8 @@
 
 namespace lockstep::sim {
 
+inline constexpr const char* kArchive = "/archive";
+
 class Host : public SimStore {
 public:
     // `variant` gives this host another schedule than others of the same seed.
@@ -18,7 +20,8 @@ public:
     ~Host() { abandon(); }
 
     // Opens the store and attaches the key functions of its secondary indexes.
-    Result<void> open();
+    Result<void> open(std::string_view directory = "/store");
+    Lsn log_end();  // where the next record will be
     void step() { SimStore::step(tick_); }
     // Runs fn on a user thread of the store and steps until it has ended. False on a hang.
     bool on_thread(std::function<Result<void>()> fn, Result<void>* result = nullptr);

@@ -80,13 +80,51 @@ void Ledger::became_durable(size_t number) {
 // has seen, a missing row included.
 void Ledger::note_acknowledged(size_t number) {
     const Commit acknowledged = commits_[number];
+    const uint64_t durable = acknowledged.two_phase ? acknowledged.after : acknowledged.end;
     for (size_t i = 0; i < commits_.size(); ++i) {
         Commit& c = commits_[i];
-        const bool below = c.end != 0 && c.end <= acknowledged.end;
+        const bool below = c.end != 0 && c.end <= durable;
         const bool read = std::find(acknowledged.read_from.begin(), acknowledged.read_from.end(),
                                     i) != acknowledged.read_from.end();
         if ((i == number || below || read) && c.acknowledged == kNotYet) c.acknowledged = clock_;
     }
+}
+
+void Ledger::became_durable(Lsn end) {
+    tick();
+    for (Commit& c : commits_)
+        if (c.end != 0 && c.end <= end.value && c.acknowledged == kNotYet) c.acknowledged = clock_;
+}
+
+void Ledger::second_phase_returned(size_t number, Lsn after, Lsn before, const Result<bool>& done) {
+    Commit& c = commits_[number];
+    c.returned = tick();
+    c.two_phase = true;
+    if (!done) {
+        c.unknown = true;
+        return;
+    }
+    if (!c.fault.empty()) report_.fail(c.fault);
+    c.after = after.value;
+    c.end = before.value;
+    check_pending();
+    note_acknowledged(number);
+}
+
+void Ledger::commit_refused(size_t number) {
+    Commit& refused = commits_[number];
+    for (const Change& change : refused.changes) {
+        if (change.kind != Change::row) continue;
+        std::erase_if(history_[change.object][change.key],
+                      [number](const Version& v) { return v.commit == number; });
+    }
+    refused.changes.clear();
+    refused.marker.clear();
+    refused.returned = tick();
+    model_ = base_;
+    for (const Commit& c : commits_)
+        for (const Change& change : c.changes) apply(model_, change);
+    check_pending();
 }
 
 void Ledger::check_snapshot(Lsn sees, std::vector<Observation> reads, std::string who) {
@@ -107,6 +145,8 @@ bool Ledger::check_now(const SnapshotReads& snapshot) {
         if (c.changes.empty()) continue;
         if (c.unknown) return true;  // nothing can be said
         if (c.returned == kNotYet) return false;
+        if (c.two_phase && c.after >= snapshot.sees.value) continue;
+        if (c.two_phase && c.end > snapshot.sees.value) return true;  // perhaps
         if (c.end > snapshot.sees.value) continue;
         for (const Change& change : c.changes) apply(content, change);
     }
@@ -255,16 +295,27 @@ void Ledger::check_weak(const Observation& read, uint64_t began, const std::stri
     }
 }
 
-std::string Ledger::judge(const Content& seen, uint64_t at,
-                          const std::set<std::string>& unreadable) const {
+bool Ledger::has_marker(const Content& seen, const std::string& marker) {
     const auto markers = seen.find(kMarkers);
+    return markers != seen.end() && markers->second.rows.contains(marker);
+}
+
+void Ledger::apply_late(Content& expected, const Content& seen,
+                        const std::vector<LateCommit>& late) {
+    for (const LateCommit& l : late)
+        if (l.certain || has_marker(seen, l.marker))
+            for (const Change& change : *l.changes) apply(expected, change);
+}
+
+std::string Ledger::judge(const Content& seen, uint64_t at, const std::vector<LateCommit>& late,
+                          const std::set<std::string>& unreadable) const {
     const auto survived = [&](const Commit& c) {
-        return c.marker.empty() ||
-               (markers != seen.end() && markers->second.rows.contains(c.marker));
+        return c.marker.empty() || has_marker(seen, c.marker);
     };
     uint64_t newest = 0;
     for (const Commit& c : commits_)
-        if (c.called <= at && !c.marker.empty() && survived(c)) newest = std::max(newest, c.end);
+        if (c.called <= at && !c.two_phase && !c.marker.empty() && survived(c))
+            newest = std::max(newest, c.end);
     Content expected = base_;
     for (size_t i = 0; i < commits_.size(); ++i) {
         const Commit& c = commits_[i];
@@ -275,14 +326,33 @@ std::string Ledger::judge(const Content& seen, uint64_t at,
             if (c.acknowledged <= at)
                 return fmt::format("commit {} was acknowledged and is lost", i);
             // LD-2.
-            if (c.end != 0 && c.end < newest)
+            if (!c.two_phase && c.end != 0 && c.end < newest)
                 return fmt::format("commit {} at {} is lost, one at {} is there", i, c.end, newest);
             continue;
         }
         for (const Change& change : c.changes) apply(expected, change);
     }
+    apply_late(expected, seen, late);
     for (const std::string& name : unreadable) expected.erase(name);
     // LD-3.
+    return difference(expected, seen);
+}
+
+std::string Ledger::judge_copy(const Content& seen, Lsn point,
+                               const std::vector<LateCommit>& late) const {
+    Content expected = base_;
+    for (size_t i = 0; i < commits_.size(); ++i) {
+        const Commit& c = commits_[i];
+        if (c.marker.empty()) continue;
+        const bool there = has_marker(seen, c.marker), known = !c.unknown && c.end != 0;
+        if (known && c.end <= point.value && !there)
+            return fmt::format("commit {} at {} is missing", i, c.end);
+        if (known && (c.two_phase ? c.after : c.end - 1) >= point.value && there)
+            return fmt::format("commit {} at {} came later", i, c.end);
+        if (!there) continue;
+        for (const Change& change : c.changes) apply(expected, change);
+    }
+    apply_late(expected, seen, late);
     return difference(expected, seen);
 }
 

@@ -42,6 +42,13 @@ struct Observation {
     std::vector<std::string> own;  // keys to leave out, sorted
 };
 
+// A transaction in doubt that was committed behind the crash.
+struct LateCommit {
+    std::string marker;
+    const Changes* changes;
+    bool certain;  // otherwise an earlier recovery may have committed it
+};
+
 class Ledger {
 public:
     Ledger(Content base, Report& report) : base_(base), model_(std::move(base)), report_(report) {}
@@ -60,6 +67,12 @@ public:
     void commit_returned(size_t number, Result<Lsn> end);
     // A wait for the durability of a lazy commit has ended.
     void became_durable(size_t number);
+    // The log is durable up to `end`.
+    void became_durable(Lsn end);
+    // The commit of a transaction in doubt returned. Its record lies somewhere in between.
+    void second_phase_returned(size_t number, Lsn after, Lsn before, const Result<bool>& done);
+    // The call of commit was refused: the transaction had been ended from outside.
+    void commit_refused(size_t number);
     // A transaction is about to call abort. None of its effects may be seen afterwards.
     void abort_called(const std::vector<Observation>& reads, const std::string& who);
     // Checks a read below serializable that lasted from `began` to now. Adds to `sources` the
@@ -73,8 +86,11 @@ public:
 
     // Judges the content of a store that was recovered after a power cut at time `at`. Returns the
     // first fault or an empty text. Objects in `unreadable` are not compared.
-    std::string judge(const Content& seen, uint64_t at,
+    std::string judge(const Content& seen, uint64_t at, const std::vector<LateCommit>& late = {},
                       const std::set<std::string>& unreadable = {}) const;
+    // Judges a copy of the state at `point`.
+    std::string judge_copy(const Content& seen, Lsn point,
+                           const std::vector<LateCommit>& late) const;
     const Content& model() const { return model_; }
     size_t commits() const { return commits_.size(); }
 
@@ -87,6 +103,9 @@ private:
         std::vector<size_t> read_from;
         uint64_t called = 0, returned = kNotYet, acknowledged = kNotYet;
         uint64_t end = 0;  // of its commit record; 0: unknown or no record
+        // Of a transaction that was in doubt, `end` is an upper bound, and this a lower one.
+        uint64_t after = 0;
+        bool two_phase = false;
         bool durable = false;
         bool unknown = false;  // the call failed
         std::string fault;     // a wrong read
@@ -107,6 +126,9 @@ private:
 
     std::string check(const std::vector<Observation>& reads, const std::string& who);
     std::string check_range(const Observation& read, const std::string& who);
+    static void apply_late(Content& expected, const Content& seen,
+                           const std::vector<LateCommit>& late);
+    static bool has_marker(const Content& seen, const std::string& marker);
     const Rows& rows(const std::string& object) const;
     const std::vector<Version>* versions(const std::string& object, const std::string& key) const;
     bool may_see(const std::string& object, const std::string& key, const Value& value,

@@ -5,6 +5,8 @@
 
 #include <iterator>
 
+#include "tests/sim/plan_variety.h"
+
 namespace lockstep::sim {
 
 namespace {
@@ -164,6 +166,7 @@ constexpr double kNotedOdds = 0.06;
 constexpr uint64_t kNotedStream = 1000;
 constexpr double kSnapshotOdds = 0.15;
 constexpr uint64_t kSnapshotStream = 2000;
+constexpr uint64_t kVarietyStream = 3000;
 
 const char* kOpNames[] = {"get",         "get_update", "insert",      "update",     "put",
                           "patch",       "erase",      "scan_up",     "scan_down",  "scan_turn",
@@ -175,12 +178,16 @@ static_assert(std::size(kOpNames) == static_cast<size_t>(OpKind::kCount));
 std::string text_of(const TxnPlan& t) {
     static constexpr const char* kIsolation[] = {"serializable", "repeatable_read",
                                                  "read_committed", "snapshot"};
-    static constexpr const char* kEnding[] = {"commit", "abort", "drop"};
+    static constexpr const char* kEnding[] = {"commit", "abort", "drop", "prepare"};
     std::string line =
         fmt::format("{} {}{}{}{}:", kIsolation[static_cast<size_t>(t.isolation)],
                     t.durability == Durability::lazy ? "lazy" : "durable",
                     t.read_only ? " read-only" : "", t.checkpoint ? " after a checkpoint" : "",
                     t.clean_ghosts ? " after the removal of ghosts" : "");
+    if (t.idle > 0) line += fmt::format(" after {} ms", t.idle / kMillisecond);
+    if (t.backups > 0) line += fmt::format(" after {} backups", t.backups);
+    if (t.shrink) line += " after giving back space";
+    if (t.ends_another) line += " after the end of another";
     for (const Op& op : t.ops)
         line += fmt::format(" {}({},{},{},{})", kOpNames[static_cast<size_t>(op.kind)], op.object,
                             op.key, op.span, op.size);
@@ -200,15 +207,21 @@ Plan draw_plan(const Config& config, Rng rng) {
         Planner noted_planner(config, noted.fork(n));
         Rng snapshot_odds = Rng(rng).fork(kSnapshotStream + n);
         Planner snapshot_planner(config, snapshot_odds.fork(0));
+        Rng variety_odds = Rng(rng).fork(kVarietyStream + n);
+        VarietyPlanner variety_planner(config, variety_odds.fork(0));
         const uint32_t count =
             config.transactions / config.threads + (n < config.transactions % config.threads);
         for (uint32_t i = 0; i < count; ++i) {
             const bool schema = config.schema_changes && n == 0;
-            plan.threads[n].push_back(schema ? planner.schema_change() : planner.transaction());
+            if (!schema && variety_odds.chance(config.variety.share))
+                plan.threads[n].push_back(variety_planner.transaction());
+            else
+                plan.threads[n].push_back(schema ? planner.schema_change() : planner.transaction());
             if (odds.chance(kNotedOdds)) noted_planner.append_noted(plan.threads[n]);
             if (snapshot_odds.chance(kSnapshotOdds))
                 plan.threads[n].push_back(snapshot_planner.snapshot());
         }
+        for (TxnPlan& t : plan.threads[n]) variety_planner.around(t);
     }
     return plan;
 }

@@ -47,7 +47,7 @@ struct Op {
     uint32_t size = 0;  // of the value
 };
 
-enum class Ending : uint8_t { commit, abort, drop };
+enum class Ending : uint8_t { commit, abort, drop, prepare };
 
 struct TxnPlan {
     std::vector<Op> ops;
@@ -58,6 +58,14 @@ struct TxnPlan {
     bool checkpoint = false;    // before it begins
     bool clean_ghosts = false;  // before it begins
     bool wait = false;          // lazy: waits for durability afterwards
+    Nanos idle = 0;             // before it begins, nothing runs for so long
+    uint32_t backups = 0;       // before it begins, one after the other
+    bool shrink = false;        // before it begins, space is given back
+    bool ends_another = false;  // before it begins, some transaction is ended
+    // Of a two-phase commit: how long it is in doubt; kNever: to the end of the run. Whether it
+    // commits then.
+    Nanos in_doubt = 0;
+    bool decision = true;
     // Its operations change the schema of the thread's own objects.
     bool private_objects = false;
 };

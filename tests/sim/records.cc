@@ -18,6 +18,7 @@ bool is_failure_of_environment(ErrorCode code) {
         case ErrorCode::no_space:
         case ErrorCode::log_full:
         case ErrorCode::pool_full:
+        case ErrorCode::archive_failed:
         case ErrorCode::out_of_memory:
         case ErrorCode::corrupt_page:
         case ErrorCode::lost_write:
@@ -27,10 +28,13 @@ bool is_failure_of_environment(ErrorCode code) {
     }
 }
 
-Records::Records(Shared& shared, Plan plan, Content base)
+Records::Records(Shared& shared, Plan plan, Content base, uint32_t generation,
+                 std::set<std::string> rolled_back)
     : shared_(shared),
       plan_(std::move(plan)),
+      generation_(generation),
       ledger_(std::move(base), shared.report),
+      doubts_(std::move(rolled_back)),
       total_(plan_.transactions()) {
     known_.resize(shared.config.heaps);
     for (size_t h = 0; h < known_.size(); ++h) {
@@ -52,12 +56,11 @@ std::string Records::next_marker() {
     return fmt::format("{:08x}", static_cast<uint32_t>(++markers_ * 0x9e3779b1u));
 }
 
-// What keys share comes first, so that prefixes are cut; lengths differ.
+// An entry of a secondary index has the key, up to three bytes of the value, and their end.
 std::string Records::key_text(uint32_t number) const {
-    const uint32_t pad = shared_.config.key_pad;
-    std::string key = fmt::format("key/{:05}", number);
-    if (pad > 0) key += std::string(number * 7919u % pad, '.');
-    return key;
+    const Config& config = shared_.config;
+    return key_of(config.variety, config.key_pad, number,
+                  kKeyBytesMax - (config.secondary ? 5 : 0));
 }
 
 // The objects come into being in one transaction, which is judged like any other.
@@ -129,6 +132,7 @@ private:
 };
 
 void Records::start(Host& host) {
+    host_ = &host;
     running_ = static_cast<uint32_t>(plan_.threads.size());
     if (shared_.config.packets) {
         for (uint32_t n = 0; n < plan_.threads.size(); ++n)
@@ -153,17 +157,15 @@ void Records::run_thread(Host& host, uint32_t thread) {
 }
 
 void Records::run_plan(Host& host, const TxnPlan& plan, uint32_t thread) {
+    rest(host, plan.idle);
     if (plan.checkpoint) {
         shared_.report.add(Count::checkpoints);
-        auto done = host->checkpoint();
-        if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
-            shared_.report.fail("checkpoint: " + done.error().text());
+        check("checkpoint", host->checkpoint());
     }
-    if (plan.clean_ghosts) {
-        const auto done = host.engine().ghosts->run_once();
-        if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
-            shared_.report.fail("removal of ghosts: " + done.error().text());
-    }
+    if (plan.clean_ghosts) check("removal of ghosts", host.engine().ghosts->run_once());
+    for (uint32_t n = 0; n < plan.backups; ++n) back_up(host);
+    if (plan.shrink) give_back_space(host);
+    if (plan.ends_another) end_another(host, plan.ops.size() + finished_);
     run_transaction(host, plan, thread);
     ++finished_;
 }
@@ -179,12 +181,20 @@ void Records::run_transaction(Host& host, const TxnPlan& plan, uint32_t thread) 
 
 // The returned work continues after recovery: a tenth as long, with a plan of its own.
 std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) {
+    shared_.report.add(Count::in_doubt, recovered->prepared().size());
+    const bool again = next.crashes > 1 || settled_;
+    settled_ |= &recovered == host_;  // later images of its disk show that
+    Doubts::Settled settled = doubts_.settle(recovered, at, again);
+    if (!settled.fault.empty()) {
+        shared_.report.fail("after recovery: " + settled.fault);
+        return nullptr;
+    }
     auto seen = recovered.read_all();
     if (!seen) {
         shared_.report.fail("reading after recovery: " + seen.error().text());
         return nullptr;
     }
-    const std::string fault = ledger_.judge(*seen, at);
+    const std::string fault = ledger_.judge(*seen, at, settled.late);
     if (!fault.empty()) {
         shared_.report.fail("after recovery: " + fault);
         return nullptr;
@@ -196,16 +206,19 @@ std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t vari
     smaller.schema_changes = false;
     return std::make_unique<Records>(
         next, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)),
-        std::move(*seen));
+        std::move(*seen), generation_ + 1, std::move(settled.rolled_back));
 }
 
 void Records::judge_injured(Host& host, uint64_t at) {
+    const Doubts::Settled settled = doubts_.settle(host, at, settled_);
+    if (settled.refused) return shared_.report.add(Count::page_refused);
+    if (!settled.fault.empty()) return shared_.report.fail("an injured store: " + settled.fault);
     std::set<std::string> unreadable;
     auto seen = host.read_all(&unreadable);
     if (!seen) return shared_.report.fail("reading an injured store: " + seen.error().text());
     if (!unreadable.empty()) shared_.report.add(Count::page_refused);
     if (unreadable.contains(kMarkers)) return;  // nobody can tell who survived
-    const std::string fault = ledger_.judge(*seen, at, unreadable);
+    const std::string fault = ledger_.judge(*seen, at, settled.late, unreadable);
     if (!fault.empty()) shared_.report.fail("an injured page was returned as data: " + fault);
 }
 

@@ -1,6 +1,9 @@
 // records.h - random record operations on indexes and heaps; the ledger gets each answer.
 #pragma once
 
+#include <set>
+
+#include "tests/sim/doubts.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/work.h"
 
@@ -8,7 +11,9 @@ namespace lockstep::sim {
 
 class Records final : public Work {
 public:
-    Records(Shared& shared, Plan plan, Content base);
+    // `generation`: of the works that went on from one another. `rolled_back`: see Doubts.
+    Records(Shared& shared, Plan plan, Content base, uint32_t generation = 0,
+            std::set<std::string> rolled_back = {});
     void prepare(Host& host) override;
     void start(Host& host) override;
     bool done() const override { return running_ == 0; }
@@ -20,6 +25,7 @@ public:
                                 Shared& next) override;
 
     void judge_injured(Host& host, uint64_t at) override;
+    void judge_copies(threads::SimDisk& disk) override;
 
     // --- for Attempt
     Shared& shared() { return shared_; }
@@ -28,6 +34,10 @@ public:
     uint64_t next_number() { return ++numbers_; }
     std::vector<std::string>& known_records(size_t heap) { return known_[heap]; }
     std::string key_text(uint32_t number) const;
+    Doubts& doubts() { return doubts_; }
+    std::string gid_of(const std::string& marker) const;
+    void decide_later(Host& host, Doubt& doubt, Nanos pause);
+    bool was_ended(TxnId id) const { return ended_.contains(id.value); }
 
 private:
     class Submitter;
@@ -35,10 +45,35 @@ private:
     void run_plan(Host& host, const TxnPlan& plan, uint32_t thread);
     void run_transaction(Host& host, const TxnPlan& plan, uint32_t thread);
 
+    void decide(Host& host, Doubt& doubt);
+    void rest(Host& host, Nanos pause);
+    void back_up(Host& host);
+    void give_back_space(Host& host);
+    Lsn judge_copy(threads::SimDisk& disk, const std::vector<std::string>& parts,
+                   std::string directory, const RestoreOptions& how);
+    void end_another(Host& host, uint64_t choice);
+    void check(const char* what, const Result<void>& done);
+
+    static constexpr size_t kNoBase = SIZE_MAX;
+    struct Copy {
+        std::string directory;
+        BackupInfo info;
+        size_t base;  // of an incremental backup: the one that it was made since
+    };
+
     Shared& shared_;
     const Plan plan_;
+    const uint32_t generation_;
     Ledger ledger_;
     std::vector<std::vector<std::string>> known_;  // ids ever given, per heap
+    Doubts doubts_;
+    std::vector<Copy> copies_;
+    size_t copies_begun_ = 0;
+    std::set<uint64_t> ended_;  // ids of transactions that may have been ended from outside
+    Nanos quiet_until_ = 0;     // no transaction begins before
+    bool shrinking_ = false;
+    const Host* host_ = nullptr;  // where it runs
+    bool settled_ = false;        // what was in doubt at the end of the run has been ended there
     uint64_t markers_ = 0, numbers_ = 0;
     uint32_t running_ = 0;
     size_t total_, finished_ = 0;

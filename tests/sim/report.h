@@ -66,6 +66,13 @@ enum class Count : uint8_t {
     slow,
     clock_jump,
     misuse,
+    prepared,
+    in_doubt,  // found after a crash
+    idle_times,
+    backups,
+    copies_judged,
+    shrinks,
+    ended_outside,  // transactions
     killed,
     power_cut,
     short_log,    // crash points at which the log's file was shorter than a segment

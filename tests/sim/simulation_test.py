@@ -40,6 +40,8 @@ PROFILES = {
 FAILED_ONCE = [125, 597, 1362, 3285, 5473, 7171, 19901, 21686, 24739, 45314, 61786, 301320]
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
+# Irregular work, at least so often.
+IRREGULAR = {"prepared": 300, "in_doubt": 300, "backups": 30, "shrinks": 50, "ended_outside": 100}
 # Crash points in a young log, and power cuts that take length of its file, at least.
 YOUNG_LOGS = {"short_log": 500, "log_cut_off": 20}
 INJECTIONS = [
@@ -94,9 +96,10 @@ def main():
     counts = collections.Counter()
     run(counts, options.program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
     for seed in FAILED_ONCE:
-        run(counts, options.program, "--seed", seed, "--crash-points", 50)
+        run(counts, options.program, "--plain", "--seed", seed, "--crash-points", 50)
     for seed, profile in FAILED_ONCE_WITH.items():
-        run(counts, options.program, "--seed", seed, "--faults", profile, "--crash-points", 0)
+        with_faults = ["--faults", profile, "--crash-points", 0]
+        run(counts, options.program, "--plain", "--seed", seed, *with_faults)
     # The same on a file system that ignores durable writes.
     seeds = max(options.seeds // 6, 2)
     by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
@@ -125,7 +128,8 @@ def main():
             )
     few = [f"{name}: {counts[name]}" for name in INJECTIONS if counts[name] < options.injections]
     if options.injections:
-        few += [f"{name}: {counts[name]}" for name, n in YOUNG_LOGS.items() if counts[name] < n]
+        least = YOUNG_LOGS | IRREGULAR
+        few += [f"{name}: {counts[name]}" for name, n in least.items() if counts[name] < n]
     if points < options.crash_points or few:
         sys.exit(
             f"{points} crash points, wanted {options.crash_points}; fewer than {options.injections}"

@@ -72,7 +72,7 @@ public:
         }
         auto report = check_consistency(*opened);
         if (!report) return shared_.report.fail("consistency: " + report.error().text()), nullptr;
-        for (const Condition& condition : report->conditions)
+        for (const tpcc::Condition& condition : report->conditions)
             if (!condition.ok())
                 shared_.report.fail(
                     fmt::format("condition {}: {}", condition.id,

@@ -18,6 +18,7 @@ struct Shared {
     // Operations may fail with I/O errors, no space, a failed store.
     bool failures_allowed = false;
     Liveness liveness{};
+    uint32_t crashes = 0;  // in a row, before what is judged
 };
 
 class Work {
@@ -39,6 +40,8 @@ public:
     // The same for a store with a damaged or outdated page: all readable data must be right, and
     // the rest must be an error that names a page.
     virtual void judge_injured(Host& host, uint64_t at) = 0;
+    // Opens the copies that were made of the store, and compares them.
+    virtual void judge_copies(threads::SimDisk&) {}
 };
 
 std::unique_ptr<Work> make_records(Shared& shared, const Plan& plan);

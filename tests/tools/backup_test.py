@@ -63,7 +63,17 @@ def test_archive(place, rng):
     )
     refused("is before the backup's point", *with_archive, "--until", made["lsn"] - 1)
     refused("is behind the archive's end", *with_archive, "--until", points[-1][0] + 10**6)
-    refused("is no time", *with_archive, "--until-time", "yesterday")
+    for bad in ("yesterday", "2026-02-31T00:00:00Z", "2026-11-24.5 03:00:00"):
+        refused("is no time", *with_archive, "--until-time", bad)
+    # As nanoseconds, this would wrap around to a time that the archive has.
+    wrapped = f"@{int(points[1][2]) + (1 << 64) // 10**9}.8"
+    refused("is behind the archive's end", *with_archive, "--until-time", wrapped)
+    unset = lambda *how: run(  # noqa: E731
+        LOCKSTEP, *from_first, "--to", place("refused"), *how, status=None, says=how[-2]
+    )
+    unset(*with_archive, "--until-time", "")
+    unset(*with_archive, "--until", "0")
+    unset("--archive", "")
     refused("bad_archive", "--archive", place("nowhere"))
     os.makedirs(place("empty"))
     refused("bad_archive", "--archive", place("empty"), "--until", points[0][0])

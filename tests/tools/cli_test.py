@@ -74,6 +74,8 @@ def check_command_line():
     for number in ("abc", "0", "1.5"):
         says = f"'{number}' is no number of a transaction: an integer from 1 on"
         refused("end", "s", number, says=f"lockstep: end: id: {says} (--help lists the options)\n")
+    says = "lockstep: top: --interval: nan is not a number (--help lists the options)\n"
+    refused("top", "s", "--interval", "nan", says=says)
     for command in ("verify", "dump", "stat", "salvage", "dump-log", "prepared"):
         says = "path cannot be used [no store]: no/where holds no store; check the path\n"
         refused(command, "no/where", says=f"lockstep: no/where: bad_path: {says}")
@@ -147,6 +149,36 @@ def check_lost_output(store):
             sys.exit(f"{command} without output and errors: status {done.returncode}")
 
 
+def check_closed_descriptors(store):
+    """No file of the store gets the number of a standard descriptor that the caller has closed."""
+    before = state_of(store)
+    done = subprocess.run(
+        [LOCKSTEP, "stat", store], stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.close(1)
+    )
+    assert done.returncode == 1 and "standard output: Bad file descriptor" in done.stderr, done
+    assert state_of(store) == before
+    # What the command prints would go to the file that is opened first.
+    close_all = lambda: [os.close(descriptor) for descriptor in (0, 1, 2)]  # noqa: E731
+    done = subprocess.run([LOCKSTEP, "verify", store], preexec_fn=close_all)
+    assert done.returncode == 1, done
+    assert os.path.getsize(os.path.join(store, "lock")) == 0
+    subprocess.run([LOCKSTEP, "verify", store], check=True, stdout=subprocess.DEVNULL)
+
+
+def check_log_positions(store):
+    text = run("dump-log", store)
+    second = text.splitlines()[1].split()[0]
+    end = text.splitlines()[-1].split()[4].rstrip(";")
+    run("dump-log", store, "--from", second, "--count", "1", says=second)
+    run("dump-log", store, "--from", end, says="read up to")
+    for wrong in (str(int(second) + 1), "12", "999999999999"):
+        done = subprocess.run(
+            [LOCKSTEP, "dump-log", store, "--from", wrong], capture_output=True, text=True
+        )
+        says = f"no sound record begins at LSN {wrong}"
+        assert done.returncode == 1 and says in done.stderr, done
+
+
 def check_no_access(store):
     """A directory or file that another user may not read: its path and why, and nothing else."""
     for path in (store, os.path.join(store, "data")):
@@ -195,9 +227,14 @@ try:
     drive(path, "--warehouses", "1", "--transactions", "500")
     check(path)
     check_lost_output(path)
+    check_closed_descriptors(path)
+    check_log_positions(path)
     check_no_access(path)
     drive(path, "--duration", "60", kill_after=2)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([LOCKSTEP, "stat", path], stdout=subprocess.DEVNULL, stderr=full)
+    assert done.returncode == 3, done
     check(path)
-    print("7 passed, 0 failed")
+    print("9 passed, 0 failed")
 finally:
     shutil.rmtree(directory, ignore_errors=True)

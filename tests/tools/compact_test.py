@@ -95,6 +95,26 @@ def check_refusals(path, folder):
         fail("an unfinished store is left over")
 
 
+def check_rights(path):
+    """The new store has owner and mode of the old one; and `.` is a name of a store."""
+    os.chmod(path, 0o750)
+    names = sorted(os.listdir(path))
+    for name in names:
+        os.chmod(os.path.join(path, name), 0o640)
+        if os.geteuid() == 0:
+            os.chown(os.path.join(path, name), 65534, 65534)
+
+    def rights(name):
+        about = os.stat(os.path.join(path, name))
+        return name, about.st_mode, about.st_uid, about.st_gid
+
+    before = [rights(name) for name in (".", *names)]
+    subprocess.run([LOCKSTEP, "compact", "."], cwd=path, check=True, stdout=subprocess.DEVNULL)
+    after = [rights(name) for name in (".", *names)]
+    if before != after:
+        fail(f"rights: {before} before, {after} after")
+
+
 def main():
     rng = make_rng("compact_test")
     folder = tempfile.mkdtemp(prefix="lockstep-compact-")
@@ -106,6 +126,7 @@ def main():
         check_kill(path, contents, rng)
         check_refusals(path, folder)
         run(LOCKSTEP, "compact", path, says="records rewritten")
+        check_rights(path)
         same(read_json(run(LOCKSTEP, "dump", path)), contents, "compacted")
         run(LOCKSTEP, "verify", path, says=" 0 faults")
         if pages_in_use(path) > before * 0.85:

@@ -60,6 +60,8 @@ def check_open_store(store):
         assert json.loads(told)["ended"] is False
         run("rollback", store, "d", says=["d is rolled back"])
         assert listed(store) == ["a", "c"], listed(store)
+        elsewhere = os.fsdecode(os.fsencode(store) + b".\xff")  # not to U+FFFD instead
+        run("backup", store, elsewhere, status=1, says=["is not UTF-8"])
         for bad in ("", "x" * 141, "\\", "\\x4", "\\y00"):
             run("commit", store, bad, status=1, says=["a gid has 1 to 140 bytes"])
         program.close()
@@ -68,6 +70,13 @@ def check_open_store(store):
 def check_closed_store(store):
     run("prepared", store, says=["2 transactions in doubt"])
     run("verify", store, says=[" 0 faults"])
+    # A copy of the records has no log, which alone tells what is not decided yet.
+    run("compact", store, status=1, says=["2 transactions are in doubt"])
+    run("salvage", store, "--output", os.devnull, says=["note: 2 transactions are in doubt"])
+    told = json.loads(run("commit", store, "", "--json", status=1))
+    assert told["error"]["code"] == "bad_argument", told
+    told = json.loads(run("prepared", store + ".none", "--json", status=1))
+    assert told["error"]["code"] == "bad_path", told
     run("commit", store, "a", says=["a is committed"])
     run("rollback", store, "c", says=["c is rolled back"])
     assert listed(store) == []
@@ -88,6 +97,8 @@ def check_restored_store(store):
 def check_killed_store(store):
     with Program(store, "e", "f"):
         pass  # killed
+    # The open before the kill has left the mark of the last close in the data file.
+    run("salvage", store, "-o", os.devnull, "--json", says=['"closed_properly":false'])
     assert listed(store) == ["e", "f"], listed(store)
     check_restored_store(store)
     run("commit", store, "e", says=["e is committed"])

@@ -219,6 +219,34 @@ def check_closed_pipe(db):
         assert errors_too or "standard output: Broken pipe" in done.stderr, done
 
 
+# Ctrl-C ends a dump, which may be long.
+def check_interrupted_dump(directory, db):
+    dump = os.path.join(directory, "cut-dump")
+    child = subprocess.Popen([DRIVER, "--path", db, "--dump", dump], stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not os.path.exists(os.path.join(dump, "customer.csv")):
+        assert time.monotonic() < until and child.poll() is None, "the dump does not begin"
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=60) == 130, child.returncode
+
+
+# Each is an error that is named, before a run or instead of an empty result.
+def check_unusable_inputs(directory, db):
+    for option in ("--duration", "--rate", "--think", "--interval"):
+        run(option, "nan", status=None, says=f"{option}: nan is not a number")
+    run("--path", "", status=None, says="--path: must not be empty")
+    run("--path", db, "--ctx-points", "auto:/", status=None, says="cannot read /")
+    run("--path", db, "--check-only", "--check-acks", "/", status=2, says="acknowledgements")
+    half = os.path.join(directory, "half.json")
+    with open(half, "w") as file:
+        file.write('{"settings": {}, "series": [{"measured": true}]}')
+    run("compare", half, half, "--force", status=2, says="is no result of this program")
+    out, tables = os.path.join(directory, "bytes.json"), os.fsencode(directory) + b"/\xff"
+    run("--path", db, "--transactions", "100", "--json", out, "--csv", os.fsdecode(tables))
+    assert "\ufffd" in load(out)["settings"]["command_line"] and os.path.isdir(tables)
+
+
 def check_typing_errors():
     for words, says in (
         (["--warehouse", "1"], "no option --warehouse; did you mean --warehouses?"),
@@ -295,6 +323,8 @@ def check(directory):
     check_full_disk(directory)
     check_lost_reports(directory, db)
     check_closed_pipe(db)
+    check_interrupted_dump(directory, db)
+    check_unusable_inputs(directory, db)
     check_typing_errors()
     check_results(directory, db)
     run(

@@ -53,6 +53,15 @@ TEST(Rate, PoissonArrivalsHaveMeanAndVarianceOfThatProcess) {
     EXPECT_EQ(arrivals.due_between(0, last + 1), static_cast<uint64_t>(kArrivals));
 }
 
+// The first arrival is due after centuries, beyond what Nanos can hold, and not at once.
+TEST(Rate, AnArrivalInTheFarFutureIsNotDue) {
+    for (const ArrivalKind kind : {ArrivalKind::poisson, ArrivalKind::constant}) {
+        Arrivals arrivals({1e-15, kind}, 1, 2, kSecond, Rng(1));
+        EXPECT_GT(arrivals.claim(), kSecond * 1'000'000'000);
+        EXPECT_EQ(arrivals.due_between(0, 100 * kSecond), 0u);
+    }
+}
+
 struct RateRun : testing::TestWithParam<bool> {};  // terminals as threads
 
 TEST_P(RateRun, KeepsTheRateAndTheConditions) {

@@ -2,6 +2,7 @@
 // run_test.cc - terminals on one and two workers, every mix, contention, durable
 // commits, acknowledgements, the CSV dump; all conditions hold after each.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "tests/tpcc/tpcc_test_util.h"
 #include "tpcc/ack.h"
 #include "tpcc/consistency.h"
+#include "tpcc/delivery_log.h"
 #include "tpcc/driver.h"
 #include "tpcc/dump.h"
 #include "tpcc/run_record.h"
@@ -342,6 +344,21 @@ TEST(Run, ProgressMayEndIt) {
     ASSERT_TRUE(report);
     EXPECT_LT((*report)->measured, 20 * kSecond);
     EXPECT_EQ((*report)->ending, Ending::interrupted);
+}
+
+// A full disk ends the run with an error. It must not throw: the log is written on a user thread.
+TEST(DeliveryLog, AFileThatTakesNoMoreIsAnError) {
+    (void)signal(SIGPIPE, SIG_IGN);
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    auto log = DeliveryLog::create("/proc/self/fd/" + std::to_string(ends[1]), 0);
+    ASSERT_TRUE(log);
+    close(ends[0]);
+    const std::vector<DeliveryResult> many(1000);  // more than a buffer of stdio
+    const auto written = log->write(many);
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, ErrorCode::io_error);
+    close(ends[1]);
 }
 
 TEST(Dump, WritesEveryTable) {

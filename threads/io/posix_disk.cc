@@ -127,6 +127,13 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     if (fd == -EINVAL && (flags & kDirect)) {
         fd = retry([&] { return ::open(name.c_str(), mode & ~O_EXCL, 0644); });
     }
+    // In a process without standard streams, the kernel gives files the numbers of these. What any
+    // code prints would then land in the file.
+    if (fd >= 0 && fd <= STDERR_FILENO) {
+        const auto low = static_cast<int>(fd);
+        fd = retry([&] { return fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
+        ::close(low);
+    }
     if (fd < 0) return fail_path(static_cast<int>(-fd), "open", name);
     struct stat status {};
     if (fstat(static_cast<int>(fd), &status) != 0 || !S_ISREG(status.st_mode)) {

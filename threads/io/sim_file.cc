@@ -166,8 +166,9 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     image->durable_length_ = durable_length_;
     // May or may not have reached the device.
     std::list<SimChange> begun = in_flight_;
+    uint64_t length = length_;
     for (SimChange& change : begun)
-        change.length_after = std::max(length_, change.offset + change.bytes);
+        change.length_after = length = std::max(length, change.offset + change.bytes);
     Changes changes;
     for (const SimChange& change : unsynced_) changes.push_back(&change);
     for (const SimChange& change : begun) changes.push_back(&change);

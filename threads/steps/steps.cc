@@ -29,7 +29,7 @@ void Steps::set_options(const StepsOptions& options) {
     work_goal_ = UINT64_MAX;
     if (options.mode != StepsMode::on || options.window_records == 0) return apply(options);
     if (!tuner_ || tuner_max_ != options.team_max) tuner_.emplace(tuner_max_ = options.team_max);
-    tuner_->disturbed();
+    (void)tuner_->disturbed();
     shift(tuner_->setting());
 }
 
@@ -66,9 +66,8 @@ void Steps::window_ended() {
     DCHECK(worker_.clock().now() >= window_began_);
     const Nanos took = worker_.clock().now() - window_began_;
     // A window says nothing about the setting if the worker slept or the clock stood still.
-    if (worker_.sleeps() != window_sleeps_ || took == 0) {
-        tuner_->disturbed();
-    } else if (tuner_->window_ended(took)) {
+    const bool disturbed = worker_.sleeps() != window_sleeps_ || took == 0;
+    if (disturbed ? tuner_->disturbed() : tuner_->window_ended(took)) {
         shift(tuner_->setting());
         return worker_.follow_steps();
     }

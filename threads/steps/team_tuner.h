@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include <lockstep/steps_options.h>
 #include <lockstep/types.h>
@@ -42,8 +43,12 @@ public:
     const TeamSetting& setting() const { return settings_[testing_ ? candidate_ : kept_]; }
     // A window in setting() took `nanos`. True: setting() has changed.
     bool window_ended(Nanos nanos);
-    // Discards the present pair of windows: the worker was idle for a while.
-    void disturbed() { half_ = false; }
+    // Discards the present pair of windows: the worker was idle for a while. The next pair begins
+    // with the current setting. True: setting() has changed.
+    bool disturbed() {
+        half_ = false;
+        return std::exchange(testing_, false);
+    }
     TunerStats stats() const;
 
 private:

@@ -6,6 +6,7 @@
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/base/sim_point.h"
 
 namespace lockstep::threads {
 
@@ -26,6 +27,7 @@ Result<void> Admission::submit(Packet& packet, Nanos now, bool foreign, bool& wa
                     "packets that wait on a worker: submit fewer, or raise option packets_max",
                     settings_.packets_max);
     packet.home.set(static_cast<uint8_t>(worker_));
+    std::atomic_thread_fence(std::memory_order_release);  // before the place, see withdraw()
     submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     if (packet.not_before <= now) {
         enqueue(packet, now);
@@ -110,8 +112,12 @@ bool Admission::expire_due(Nanos now) {
 
 Admission::Withdrawn Admission::withdraw(Packet& packet) {
     const SpinGuard guard(lock_);
+    // The place first. A packet that another worker has just enqueued then shows its new home, too.
+    const uint8_t place = packet.place.get();
+    std::atomic_thread_fence(std::memory_order_acquire);
+    SIM_POINT();
     if (packet.home.get() != worker_) return Withdrawn::at_another_worker;
-    switch (packet.place.get()) {
+    switch (place) {
         case Packet::kOutside: return Withdrawn::outside;
         case Packet::kTimed:
             if (!MUTANT(withdrawn_still_due)) heap_.remove(packet);
@@ -194,7 +200,7 @@ void Admission::drop_all() {
 std::string Admission::verify(uint64_t in_service) const {
     uint64_t queued = 0;
     for (const Line& line : lines_) {
-        if (auto fault = stage_.verify_line(line); !fault.empty()) return fault;
+        if (auto fault = Stage<Packet, false>::verify_line(line); !fault.empty()) return fault;
         queued += line.length;
     }
     heap_.verify();

@@ -103,6 +103,14 @@ Nanos Executors::look_again(Nanos now) {
     return 0;
 }
 
+// By the time of the turn: packets that poll with yield() come here often.
+void Executors::note_stall() {
+    if (busy_ > worker_.waiting(ParkReason::lock) + worker_.waiting(ParkReason::admission)) return;
+    const Nanos now = worker_.turn_time();
+    if (stalled_since_ == 0) stalled_since_ = now;
+    one_more_ = now >= stalled_since_ + kStallPause && !MUTANT(stall_ends_admission);
+}
+
 void Executors::retire() {
     while (Executor* const e = resting_) {
         DCHECK(e->resting && !e->ends && e->thread->packet == nullptr);  // EX-1

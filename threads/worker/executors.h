@@ -21,7 +21,8 @@
 //            EX-3 While packets wait, the worker does not sleep without end: a thread may be
 //                 admitted, or a time is set at which one more may. [checked: look_again()]
 //            EX-4 Threads that wake each other for ever do not keep packets from beginning: after
-//                 kPassedOverMax slices one is admitted. So does a yield().
+//                 kPassedOverMax slices one is admitted. So does a yield(). Both keep to the limit,
+//                 except a packet's yield() while all busy threads wait. [checked: yields()]
 // Blocking   never, but main().
 #pragma once
 
@@ -96,6 +97,12 @@ public:
     // The worker has nothing to run. 0: now a thread may be admitted. Otherwise the time at which
     // one may be, kNever if no packet waits (EX-3).
     Nanos look_again(Nanos now);
+    // A packet yields. It may wait for a packet that has not begun: if all busy threads wait,
+    // another one may be admitted after the same pause.
+    void yields() {
+        if (stalled()) [[unlikely]]
+            note_stall();
+    }
     // The same in a simulation, without the pause. True: a thread may be admitted.
     bool admit_stalled() {
         if (!stalled()) return false;
@@ -152,6 +159,7 @@ private:
     bool stalled() const {
         return packets_wait() && busy_ >= shared_.executors && !one_more_ && blocked_until_ == 0;
     }
+    [[gnu::noinline]] void note_stall();
     void main(Thread& self);
     Packet* next_packet();
     Packet* take_team(TeamHook& hook);

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -11,6 +13,8 @@
 #include "tpcc/build_info.h"
 #include "tpcc/option_names.h"
 #include "tpcc/say.h"
+#include "tpcc/standard_files.h"
+#include "tpcc/text_file.h"
 
 namespace lockstep::bench {
 
@@ -160,6 +164,11 @@ int run(int argc, char** argv) {
         fmt::print(stderr, "lockstep-bench: no benchmark '{}'; --list shows them\n", name);
         return 2;
     }
+    if (!json_path.empty() && !std::ofstream(json_path, std::ios::app)) {
+        fmt::print(stderr, "lockstep-bench: --json: {} cannot be written: {}\n", json_path,
+                   std::strerror(errno));
+        return 2;
+    }
     const bool own_directory = settings.directory.empty();
     if (own_directory)
         settings.directory =
@@ -177,7 +186,11 @@ int run(int argc, char** argv) {
     if (!json_path.empty()) {
         auto json = report.json();
         json["benchmark"] = name;
-        std::ofstream(json_path) << json.dump(2) << '\n';
+        const auto written = tpcc::write_text_file(json_path, json.dump(2) + "\n", "--json");
+        if (!written) {
+            fmt::print(stderr, "lockstep-bench: {}: {}\n", json_path, written.error().text());
+            return 1;
+        }
     }
     return 0;
 }
@@ -186,6 +199,7 @@ int run(int argc, char** argv) {
 
 // What is printed and cannot be written is lost, so the program has failed.
 int main(int argc, char** argv) {
+    lockstep::tpcc::hold_standard_files();
     try {
         return tpcc::flushed("lockstep-bench", run(argc, argv), 1);
     } catch (const std::system_error& error) {

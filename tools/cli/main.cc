@@ -11,6 +11,7 @@
 #include "tpcc/build_info.h"
 #include "tpcc/parse_failure.h"
 #include "tpcc/say.h"
+#include "tpcc/standard_files.h"
 
 namespace lockstep::cli {
 
@@ -104,6 +105,7 @@ int run(CLI::App& app, const int& status, std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
     namespace cli = lockstep::cli;
+    lockstep::tpcc::hold_standard_files();
     CLI::App app{
         "Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
     app.name("lockstep");

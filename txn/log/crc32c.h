@@ -60,12 +60,16 @@ inline uint32_t crc32c(uint32_t crc, const void* data, size_t bytes) {
     DCHECK(bytes % 8 == 0);
     const char* at = static_cast<const char*>(data);
     uint64_t state = crc;
-#pragma GCC unroll 4
-    for (const char* const end = at + bytes; at != end; at += 8) {
+    const auto next = [&] {
         uint64_t word;
         std::memcpy(&word, at, 8);
         state = crc32c_next(state, word);
-    }
+        at += 8;
+    };
+    const char* const end = at + bytes;
+    if (bytes & 8) next();
+    if (bytes & 16) next(), next();
+    while (at != end) next(), next(), next(), next();
     return static_cast<uint32_t>(state);
 }
 

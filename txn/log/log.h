@@ -127,17 +127,25 @@ public:
     // Space for a record of `bytes` (<= kLogRecordMax, rounded up to 8). Parks while the ring is
     // full, so call it before the first byte of a page changes. On a failed store it still succeeds
     // (into memory that is never written), so that unwinding stays simple.
-    [[nodiscard]] LogSpace reserve(uint32_t bytes);
+    [[nodiscard]] LogSpace reserve(uint32_t bytes) {
+        bytes = log_align(bytes);
+        const Place place = take_place(bytes);
+        return {.at = place.at, .lsn = place.lsn, .bytes = bytes};
+    }
     // Completes header (bytes, checksum); the record may now be written at any time.
-    void publish(const LogSpace& space);
+    void publish(const LogSpace& space) { publish(space.at, space.lsn, space.bytes); }
     // Turns an open reservation into a pad record.
-    void discard(const LogSpace& space);
+    void discard(const LogSpace& space) { discard(space.at, space.lsn, space.bytes); }
 
     // Promises `undo` more bytes for the rollback of the credit's transaction, and checks that
     // `forward` bytes for the record itself fit. Error: log_full if there is no space (b = the sum
     // of both, or 0 if the disk is full), archive_failed; nothing is taken then. May
     // park for the keeper. Cheap: the shared counter moves in chunks.
-    Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo);
+    Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
+        if (take_spare(credit, forward, undo)) [[likely]]
+            return {};
+        return reserve_undo_slow(credit, forward, undo);
+    }
     // A compensation record of that size follows.
     void use_undo(UndoCredit& credit, uint64_t bytes);
     void release_undo(UndoCredit& credit);  // at the end of the transaction
@@ -217,7 +225,18 @@ public:
 private:
     friend class LogHold;
     struct Impl;
+    // What registers hold: a LogSpace would be returned and passed through memory.
+    struct Place {
+        std::byte* at;
+        Lsn lsn;
+    };
     explicit Log(std::unique_ptr<Impl> impl);
+    Place take_place(uint32_t bytes);
+    void publish(std::byte* at, Lsn lsn, uint32_t bytes);
+    void discard(std::byte* at, Lsn lsn, uint32_t bytes);
+    // reserve_undo() from the worker's spare bytes. False: nothing was taken.
+    bool take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo);
+    Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo);
     std::unique_ptr<Impl> impl_;
     const std::atomic<bool>* failed_;  // in impl_
 };

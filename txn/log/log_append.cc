@@ -20,25 +20,29 @@
 
 namespace lockstep::txn {
 
-LogSpace Log::reserve(uint32_t bytes) {
+Log::Place Log::take_place(uint32_t bytes) {
     Impl& log = *impl_;
-    bytes = log_align(bytes);
-    DCHECK(bytes >= sizeof(LogRecordHeader) && bytes <= kLogRecordMax);
-    uint64_t seen = log.tail.load(std::memory_order_relaxed);
+    DCHECK(bytes >= sizeof(LogRecordHeader) && bytes <= kLogRecordMax && bytes % 8 == 0);
+    const uint64_t seen = log.tail.load(std::memory_order_relaxed);
     if (seen + bytes > log.limit.load(std::memory_order_acquire)) [[unlikely]]
-        seen = log.wait_for_ring(bytes);
-    LogWorkerSlot& slot = log.my_slot();
+        return log.wait_for_place(bytes);
+    return log.take_place(bytes, seen);
+}
+
+// `seen`: a tail at which the bytes fit.
+[[gnu::always_inline]] inline Log::Place Log::Impl::take_place(uint32_t bytes, uint64_t seen) {
+    LogWorkerSlot& slot = my_slot();
     DCHECK(slot.inflight.load(std::memory_order_relaxed) == kNothingOpen);  // LI-1
     SIM_POINT();
     slot.inflight.store(seen, std::memory_order_release);
     SIM_POINT();
-    const uint64_t lsn = log.tail.fetch_add(bytes, std::memory_order_seq_cst);
+    const uint64_t lsn = tail.fetch_add(bytes, std::memory_order_seq_cst);
     DCHECK(lsn >= seen && lsn % 8 == 0 && lsn >= kLogFirst);
     // LI-2.
-    DCHECK(lsn + bytes <= log.hard_limit.load(std::memory_order_relaxed) + log.ring_margin ||
-           log.failed.load());
+    DCHECK(lsn + bytes <= hard_limit.load(std::memory_order_relaxed) + ring_margin ||
+           failed.load());
     SIM_POINT();
-    std::byte* at = log.ring.at(lsn);
+    std::byte* at = ring.at(lsn);
     // The ring is larger than the caches: prefetch the lines of the next record while this one is
     // being filled.
     prefetch_line_to_write(at + bytes + 128);
@@ -46,18 +50,22 @@ LogSpace Log::reserve(uint32_t bytes) {
     const uint64_t zero = 0;
     // Padding bytes are part of the checksum: set them to zero.
     std::memcpy(at + bytes - 8, &zero, 8);
-    return LogSpace{.at = at, .lsn = Lsn{lsn}, .bytes = bytes};
+    return {.at = at, .lsn = Lsn{lsn}};
 }
 
-void Log::publish(const LogSpace& space) {
+[[gnu::cold, gnu::noinline]] Log::Place Log::Impl::wait_for_place(uint32_t bytes) {
+    return take_place(bytes, wait_for_ring(bytes));
+}
+
+void Log::publish(std::byte* at, Lsn lsn, uint32_t bytes) {
     Impl& log = *impl_;
-    LogRecordHeader* header = space.header();
-    DCHECK(space.at == log.ring.at(space.lsn.value) && header->kind != 0);
-    DCHECK(header->prev < space.lsn.value);
-    header->bytes = space.bytes;
-    header->checksum = log_checksum(header, space.bytes, space.lsn);
+    auto* header = reinterpret_cast<LogRecordHeader*>(at);
+    DCHECK(at == log.ring.at(lsn.value) && header->kind != 0);
+    DCHECK(header->prev < lsn.value);
+    header->bytes = bytes;
+    header->checksum = log_checksum(header, bytes, lsn);
     LogWorkerSlot& slot = log.my_slot();
-    DCHECK(slot.inflight.load(std::memory_order_relaxed) <= space.lsn.value);  // LI-1
+    DCHECK(slot.inflight.load(std::memory_order_relaxed) <= lsn.value);  // LI-1
     slot.records.store(slot.records.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     SIM_POINT();
     slot.inflight.store(kNothingOpen, std::memory_order_release);
@@ -68,11 +76,11 @@ void Log::publish(const LogSpace& space) {
         log.wake_idle_flusher();
 }
 
-void Log::discard(const LogSpace& space) {
-    DCHECK(space.at != nullptr && space.bytes >= sizeof(LogRecordHeader));
-    std::memset(space.at, 0, space.bytes);
-    space.header()->kind = static_cast<uint16_t>(TxnLogKind::pad);
-    publish(space);
+void Log::discard(std::byte* at, Lsn lsn, uint32_t bytes) {
+    DCHECK(at != nullptr && bytes >= sizeof(LogRecordHeader));
+    std::memset(at, 0, bytes);
+    reinterpret_cast<LogRecordHeader*>(at)->kind = static_cast<uint16_t>(TxnLogKind::pad);
+    publish(at, lsn, bytes);
 }
 
 void Log::wait_until_published() const { impl_->wait_until_published(); }

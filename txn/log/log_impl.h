@@ -97,6 +97,8 @@ struct Log::Impl {
     void assert_state() const;
 
     // --- log_append.cc
+    Place take_place(uint32_t bytes, uint64_t seen);
+    Place wait_for_place(uint32_t bytes);
     uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
     void wake_idle_flusher();
     uint64_t filled() const;  // all bytes below are complete
@@ -188,7 +190,8 @@ struct Log::Impl {
     Result<void> load_last_block(uint64_t end);
 
     // --- log_stamp.cc
-    Result<uint64_t> stamp_of(const LogRecordHeader& header, uint64_t lsn, uint64_t known) const;
+    Result<uint64_t> stamp_of(const LogRecordHeader& header, uint64_t available, uint64_t lsn,
+                              uint64_t known) const;
     Result<uint64_t> stamped_behind(uint64_t end) const;
 
     // Of the caller's own slot: what it keeps for undo is part of what all have reserved (LI-4).

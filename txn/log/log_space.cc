@@ -15,21 +15,30 @@
 
 namespace lockstep::txn {
 
-Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
+// The transaction's last record needs space as well.
+inline uint64_t undo_with_end(const UndoCredit& credit, uint64_t undo) {
+    return undo + (credit.bytes == 0 ? kEndRecordBytes : 0);
+}
+
+bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     Impl& log = *impl_;
-    if (MUTANT(undo_space_unpromised)) return {};
-    // The transaction's last record needs space as well.
-    if (credit.bytes == 0) undo += kEndRecordBytes;
+    if (MUTANT(undo_space_unpromised)) return true;
+    undo = undo_with_end(credit, undo);
     LogWorkerSlot& slot = log.my_slot();
     log.assert_state(slot);
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
     const uint64_t wanted = log.tail.load(std::memory_order_relaxed) +
                             log.reserved.load(std::memory_order_relaxed) + forward;
     if (spare < undo || wanted > log.promise_limit.load(std::memory_order_relaxed)) [[unlikely]]
-        return log.reserve_undo_slow(credit, forward, undo, slot);
+        return false;
     slot.spare.store(spare - undo, std::memory_order_relaxed);
     credit.bytes += undo;
-    return {};
+    return true;
+}
+
+[[gnu::cold]] Result<void> Log::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
+                                                  uint64_t undo) {
+    return impl_->reserve_undo_slow(credit, forward, undo_with_end(credit, undo), impl_->my_slot());
 }
 
 // Takes a chunk from the shared counter, or only the missing bytes when little is left.

@@ -53,17 +53,19 @@ Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn) {
     return distance <= lsn.value ? Lsn{lsn.value - distance} : kLsnNone;
 }
 
-// The durable end that a whole record at `lsn` stamps, or 0 if it is not above `known`. A prepare
-// record may reach beyond the piece that its header is in.
-Result<uint64_t> Log::Impl::stamp_of(const LogRecordHeader& header, uint64_t lsn,
-                                     uint64_t known) const {
+// The durable end that a whole record at `lsn` stamps, or 0 if it is not above `known`. Of the
+// record, `available` bytes are in memory. A prepare record may reach beyond them, and is then read
+// once more. Old prepare records may lie everywhere in a recycled segment, so most must need no
+// read.
+Result<uint64_t> Log::Impl::stamp_of(const LogRecordHeader& header, uint64_t available,
+                                     uint64_t lsn, uint64_t known) const {
     DCHECK(log_size_plausible(header.bytes) && lsn % kUnit == 0);
     const uint64_t stamped = stamped_durable_end(header, Lsn{lsn}).value;
     if (header.flags != 0 || header.parts != 0 || stamped <= known) return 0;
-    if (header.bytes == kEndRecordBytes)
-        return log_record_valid(&header, kEndRecordBytes, Lsn{lsn}) ? stamped : 0;
-    if (header.kind != static_cast<uint16_t>(TxnLogKind::prepare) || MUTANT(prepare_stamp_unread))
-        return 0;
+    const bool prepares = header.kind == static_cast<uint16_t>(TxnLogKind::prepare);
+    if (prepares ? MUTANT(prepare_stamp_unread) : header.bytes != kEndRecordBytes) return 0;
+    if (header.bytes <= available)
+        return log_record_valid(&header, available, Lsn{lsn}) ? stamped : 0;
     LogReader reader(files.disk(), options);
     reader.seek(Lsn{lsn});
     LogRecordView record;
@@ -90,11 +92,10 @@ Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
                 i += kZeroStep - kUnit;
                 continue;
             }
-            LogRecordHeader header;
-            std::memcpy(&header.bytes, piece.get() + i, sizeof header.bytes);
+            const auto& header = *reinterpret_cast<const LogRecordHeader*>(piece.get() + i);
             if (!log_size_plausible(header.bytes)) continue;
-            std::memcpy(&header, piece.get() + i, sizeof header);
-            highest = std::max(highest, TRY(stamp_of(header, at + i, std::max(end, highest))));
+            const uint64_t known = std::max(end, highest);
+            highest = std::max(highest, TRY(stamp_of(header, *got - i, at + i, known)));
         }
         if (*got < want) break;
         const bool apart = want < kPiece || MUTANT(stamp_pieces_apart);

@@ -110,13 +110,13 @@ struct TunerStats {
     // Windows measured, candidates tried, and candidates kept.
     uint64_t windows = 0, trials = 0, changes = 0;
 };
-// Teams, CTX points and tuners since the store was opened.
+// Teams, CTX points and tuners since the store was opened, or since the last Store::set_steps().
 struct StepsStats {
     std::vector<TeamStats> teams;
     std::vector<CtxPointStats> points;
     // By worker; empty if the tuner is off.
     std::vector<TunerStats> tuner;
-    // The difference from an earlier snapshot.
+    // The difference from an earlier snapshot. Counts that began anew in between stay as they are.
     StepsStats operator-(const StepsStats& earlier) const;
 };
 

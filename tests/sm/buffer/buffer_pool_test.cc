@@ -312,6 +312,27 @@ TEST(BufferPool, DroppedPageIsForgottenAndComesBackNew) {
     EXPECT_EQ(rig.verify(), "");
 }
 
+// All pages are warm, so the hand passes every frame before it frees one.
+TEST(BufferPool, OtherThreadsRunWhileTheHandTurns) {
+    PoolRig rig({.pool_bytes = 32 << 20, .simulated = true, .cleaner = false});
+    BufferPool& pool = *rig.engine.pool;
+    uint32_t next = 100, turns = 0;
+    bool done = false;
+    rig.run([&] {
+        while (pool.stats().resident < pool.stats().frames)
+            ASSERT_TRUE(pool.fix_new(PageId{next++}));
+    });
+    rig.run_all({[&] {
+                     EXPECT_TRUE(pool.fix_new(PageId{next}));
+                     done = true;
+                 },
+                 [&] {
+                     for (; !done; ++turns) threads::yield();
+                 }});
+    EXPECT_GE(turns, 3u);
+    EXPECT_GT(pool.stats().evictions, 0u);
+}
+
 // Everything latched: an error after a while, and no harm done.
 TEST(BufferPool, FullOfLatchedPages) {
     PagesRig rig(400, {.pool_bytes = 1 << 20, .simulated = true});

@@ -1,6 +1,9 @@
 // labels: unit
 // heap_space_test.cc - pages whose free space an open transaction holds are found again later.
+#include <malloc.h>
+
 #include <deque>
+#include <vector>
 
 #include "tests/sm/heap/heap_test_util.h"
 
@@ -53,6 +56,30 @@ TEST_F(HeapSpaceTest, AQueueWhoseErasersOverlapItsInsertersDoesNotGrow) {
         }
     });
 }
+
+#ifndef LOCKSTEP_SANITIZED
+// Each erase that gives a page much room adds the page to a list of such pages, once more. The heap
+// stays small, so its lists do.
+TEST_F(HeapSpaceTest, TheListsOfPagesWithRoomAreBounded) {
+    store_.on_thread([&] {
+        const std::string record(3000, 'r');
+        const auto fill_and_empty = [&](int rounds) {
+            for (int round = 0; round < rounds; ++round) {
+                std::vector<RecordId> records;
+                auto& inserter = store_.begin();
+                for (int i = 0; i < 10; ++i) records.push_back(insert(inserter, record));
+                store_.commit(inserter);
+                auto& eraser = store_.begin();
+                for (const RecordId id : records) EXPECT_TRUE(erase(eraser, id));
+                store_.commit(eraser);
+            }
+            return mallinfo2().uordblks;
+        };
+        const size_t before = fill_and_empty(200);
+        EXPECT_LE(fill_and_empty(3000), before + (32 << 10));
+    });
+}
+#endif
 
 }  // namespace
 }  // namespace lockstep::sm

@@ -234,5 +234,62 @@ TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
     });
 }
 
+// An outdated descent may read a page between the two checkpoints, or be reading it when the first
+// one has ended. Nothing may remember what it had: the cut replaces it by zeros.
+TEST(ShrinkMaps, ReadersOfGivenUpPagesLeaveNoTrace) {
+    sm::PoolRig rig({.pool_bytes = 8 << 20, .simulated = true, .cleaner = false});
+    const PageId map{sm::kPagesPerMap};
+    uint64_t before = 0;
+    sm::SpaceMap& space = *rig.engine.space;
+    rig.run([&] {
+        std::vector<PageId> taken;
+        take_up_to(rig, map.value + 20, taken);
+        ASSERT_TRUE(space.free_now(taken));
+        before = space.pages_total();
+        EXPECT_EQ(*space.lower_end(), 3u);
+        rig.forget(map.value, map.value + 1);
+        rig.engine.pool->written_lsns().forget(map);  // as after a restart without data.lsn
+    });
+    const auto read = [&] { EXPECT_TRUE(rig.engine.pool->fix_shared(map)); };
+    rig.run_all({read, [&] { EXPECT_TRUE(*space.forget_end(3, before)); }});
+    EXPECT_EQ(rig.engine.pool->resident(map), nullptr);
+    EXPECT_EQ(rig.engine.pool->written_lsns().of(map), 0u);
+    rig.run(read);
+    EXPECT_EQ(rig.engine.pool->written_lsns().of(map), 0u);
+    rig.run([&] {
+        rig.forget(map.value, map.value + 1);
+        EXPECT_TRUE(*space.cut_file(3));
+        std::vector<PageId> taken;
+        take_up_to(rig, map.value + 20, taken);
+    });
+}
+
+// A write of the page is in flight when it is given up: its end would note an LSN.
+TEST(ShrinkMaps, WritesOfGivenUpPagesLeaveNoTrace) {
+    sm::PoolRig rig({.pool_bytes = 8 << 20, .simulated = true, .cleaner = false});
+    sm::SpaceMap& space = *rig.engine.space;
+    std::vector<PageId> pages;
+    rig.run([&] {
+        sm::make_pages(rig.engine, 1, pages);
+        auto r = space.prepare_free(pages[0]);  // frees the page, which stays in memory, dirty
+        ASSERT_TRUE(r);
+        sm::ChangePart part = r->part();
+        ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
+                                     sm::LogKind::space_free, ObjectId{0}, {&part, 1}));
+    });
+    const uint64_t before = space.pages_total();
+    rig.run([&] { EXPECT_EQ(*space.lower_end(), 3u); });
+    std::vector<std::function<void()>> both;
+    both.push_back([&] { EXPECT_TRUE(rig.engine.pool->write_dirty(0)); });
+    both.push_back([&] {
+        while (rig.engine.pool->stats().write_batches == 0 && rig.sim->next_event_time() == kNever)
+            threads::yield();
+        EXPECT_TRUE(*space.forget_end(3, before));
+    });
+    rig.run_all(std::move(both));
+    EXPECT_EQ(rig.engine.pool->resident(pages[0]), nullptr);
+    EXPECT_EQ(rig.engine.pool->written_lsns().of(pages[0]), 0u);
+}
+
 }  // namespace
 }  // namespace lockstep

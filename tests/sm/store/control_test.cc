@@ -337,6 +337,9 @@ TEST_F(ControlTest, WhatIsNoRequestIsRefused) {
               "txn_ended");
     std::string deep(60'000, '[');
     EXPECT_EQ(client.error(deep), "bad_request");
+    deep = std::string(30'000, '[') + std::string(30'000, ']');
+    EXPECT_EQ(client.error(deep), "bad_request");
+    EXPECT_EQ(client.error(R"({"command": "end", "transaction": )" + deep + "}"), "bad_argument");
     EXPECT_EQ(client.error(std::string(70'000, ' ')), "bad_request");
     EXPECT_TRUE(client.hear().is_null());  // it was disconnected
     EXPECT_TRUE(Client(directory_).ask(R"({"command": "stat"})").contains("result"));

@@ -152,6 +152,75 @@ TEST_F(ObjectLife, AListedLoadOfADamagedIndexFreesNoPage) {
     expect_sound(store);
 }
 
+// The page of a large value that was replaced is damaged before it is freed.
+class DamagedChain : public ObjectLife {
+protected:
+    // On a user thread. Nothing frees the chain by itself.
+    void replace(Store& store) {
+        store_ = &store;
+        engine().ghosts->stop();
+        const Index index = *store.index("i");
+        const auto put = [&](const char* key, size_t bytes) {
+            return store.run(
+                [&](Txn& txn) { return index.put(txn, key, std::string(bytes, 'v')); });
+        };
+        for (const char* key : {"k", "l"}) ASSERT_OK(put(key, 100'000));
+        ASSERT_OK(store.checkpoint());
+        for (const char* key : {"k", "l"}) ASSERT_OK(put(key, 10));
+        const auto chains = listed();
+        ASSERT_EQ(chains.size(), 2u);
+        ASSERT_EQ(chains[0].kind, sm::DropKind::chain);
+        page_ = chains[0].page;
+        engine().pool->set_repair([](PageId, sm::Page&) -> Result<bool> { return false; });
+        engine().pool->drop(std::move(*engine().pool->fix_exclusive(page_)));
+        write('w');
+    }
+    void write(char byte) const {
+        std::fstream data(path("s") + "/data", std::ios::in | std::ios::out | std::ios::binary);
+        data.seekp(static_cast<std::streamoff>(page_.value * kPageBytes + kPageBytes / 2));
+        data << byte;
+    }
+    sm::Engine& engine() const { return sm::engine_of(*store_); }
+    std::vector<sm::DropEntry> listed() const { return *engine().catalog->drop_list().entries(); }
+    void repair_and_free() const {
+        write('v');
+        ASSERT_OK(engine().catalog->free_dropped());
+        EXPECT_TRUE(listed().empty());
+    }
+
+    Store* store_ = nullptr;
+    PageId page_{};
+};
+
+TEST_F(DamagedChain, DoesNotKeepTheStoreFromBeingOpened) {
+    Store store = open("s");
+    make(store, "i", "h");
+    on_thread(store, [&] {
+        replace(store);
+        ASSERT_OK(engine().catalog->free_dropped());
+        const auto left = listed();
+        ASSERT_EQ(left.size(), 1u);
+        EXPECT_EQ(left[0].page, page_);
+        repair_and_free();
+    });
+    expect_sound(store);
+}
+
+TEST_F(DamagedChain, IsNamedByVerify) {
+    Store store = open("s");
+    make(store, "i", "h");
+    on_thread(store, [&] {
+        replace(store);
+        const auto faults = store.verify();
+        ASSERT_OK(faults);
+        ASSERT_EQ(faults->size(), 1u);
+        EXPECT_NE((*faults)[0].find("(" + std::to_string(page_.value) + ","), std::string::npos)
+            << (*faults)[0];
+        repair_and_free();
+    });
+    expect_sound(store);
+}
+
 // The catalog's lock must not escalate: the next creation would wait for its own transaction.
 TEST_F(ObjectLife, ManyObjectsInOneTransaction) {
     Options options = small_options();

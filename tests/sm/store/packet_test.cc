@@ -112,6 +112,17 @@ TEST_F(StorePacket, WaitsForItsTime) {
     ASSERT_OK(store.close());
 }
 
+// It waits until it is withdrawn, or the store closes.
+TEST_F(StorePacket, NeverIsATimeToWaitFor) {
+    Store store = open("db");
+    Call back([&] { ran += 100; }), stays([&] { ++ran; });
+    for (Call* call : {&back, &stays}) ASSERT_OK(store.submit(*call, {.not_before = kNever}));
+    EXPECT_TRUE(store.withdraw(back));
+    EXPECT_EQ(ran, 0);
+    ASSERT_OK(store.close());
+    EXPECT_EQ(ran, 1);
+}
+
 // A day is too long: one is taken back, the other runs when the store closes.
 TEST_F(StorePacket, WithdrawAndClose) {
     Store store = open("db");

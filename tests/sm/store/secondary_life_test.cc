@@ -195,6 +195,30 @@ TEST_F(SecondaryLifeTest, ItIsDroppedAloneOrWithItsPrimary) {
     expect_sound(store);
 }
 
+// The entry of its primary would be missing at the next open.
+TEST_F(SecondaryLifeTest, NoneIsMadeOfADroppedPrimary) {
+    {
+        Store store = open("a");
+        ASSERT_OK(make_primary(store));
+        for (const bool rolled_back : {true, false})
+            ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+                const Index i = TRY(store.index("i"));
+                const Savepoint before = TRY(txn.savepoint());
+                TRY(store.drop(txn, "i"));
+                EXPECT_EQ(code_of(store.create_index(txn, "s", {.of = i, .key = first_field})),
+                          ErrorCode::no_such_object);
+                if (!rolled_back) return {};
+                TRY(txn.rollback_to(before));
+                TRY(store.create_index(txn, "s", {.of = i, .key = first_field}));
+                return {};
+            }));
+        EXPECT_TRUE(store.list().empty());
+        ASSERT_OK(store.close());
+    }
+    Store store = open("a");
+    expect_sound(store);
+}
+
 // UP-1, SI-3: writers that wait for the creator find the new index.
 TEST_F(SecondaryLifeTest, WritersThatWaitForItsCreatorKeepItUp) {
     Store store = open("a", small_options(2));

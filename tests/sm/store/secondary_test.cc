@@ -274,6 +274,43 @@ TEST_F(SecondaryTest, ReadsGiveTheRecord) {
     }
 }
 
+// At read_committed the entry is locked again before its record is read. A writer that waits
+// meanwhile may give the secondary key to another record.
+TEST_F(SecondaryTest, AUniqueKeyThatChangesItsRecordBetweenEntryAndRecord) {
+    for (const bool erased : {false, true}) {
+        Store store = open_both(erased ? "erased" : "updated", true);
+        ASSERT_OK(store.run([&](Txn& txn) { return store.index("i")->insert(txn, "1", "k|"); }));
+        const auto await_waits = [&](uint64_t n) {
+            while (store.stats().lock_waits < n) yield();
+        };
+        on_thread(store, [&] {
+            const Index i = *store.index("i");
+            Txn first = std::move(*store.begin());
+            // The statement is rolled back, but the entry stays locked.
+            EXPECT_EQ(code_of(i.insert(first, "9", "k|")), ErrorCode::duplicate_key);
+            const uint64_t waits = store.stats().lock_waits;
+            SecondaryRecord seen;
+            auto reader = store.start([&]() -> Result<bool> {
+                Txn txn = TRY(store.begin({.isolation = Isolation::read_committed}));
+                return get_by(txn, TRY(store.index("s")), "k", seen);
+            });
+            await_waits(waits + 1);
+            auto writer = store.spawn([&](Txn& txn) -> Result<void> {
+                TRY(erased ? i.erase(txn, "1") : i.update(txn, "1", "m|"));
+                return i.insert(txn, "2", "k|new");
+            });
+            await_waits(waits + 2);
+            ASSERT_OK(first.abort());
+            ASSERT_OK(writer.join());
+            const auto found = reader.join();
+            ASSERT_TRUE(found) << found.error().text();
+            EXPECT_TRUE(*found);
+            EXPECT_EQ(seen.key, "2");
+            EXPECT_EQ(seen.value, "k|new");
+        });
+    }
+}
+
 // A serializable read of a secondary key protects its absence.
 TEST_F(SecondaryTest, NoPhantoms) {
     Store store = open_both();

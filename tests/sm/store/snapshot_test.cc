@@ -316,6 +316,54 @@ TEST_F(SnapshotTest, ADroppedIndexIsAnError) {
     });
 }
 
+// Large values and moved records lead to pages that are free by now.
+TEST_F(SnapshotTest, ADropInTheMiddleOfAScanIsAnError) {
+    on_thread(*store_, [&] {
+        for (const char* key : {"a", "b"}) put(key, std::string(20'000, 'v'));
+        const std::string half(3000, 'h'), most(7000, 'm');
+        Txn writer = begin(kWriter);
+        std::vector<RecordId> records;
+        for (int n = 0; n < 2; ++n) records.push_back(*heap().insert(writer, half));
+        EXPECT_TRUE(*heap().update(writer, records[1], most));  // it moves
+        ASSERT_OK(writer.commit());
+        Txn snapshot = begin(kSnapshot);
+        Cursor cursor = index().scan(snapshot);
+        EXPECT_TRUE(*cursor.next());
+        ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "i"); }));
+        EXPECT_EQ(code_of(cursor.next()), ErrorCode::no_such_object);
+        int seen = 0;
+        const auto scanned = heap().scan(snapshot, [&](RecordId, Slice) {
+            ++seen;
+            EXPECT_TRUE(store_->run([&](Txn& txn) { return store_->drop(txn, "h"); }));
+            return true;
+        });
+        EXPECT_EQ(code_of(scanned), ErrorCode::no_such_object);
+        EXPECT_EQ(seen, 1);
+    });
+}
+
+// The name leads to the root page, which is free by now, or another object's.
+TEST_F(SnapshotTest, ANameOfADroppedObjectIsAnError) {
+    on_thread(*store_, [&] {
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            TRY(store_->create_index(txn, "other"));
+            TRY(store_->create_heap(txn, "other heap"));
+            return {};
+        }));
+        Txn snapshot = begin(kSnapshot);
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            TRY(store_->drop(txn, "other"));
+            return store_->drop(txn, "other heap");
+        }));
+        EXPECT_EQ(code_of(store_->index(snapshot, "other")), ErrorCode::no_such_object);
+        EXPECT_EQ(code_of(store_->heap(snapshot, "other heap")), ErrorCode::no_such_object);
+        for (int i = 0; i < 200; ++i) put("reuses the pages" + std::to_string(i), "y");
+        EXPECT_EQ(code_of(store_->index(snapshot, "other")), ErrorCode::no_such_object);
+        EXPECT_EQ(code_of(store_->heap(snapshot, "other heap")), ErrorCode::no_such_object);
+        ASSERT_OK(snapshot.commit());
+    });
+}
+
 TEST_F(SnapshotTest, ADroppedHeapIsAnError) {
     on_thread(*store_, [&] {
         const RecordId record = [&] {

@@ -2,6 +2,7 @@
 // store_steps_test.cc - teams as an application sees them: switched while it runs,
 // statistics with names, their differences; and I/O statistics.
 #include <algorithm>
+#include <thread>
 
 #include <lockstep/io_stats.h>
 #include "tests/sm/store_crash_util.h"
@@ -119,6 +120,26 @@ TEST_F(StoreSteps, FindTheirSettingWhileTheyWork) {
     work(40);
     EXPECT_TRUE(store_->steps_stats().tuner.empty());
     ASSERT_OK(store_->close());
+}
+
+// Calls that meet take effect one after the other, on all workers in the same order.
+TEST_F(StoreSteps, AreTheSameOnAllWorkersAfterTwoCalls) {
+    Options options = small_options(2);
+    options.steps = {};
+    Store store = open("a", options);
+    const auto set = [&](uint32_t team_max) {
+        ASSERT_OK(store.set_steps({.mode = StepsMode::on, .team_max = team_max}));
+    };
+    for (int round = 0; round < 100; ++round) {
+        std::thread other(set, 8);
+        set(16);
+        other.join();
+        const auto tuner = store.steps_stats().tuner;
+        ASSERT_EQ(tuner.size(), 2u);
+        ASSERT_EQ(tuner[0].team_max, tuner[1].team_max) << "round " << round;
+    }
+    EXPECT_EQ(store.options().steps.mode, StepsMode::off) << "as given to open()";
+    ASSERT_OK(store.close());
 }
 
 TEST_F(StoreSteps, AreRefusedWhereTheyCannotBeSet) {

@@ -1,85 +1,16 @@
 // labels: unit sim
 // txn_watch_test.cc - transactions seen and ended from outside: by an operator, by age.
 #include <lockstep/need.h>
+#include <lockstep/secondary.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "sm/store/operation.h"
-#include "tests/sm/store/index_on_sim_store.h"
+#include "sm/store/txn_watch.h"
+#include "tests/sm/store/txn_watch_test_util.h"
 
 namespace lockstep {
 namespace {
-
-class TxnWatchTest : public IndexOnSimStore {
-protected:
-    TxnWatchTest() : IndexOnSimStore(1) {}
-    void open() {
-        IndexOnSimStore::open();
-        ASSERT_OK(store->run([&](Txn& txn) { return index.put(txn, "k", "before"); }));
-    }
-    bool any_in(txn::TxnState state) {
-        return std::ranges::any_of(store.engine().txns->seen(),
-                                   [&](const auto& seen) { return seen.state == state; });
-    }
-    // A thread on worker 1 that begins a transaction, changes "k", and calls `then`. Returns when
-    // that has begun.
-    template <class Then>
-    Handle<void> writer(Then then) {
-        ready = false;
-        auto handle = store->start(
-            [this, then]() -> Result<void> {
-                Txn txn = TRY(store->begin());
-                TRY(index.put(txn, "k", "changed"));
-                id = txn.id();
-                ready = true;
-                return then(txn);
-            },
-            1);
-        CHECK(store.step_until([&] { return ready; }));
-        return handle;
-    }
-    // A transaction whose thread has changed "k" and ended.
-    void leave_behind(std::optional<Txn>& kept) {
-        auto holder = store->start(
-            [&]() -> Result<void> {
-                kept.emplace(TRY(store->begin()));
-                id = kept->id();
-                return index.put(*kept, "k", "changed");
-            },
-            1);
-        join(holder, ErrorCode::none);
-    }
-    std::string value() {
-        std::string found;
-        auto read = store->run([&](Txn& txn) -> Result<void> {
-            EXPECT_TRUE(TRY(index.get(txn, "k", found)));
-            return {};
-        });
-        EXPECT_TRUE(read) << read.error().text();
-        return found;
-    }
-    const TransactionInfo* find(TxnId wanted) {
-        list = store->transactions();
-        const auto at = std::ranges::find(list, wanted, &TransactionInfo::id);
-        return at == list.end() ? nullptr : &*at;
-    }
-    void join(Handle<void>& handle, ErrorCode expected) {
-        Result<void> done;
-        store.on_thread([&] { done = handle.join(); });
-        if (expected == ErrorCode::none) {
-            EXPECT_TRUE(done) << done.error().text();
-        } else {
-            ASSERT_FALSE(done);
-            EXPECT_EQ(done.error().code, expected) << done.error().text();
-        }
-    }
-
-    TxnId id;
-    bool ready = false, go = false;
-    std::vector<TransactionInfo> list;
-};
 
 TEST_F(TxnWatchTest, ListsWhatTransactionsDo) {
     open();
@@ -239,6 +170,30 @@ TEST_F(TxnWatchTest, AnOrphansSnapshotIsClosed) {
     kept.reset();
 }
 
+// Its thread may sleep for long. Until it calls, no version stays for it.
+TEST_F(TxnWatchTest, AnIdleTransactionsSnapshotIsGivenUp) {
+    open();
+    auto sleeper = store->start(
+        [&]() -> Result<void> {
+            Txn txn = TRY(store->begin({.isolation = Isolation::snapshot}));
+            Cursor cursor = index.scan(txn);
+            EXPECT_TRUE(TRY(cursor.next()));
+            id = txn.id();
+            ready = true;
+            while (!go) sleep_for(10 * kMillisecond);
+            TRY(cursor.next());
+            return {};
+        },
+        1);
+    ASSERT_TRUE(store.step_until([&] { return ready; }));
+    EXPECT_EQ(store->stats().snapshots_open, 1u);
+    ASSERT_OK(store->end_transaction(id));
+    EXPECT_EQ(store->stats().snapshots_open, 0u);
+    go = true;
+    join(sleeper, ErrorCode::ended_by_operator);
+    EXPECT_EQ(store->stats().snapshots_open, 0u);
+}
+
 // A sleep below an operation is not between two operations: the mark waits for the next call.
 TEST_F(TxnWatchTest, ACallbackThatSleepsIsInsideItsOperation) {
     open();
@@ -270,6 +225,64 @@ TEST_F(TxnWatchTest, ACallbackThatSleepsIsInsideItsOperation) {
     EXPECT_EQ(find(id)->state, TransactionState::running);
     join(loader, ErrorCode::ended_by_operator);
     EXPECT_EQ(store->index("fresh").error().code, ErrorCode::no_such_object);
+}
+
+// The callback waits within the creation of a secondary index.
+TEST_F(TxnWatchTest, ABuildThatSleepsIsInsideItsOperation) {
+    open();
+    auto builder = store->start(
+        [&]() -> Result<void> {
+            Txn txn = TRY(store->begin());
+            id = txn.id();
+            TRY(store->create_index(
+                txn, "by",
+                {.of = index,
+                 .key = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value); },
+                 .progress =
+                     [&](const BuildProgress&) {
+                         ready = true;
+                         sleep_for(1 * kSecond);
+                     }}));
+            TRY(txn.commit());
+            return {};
+        },
+        1);
+    ASSERT_TRUE(store.step_until([&] { return ready; }));
+    EXPECT_EQ(find(id)->state, TransactionState::running);
+    ASSERT_OK(store->end_transaction(id));
+    EXPECT_EQ(find(id)->state, TransactionState::running);
+    join(builder, ErrorCode::ended_by_operator);
+    EXPECT_EQ(store->index("by").error().code, ErrorCode::no_such_object);
+}
+
+// The reaper that the log has sent gives up a thread inside an operation. An operator does not.
+TEST_F(TxnWatchTest, AnOperatorsOrderIsNotGivenUp) {
+    open();
+    auto holder = writer([&](Txn& txn) -> Result<void> {
+        while (!go) sleep_for(10 * kMillisecond);
+        return txn.abort();
+    });
+    TxnId waiting;
+    auto waiter = store->start(
+        [&]() -> Result<void> {
+            Txn txn = TRY(store->begin());
+            TRY(index.put(txn, "other", "changed"));
+            waiting = txn.id();
+            return index.put(txn, "k", "again");
+        },
+        1);
+    ASSERT_TRUE(store.step_until([&] { return store.engine().locks->stats().waits > 0; }));
+    store.on_thread([&] {
+        sm::TxnWatch& watch = *store.engine().watch;
+        const auto all = store.engine().txns->seen();
+        const auto at = std::ranges::find(all, waiting, &txn::TransactionTable::Seen::id);
+        ASSERT_NE(at, all.end());
+        watch.relieve_log(*at, sm::TxnWatch::kIdleMax, sm::TxnWatch::kIdleMax);
+        ASSERT_OK(store->end_transaction(waiting));
+    });
+    join(waiter, ErrorCode::ended_by_operator);
+    go = true;
+    join(holder, ErrorCode::none);
 }
 
 // A commit that has begun wins.

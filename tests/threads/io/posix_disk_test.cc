@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -184,6 +185,22 @@ TEST_F(PosixDiskRefused, TransfersAndSyncs) {
         EXPECT_EQ(content(file), std::string(12'288, 'f'));
         disk.close(file);
     }
+}
+
+// A message on stderr would be written into the file.
+TEST_F(PosixDiskRefused, NumbersOfStandardStreams) {
+    const int kept = dup(STDERR_FILENO);
+    ASSERT_GT(kept, STDERR_FILENO);
+    ASSERT_EQ(::close(STDERR_FILENO), 0);
+    const auto file = disk.open(rig.path("f"), Disk::kCreate);
+    const bool is_free = fcntl(STDERR_FILENO, F_GETFD) == -1;
+    ASSERT_EQ(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    ::close(kept);
+    ASSERT_TRUE(file);
+    EXPECT_GT(file->value, STDERR_FILENO);
+    EXPECT_TRUE(is_free);
+    EXPECT_EQ(fcntl(file->value, F_GETFD), FD_CLOEXEC);
+    disk.close(*file);
 }
 
 // Longer than the bounce buffer, at any place and in any memory.

@@ -107,6 +107,17 @@ TEST_F(SimDiskTest, WriteInFlightMayOrMayNotBeThere) {
     EXPECT_EQ(bytes_of(disk), std::string(kPage, 'b'));
 }
 
+// A killed process leaves all writes in flight, in whatever order they began.
+TEST_F(SimDiskTest, AllWritesInFlightAreKeptAtTheEndOfAFile) {
+    std::vector<char> data(kPage, 'b');
+    Batch batch;
+    batch.add(IoKind::write, file, kPage, data.data(), kPage);
+    batch.add(IoKind::write, file, 0, data.data(), kPage);
+    batch.submit(*queue);
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)), std::string(2 * kPage, 'b'));
+    drain();
+}
+
 // A durable write is sure when it completes, whatever lies unsynced around and beneath it, and
 // makes nothing else so.
 TEST_F(SimDiskTest, DurableWriteIsSureAndAlone) {

@@ -99,10 +99,11 @@ TEST(TeamTunerTest, ADisturbedPairIsMeasuredAnew) {
     TeamTuner tuner(16);
     while (tuner.stats().trials == 0) EXPECT_FALSE(tuner.window_ended(100));
     for (int pair = 0; pair < 100; ++pair) {
-        EXPECT_EQ(tuner.setting(), pair % 2 == 0 ? (TeamSetting{StepsMode::on, 16})
-                                                 : (TeamSetting{StepsMode::on, 8}));
+        EXPECT_EQ(tuner.setting(), (TeamSetting{StepsMode::on, 16}));
+        EXPECT_FALSE(tuner.disturbed());
         EXPECT_TRUE(tuner.window_ended(100));  // first half
-        tuner.disturbed();
+        EXPECT_EQ(tuner.setting(), (TeamSetting{StepsMode::on, 8}));
+        EXPECT_TRUE(tuner.disturbed());
     }
     EXPECT_EQ(tuner.stats().trials, 1u);
     EXPECT_EQ(tuner.stats().changes, 0u);

@@ -124,6 +124,32 @@ TEST_F(PacketTest, PacketsThatWaitForOneAnotherGoOn) {
     EXPECT_EQ(ended, 20);
 }
 
+// The same while a packet that others wait for polls with yield().
+TEST_F(PacketTest, APacketThatYieldsMayWaitForOneThatHasNotBegun) {
+    start({.executors = 2});
+    Event released;
+    bool last_began = false;
+    int ended = 0;
+    submit([&] {
+        while (!last_began) yield();
+        released.set();
+        ++ended;
+    });
+    for (int n = 0; n < 4; ++n)
+        submit([&, n] {
+            if (n == 3) last_began = true;
+            else released.wait(ParkReason::lock);
+            ++ended;
+        });
+    for (int n = 0; n < 1000 && ended < 5; ++n) {
+        runtime_->step();
+        clock_.advance(10 * kMicrosecond);
+    }
+    EXPECT_EQ(ended, 5);
+    last_began = true;
+    step_all();
+}
+
 // All commits of 64 packets wait for the log together, whatever the limit.
 TEST_F(PacketTest, WaitsForTheLogDoNotCount) {
     start({.executors = 2});

@@ -198,6 +198,42 @@ TEST(PacketSimulated, EverySchedule) {
     }
 }
 
+// A packet submits itself to the workers in turn while another thread withdraws it. No queue loses
+// its other packets. Builds without SIM_POINT() meet few of these schedules.
+TEST(PacketSimulated, AWithdrawalMeetsASubmissionElsewhere) {
+    constexpr uint32_t kSubmissions = 20, kOthers = 8;
+    const uint64_t first = seed_of_run(5);
+    for (uint64_t seed = first; seed < first + 50; ++seed) {
+        ManualClock clock;
+        auto runtime = *Runtime::start({.workers = 2,
+                                        .caller_driven = true,
+                                        .seed = seed,
+                                        .interrupt_one_in = 4,
+                                        .clock = &clock});
+        Works works;
+        uint32_t runs = 0, others = 0;
+        bool back = false;
+        Work* self = nullptr;
+        Work& moving = works.add([&] {
+            ++runs;
+            if (runs < kSubmissions) submit_or_fail(*runtime, runs, *self);
+        });
+        self = &moving;
+        submit_or_fail(*runtime, 0, moving);
+        Work& withdrawer = works.add([&] {
+            for (; !back && runs < kSubmissions; yield()) back = runtime->withdraw(moving);
+        });
+        submit_or_fail(*runtime, 1, withdrawer);
+        for (uint32_t n = 0; n < kOthers; ++n)
+            submit_or_fail(*runtime, n, works.add([&others] { ++others; }));
+        step_all(*runtime, clock);
+        EXPECT_EQ(others, kOthers) << "seed " << seed;
+        EXPECT_EQ(runtime->packets(), 0u) << "seed " << seed;
+        EXPECT_TRUE(back || runs == kSubmissions) << "seed " << seed;
+        ASSERT_TRUE(runtime->admission_stats().conserved()) << "seed " << seed;
+    }
+}
+
 TEST(PacketWorkers, ManySubmittersAndWithdrawals) {
     auto runtime = *Runtime::start({.workers = 2});
     constexpr int kEach = 3000;

@@ -247,6 +247,48 @@ TEST(LogStamp, StampsOfPrepareRecordsAreSeen) {
             expect_stamp_seen(place, TxnLogKind::prepare, payload);
 }
 
+// A recycled segment is full of old prepare records. Those behind the log's end look as if they had
+// stamps. An open reads the log a few times, and not once more for each of them.
+TEST(LogStamp, OldPrepareRecordsAreNotReadOneByOne) {
+    const uint64_t seed = seed_of_run(20261128);
+    SimDisk disk({.seed = seed});
+    Lsn kept{};
+    {
+        SimBench bench(disk, seed, 1);
+        enlarge(bench);
+        ASSERT_TRUE(bench.create());
+        bench.run([&] {
+            Log& log = *bench.log;
+            const auto prepare_up_to = [&](uint64_t lsn) {
+                for (uint64_t n = 1; log.tail().value < lsn; ++n) {
+                    append_stamped(log, n, TxnLogKind::prepare, 200);
+                    if (n % 64 == 0) {
+                        ASSERT_TRUE(log.wait_durable(log.tail()));
+                    }
+                }
+                ASSERT_TRUE(log.wait_durable(log.tail()));
+            };
+            prepare_up_to(4 * kSegment);
+            kept = log.tail();
+            log.truncate_before(kept);
+            threads::sleep_until(threads::now() + 100 * kMillisecond);
+            prepare_up_to(5 * kSegment + kSegment / 4);
+            threads::sleep_until(threads::now() + 100 * kMillisecond);
+        });
+    }
+    ASSERT_FALSE(disk.exists("/store/log.00000000"));
+    uint64_t bytes = 0;
+    disk.observe([&](const threads::SimEvent& event) {
+        if (event.io == threads::IoKind::read && event.kind == threads::SimEvent::completed)
+            bytes += event.bytes;
+    });
+    SimBench bench(disk, seed, 1);
+    enlarge(bench);
+    ASSERT_TRUE(bench.open(kept));
+    disk.observe(nullptr);
+    EXPECT_LE(bytes, 64 * kSegment);
+}
+
 // The last durable commit comes at any moment of a slow write of the mark. Its end is marked soon
 // after that write has ended, although no thread waits for durability any more.
 TEST(LogStamp, TheMarkFollowsWhatWasPromisedDuringItsWrite) {

@@ -20,6 +20,7 @@
 #include "tools/cli/live/live_client.h"
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/opening.h"
+#include "tpcc/option_checks.h"
 
 namespace lockstep::cli {
 namespace {
@@ -160,29 +161,33 @@ int run_verify(const RestoreSettings& o) {
 // "2026-11-24 03:00:00.25": local time, or UTC with a Z at the end; or seconds since 1970 behind an
 // @. Nanoseconds since 1970; empty: not a time.
 std::optional<Nanos> time_of(std::string text) {
+    // In 2255: behind the end of each archive. Milliseconds since 1970 would overflow Nanos.
+    constexpr time_t kSecondsMax = 9'000'000'000;
+    const bool utc = text.ends_with('Z');
+    if (utc) text.pop_back();
     double fraction = 0;
     if (const size_t dot = text.find('.'); dot != std::string::npos) {
-        const size_t end = text.find_first_not_of("0123456789", dot + 1);
-        fraction = std::strtod(("0" + text.substr(dot, end - dot)).c_str(), nullptr);
-        text.erase(dot, end == std::string::npos ? end : end - dot);
+        if (text.find_first_not_of("0123456789", dot + 1) != std::string::npos) return {};
+        fraction = std::strtod(("0" + text.substr(dot)).c_str(), nullptr);
+        text.erase(dot);
     }
     std::optional<time_t> seconds;
-    if (text.starts_with('@')) {
+    if (text.starts_with('@') && !utc) {
         time_t number = 0;
         const char* const last = text.data() + text.size();
         const auto [end, error] = std::from_chars(text.data() + 1, last, number);
         if (error == std::errc{} && end == last) seconds = number;
     } else {
-        const bool utc = text.ends_with('Z');
-        if (utc) text.pop_back();
         std::ranges::replace(text, 'T', ' ');
         tm parts{};
         parts.tm_isdst = -1;
         const char* const end = strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+        const int day = parts.tm_mday;
         if (end != nullptr && *end == '\0') seconds = utc ? timegm(&parts) : mktime(&parts);
+        if (parts.tm_mday != day) return {};  // the month has no such day
     }
     if (!seconds || *seconds < 0) return {};
-    return static_cast<Nanos>(*seconds) * kSecond +
+    return static_cast<Nanos>(std::min(*seconds, kSecondsMax)) * kSecond +
            static_cast<Nanos>(fraction * static_cast<double>(kSecond));
 }
 
@@ -193,8 +198,8 @@ int run_restore(const RestoreSettings& o) {
         const auto time = time_of(o.until_time);
         if (!time)
             return complain(o.until_time,
-                            "is no time: write 2026-11-24T03:00:00Z, the same in local "
-                            "time without the Z, or @SECONDS since 1970");
+                            "is no time: write 2026-11-24T03:00:00Z, the same in local time "
+                            "without the Z, or @SECONDS since 1970");
         options.until_time = *time;
     }
     if (!o.history.empty()) options.history = std::strtoull(o.history.c_str(), nullptr, 16);
@@ -252,6 +257,7 @@ void add_backup_command(CLI::App& app, int& status) {
     command->add_option("to", o->to, "Directory of the backup: empty, or made")->required();
     auto* since = command->add_option(
         "--since", o->since, "Copy only the pages that have changed since this earlier backup");
+    since->check(tpcc::kNotEmpty);
     command
         ->add_flag("--update", o->update,
                    "Bring the full backup in `to` up to date, with a copy of what has changed; "
@@ -260,9 +266,11 @@ void add_backup_command(CLI::App& app, int& status) {
     command
         ->add_option("--rate", o->rate, "Copy at most that fast: bytes a second (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false));
-    command->add_option("--archive", o->archive,
-                        "The store's log archive, if no process has the store open. Without it, "
-                        "an archived store gets a gap in its archive");
+    command
+        ->add_option("--archive", o->archive,
+                     "The store's log archive, if no process has the store open. Without it, "
+                     "an archived store gets a gap in its archive")
+        ->check(tpcc::kNotEmpty);
     command->add_option("--pool", o->pool, "Buffer pool in bytes, if no process has the store open")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
@@ -270,11 +278,7 @@ void add_backup_command(CLI::App& app, int& status) {
     command->callback([o, &status] { status = run_backup(*o); });
 }
 
-}  // namespace
-
-void add_backup(CLI::App& app, int& status) {
-    add_backup_command(app, status);
-
+void add_verify_command(CLI::App& app, int& status) {
     auto* verify = app.add_subcommand(
         "verify-backup",
         "Check every page and log record of backups, without opening or changing them.\n"
@@ -283,13 +287,20 @@ void add_backup(CLI::App& app, int& status) {
     verify->add_option("backups", o->backups, "Directories of backups")->required();
     verify->add_flag("--json", o->json, "Print JSON");
     verify->callback([o, &status] { status = run_verify(*o); });
+}
+
+}  // namespace
+
+void add_backup(CLI::App& app, int& status) {
+    add_backup_command(app, status);
+    add_verify_command(app, status);
 
     auto* restore = app.add_subcommand(
         "restore",
         "Put a full backup and the incremental ones that follow it together in a new directory, "
         "which is a store from its first open on. A restore that was cut off may be started "
         "again.\nExit status: 0 done; 1 failed.");
-    o = std::make_shared<RestoreSettings>();
+    auto o = std::make_shared<RestoreSettings>();
     auto* paths = restore->add_option("paths", o->paths,
                                       "Directories of backups, the full one first, then the others "
                                       "in their order; and last the directory of the store");
@@ -304,14 +315,17 @@ void add_backup(CLI::App& app, int& status) {
         "--archive", o->archive,
         "Directory of the log archive (Options::archive): go on from the last backup's point, to "
         "the archive's end or to the given point");
+    archive->check(tpcc::kNotEmpty);
     auto* until = restore
                       ->add_option("--until", o->until,
                                    "Restore the state at this LSN, as commit() returns one")
+                      ->check(CLI::PositiveNumber)
                       ->needs(archive);
     restore
         ->add_option("--until-time", o->until_time,
                      "Restore the state at this time: nothing that committed later is in it. "
                      "2026-11-24T03:00:00Z, or local time without the Z, or @SECONDS since 1970")
+        ->check(tpcc::kNotEmpty)
         ->needs(archive)
         ->excludes(until);
     restore

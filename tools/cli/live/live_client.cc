@@ -94,6 +94,11 @@ LiveError LiveClient::lost() const {
 
 Live<void> LiveClient::send(const Json& request) {
     const std::string line = json_text(request) + "\n";
+    // A path with other bytes would become another path.
+    if (Json::parse(line, nullptr, false) != request)
+        return std::unexpected(
+            LiveError{"bad_argument", directory_, "a path or a gid of the command is not UTF-8",
+                      "name a path in UTF-8, and write the other bytes of a gid as \\xNN"});
     for (size_t sent = 0; sent < line.size();) {
         const ssize_t done = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
         if (done < 0 && errno == EINTR) continue;

@@ -2,6 +2,7 @@
 // coordinator, for an open store and for a closed one.
 #include <fmt/format.h>
 
+#include "sm/store/control_json.h"
 #include "sm/store/gid_text.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
@@ -54,14 +55,20 @@ std::optional<Live<Json>> ask_live(const std::string& path, const Json& request)
     return client->ask(request, -1);
 }
 
+int failed(const std::string& doing, const Error& error, bool json) {
+    if (!json) return complain(doing, error.text());
+    fmt::print("{}\n", json_text(sm::json_of(error), 2));
+    return 1;
+}
+
 // Opens the closed store for `work`, which recovers it.
 template <class Work>
-int in_closed_store(const std::string& path, Work work) {
+int in_closed_store(const std::string& path, bool json, Work work) {
     auto store = open_store(path);
-    if (!store) return complain(path, store.error().text());
+    if (!store) return failed(path, store.error(), json);
     const int status = work(*store);
     const auto closed = store->close();
-    return closed ? status : complain(path, closed.error().text());
+    return closed ? status : failed(path, closed.error(), json);
 }
 
 }  // namespace
@@ -69,23 +76,26 @@ int in_closed_store(const std::string& path, Work work) {
 int list_prepared(const std::string& path, bool json) {
     if (const auto answer = ask_live(path, command("prepared")))
         return *answer ? show(**answer, json) : live_failed(answer->error(), json);
-    return in_closed_store(path,
+    return in_closed_store(path, json,
                            [&](Store& store) { return show(json_of(store.prepared()), json); });
 }
 
 int end_prepared(const std::string& path, const std::string& text, bool commits, bool json) {
     const auto gid = sm::gid_of_text(text);
     if (!gid)
-        return complain(text, fmt::format("a gid has 1 to {} bytes, and a backslash only in \\xNN",
-                                          kGidBytesMax));
+        return live_failed(
+            {"bad_argument", text,
+             fmt::format("a gid has 1 to {} bytes, and a backslash only in \\xNN", kGidBytesMax),
+             "`lockstep prepared` lists the gids"},
+            json);
     Json request = command(commits ? "commit" : "rollback");
     request["gid"] = text;
     if (const auto answer = ask_live(path, request))
         return *answer ? show_end((**answer)["ended"].template get<bool>(), text, commits, json)
                        : live_failed(answer->error(), json);
-    return in_closed_store(path, [&](Store& store) {
+    return in_closed_store(path, json, [&](Store& store) {
         const auto ended = commits ? store.commit_prepared(*gid) : store.roll_back_prepared(*gid);
-        return ended ? show_end(*ended, text, commits, json) : complain(text, ended.error().text());
+        return ended ? show_end(*ended, text, commits, json) : failed(text, ended.error(), json);
     });
 }
 

@@ -24,6 +24,7 @@
 #include "tools/cli/load/progress.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/rows/row_reader.h"
+#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -112,7 +113,7 @@ void Load::begin() {
     }
     started_ = true;
     reader_.skip_to(state_.place);
-    fmt::print(stderr, "note: resumed at line {}\n", state_.place.lines + 1);
+    tpcc::say_error("note: resumed at line {}\n", state_.place.lines + 1);
 }
 
 void Load::declare(const Row& row) {
@@ -317,7 +318,7 @@ int run_load(const LoadOptions& options) try {
     load.run();
     const std::vector<LeftOut> left_out = load.left_out();
     need(store.close(), options.path);
-    for (const LeftOut& secondary : left_out) fmt::print(stderr, "{}\n", secondary.text());
+    for (const LeftOut& secondary : left_out) tpcc::say_error("{}\n", secondary.text());
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     if (options.json)

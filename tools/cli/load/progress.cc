@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "tpcc/say.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -51,13 +53,13 @@ void Progress::draw() {
         const auto left = static_cast<uint64_t>(static_cast<double>(total_ - bytes_) / rate);
         line += fmt::format(", {}:{:02}:{:02} left", left / 3600, left / 60 % 60, left % 60);
     }
-    fmt::print(stderr, "{:<100}", line);
+    tpcc::say_error("{:<100}", line);
 }
 
 void Progress::end() {
     if (!on_ || !begun_) return;
     draw();
-    fmt::print(stderr, "\n");
+    tpcc::say_error("\n");
     on_ = false;
 }
 

@@ -68,12 +68,50 @@ void sync_folder(const fs::path& path) {
     if (result != 0) throw Failed(path.string() + ": " + std::strerror(err));
 }
 
-// Recovers the store and leaves it closed; its pages are then all there is.
+// Recovers the store and leaves it closed; its pages are then all there is, unless transactions are
+// in doubt: only the log tells what they changed, and the new store has a new log.
 void recover(const std::string& path) {
     auto store = open_store(path);
     if (!store) throw Failed(path + ": " + store.error().text());
+    const size_t in_doubt = store->prepared().size();
     const auto closed = store->close();
     if (!closed) throw Failed(path + ": " + closed.error().text());
+    if (in_doubt > 0)
+        throw Failed(fmt::format(
+            "{}: {} in doubt, and the new store would have their changes as if they had committed "
+            "('lockstep prepared' lists them; 'lockstep commit' and 'lockstep rollback' end them)",
+            path, counted(in_doubt, "transaction is", "transactions are")));
+}
+
+// The new store is private while it is built: the old one may be.
+void make_private(const std::string& fresh) {
+    if (::mkdir(fresh.c_str(), 0700) != 0) throw Failed(fresh + ": " + std::strerror(errno));
+}
+
+void copy_rights(const std::string& from, const std::string& to) {
+    struct stat about {};
+    if (::stat(from.c_str(), &about) != 0) throw Failed(from + ": " + std::strerror(errno));
+    // The owner first: a change of owner may take mode bits away.
+    if (::chown(to.c_str(), about.st_uid, about.st_gid) != 0 ||
+        ::chmod(to.c_str(), about.st_mode & 07777) != 0)
+        throw Failed(
+            fmt::format("{} cannot get owner and mode of {}: {} (run the command as the "
+                        "owner, or as root)",
+                        to, from, std::strerror(errno)));
+}
+
+// Owner and mode of the directory, and of the data file for all files.
+void take_over_rights(const std::string& path, const std::string& fresh) {
+    for (const auto& entry : fs::directory_iterator(fresh))
+        copy_rights(path + "/data", entry.path().string());
+    copy_rights(path, fresh);
+}
+
+// The directory with its name, which `.` lacks. An error of the path shows at the open.
+std::string with_name(const std::string& path) {
+    std::error_code error;
+    const fs::path whole = fs::canonical(path, error);
+    return error ? path : whole.string();
 }
 
 void refuse_losses(const Survey& survey, const std::string& path) {
@@ -157,10 +195,11 @@ int run_compact(const CompactOptions& given) try {
     while (o.path.size() > 1 && o.path.ends_with('/')) o.path.pop_back();
     if (o.end_only) return cut_end(o), 0;
     const bool replace = o.into.empty();
-    const std::string fresh = replace ? o.path + ".compact" : o.into;
     tbb::global_control cores_used(tbb::global_control::max_allowed_parallelism, o.jobs);
-    if (!replace && fs::exists(fresh)) throw Failed(fresh + ": exists already");
+    if (!replace && fs::exists(o.into)) throw Failed(o.into + ": exists already");
     if (fs::is_symlink(o.path)) throw Failed(o.path + ": is a symbolic link; name its target");
+    if (replace) o.path = with_name(o.path);
+    const std::string fresh = replace ? o.path + ".compact" : o.into;
     recover(o.path);  // first, because files of a store that is open must not be judged
     if (replace) check_files(o.path);
     const uint64_t before = bytes_of(o.path);
@@ -177,7 +216,9 @@ int run_compact(const CompactOptions& given) try {
             fs::remove_all(fresh);
         }
         try {
+            if (replace) make_private(fresh);
             done = build(o, fresh, survey);
+            if (replace) take_over_rights(o.path, fresh);
             if (replace) swap_places(fresh, o.path);
         } catch (...) {
             std::error_code ignored;
@@ -187,7 +228,7 @@ int run_compact(const CompactOptions& given) try {
     }
     if (replace) sync_folder(parent_of(o.path));
     if (replace) fs::remove_all(fresh);
-    report(o, done, before, bytes_of(replace ? o.path : o.into));
+    report(given, done, before, bytes_of(replace ? o.path : o.into));
     return 0;
 } catch (const std::exception& error) {
     return complain("compact", error.what());

@@ -22,6 +22,7 @@ const char* text_of(PageState state) {
 Result<std::unique_ptr<PageFile>> PageFile::open(const std::string& path) {
     TRY(require_store(path));
     std::unique_ptr<PageFile> file(new PageFile);
+    file->path_ = path;
     file->data_ = TRY(file->disk_->open(path + "/data", threads::Disk::kReadOnly));
     if (file->disk_->exists(path + "/lock")) {
         file->lock_ = TRY(file->disk_->open(path + "/lock", threads::Disk::kReadOnly));
@@ -36,6 +37,11 @@ Result<std::unique_ptr<PageFile>> PageFile::open(const std::string& path) {
 PageFile::~PageFile() {
     if (data_.value >= 0) disk_->close(data_);
     if (lock_.value >= 0) disk_->close(lock_);
+}
+
+Result<sm::LogSinceCheckpoint> PageFile::log_since_checkpoint(const sm::Superblock& block) const {
+    return sm::log_since_checkpoint(
+        *disk_, {.directory = path_, .segment_bytes = block.log_segment_bytes}, block);
 }
 
 PageState PageFile::read(uint32_t number, sm::Page& page) const {

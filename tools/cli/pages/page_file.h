@@ -10,6 +10,7 @@
 
 #include "sm/buffer/page.h"
 #include "sm/buffer/superblock.h"
+#include "sm/recovery/recovery.h"
 #include "threads/io/io.h"
 
 namespace lockstep::cli {
@@ -33,10 +34,13 @@ public:
     uint32_t pages() const { return pages_; }  // begun ones count
     PageState read(uint32_t number, sm::Page& page) const;
     Result<sm::Superblock> superblock() const { return sm::read_superblock(*disk_, data_); }
+    // What the log has that the data file may lack.
+    Result<sm::LogSinceCheckpoint> log_since_checkpoint(const sm::Superblock& block) const;
 
 private:
     PageFile() = default;
     std::unique_ptr<threads::Disk> disk_ = threads::make_disk(threads::IoBackend::pool);
+    std::string path_;
     threads::FileId data_{-1}, lock_{-1};
     uint32_t pages_ = 0;
 };

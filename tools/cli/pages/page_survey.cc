@@ -37,7 +37,7 @@ std::string FoundObject::text() const {
 
 void Survey::run() {
     const auto block = file_.superblock();
-    clean = block && block->clean != 0;
+    if (block) ask_log(*block);
     classify();
     ask_maps();
     if (block) accept(block->catalog_root, sm::kCatalogObject.value);
@@ -55,6 +55,14 @@ void Survey::run() {
     collect(false);
     // With all names known, what has none was dropped.
     if (names_complete) std::erase_if(objects, [](const auto& o) { return o.second.name.empty(); });
+}
+
+// The mark in the superblock proves nothing: an open leaves it there (closed_store.cc).
+void Survey::ask_log(const sm::Superblock& block) {
+    const auto log = file_.log_since_checkpoint(block);
+    if (!log) return;
+    clean = log->closed;
+    if (log->changes == 0) in_doubt = log->unended;
 }
 
 // The page's place in a sound structure shows that it is in use.

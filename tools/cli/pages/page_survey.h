@@ -60,6 +60,7 @@ public:
     std::map<uint32_t, FoundObject> objects;
     std::vector<Loss> losses;
     bool clean = false;           // closed properly
+    uint64_t in_doubt = 0;        // transactions, if nothing else was going on
     bool names_complete = false;  // no part of the catalog is lost
     const PageFile& file() const { return file_; }
     // A page's note also beyond the end of the file.
@@ -88,6 +89,7 @@ public:
     void add_unnamed();
 
 private:
+    void ask_log(const sm::Superblock& block);
     void classify();
     void ask_maps();
     void accept(uint32_t page, uint32_t object);

@@ -8,6 +8,7 @@
 
 #include "sm/buffer/superblock.h"
 #include "sm/change/log_kinds.h"
+#include "threads/base/try.h"
 #include "threads/io/io.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/opening.h"
@@ -48,6 +49,15 @@ void print_bytes(const sm::Page& page) {
     }
 }
 
+// Behind the last record.
+Result<Lsn> end_of_log(threads::Disk& disk, const txn::LogOptions& options,
+                       const sm::Superblock& block) {
+    txn::LogReader reader(disk, options);
+    reader.seek(Lsn{block.checkpoint_lsn});
+    for (txn::LogRecordView record; TRY(reader.next(record));) {}
+    return reader.position();
+}
+
 }  // namespace
 
 int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) {
@@ -61,7 +71,8 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     txn::LogReader reader(*files.disk, options);
     reader.seek(Lsn{from != 0 ? from : block->checkpoint_lsn});
     txn::LogRecordView record;
-    for (uint64_t n = 0; count == 0 || n < count; ++n) {
+    uint64_t n = 0;
+    for (; count == 0 || n < count; ++n) {
         const auto more = reader.next(record);
         if (!more) return complain(path, more.error().text());
         if (!*more) break;
@@ -72,6 +83,14 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
                                                       {"text", sm::describe_record(record)}}
                                    .dump());
         else fmt::print("{}\n", sm::describe_record(record));
+    }
+    if (from != 0 && n == 0) {
+        const auto end = end_of_log(*files.disk, options, *block);
+        if (!end) return complain(path, end.error().text());
+        if (Lsn{from} != *end)
+            return complain(path, fmt::format("no sound record begins at LSN {}; the log has those "
+                                              "from LSN {} on, and ends at LSN {}",
+                                              from, block->log_start, end->value));
     }
     const auto durable = txn::recorded_durable_end(*files.disk, path);
     if (!durable) return complain(path, durable.error().text());

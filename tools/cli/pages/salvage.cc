@@ -13,6 +13,7 @@
 #include "tools/cli/pages/page_source.h"
 #include "tools/cli/pages/rebuild.h"
 #include "tools/cli/rows/row_format.h"
+#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -67,28 +68,29 @@ std::string write_store(Survey& survey, const SalvageOptions& o, uint64_t& recor
     return closed ? "" : o.into + ": " + closed.error().text();
 }
 
-void report(const Survey& survey, const SalvageOptions& o, const std::vector<LeftOut>& secondaries,
-            uint64_t records, std::FILE* to) {
+std::string report(const Survey& survey, const SalvageOptions& o,
+                   const std::vector<LeftOut>& secondaries, uint64_t records) {
     const size_t lost = count_losses(survey.losses),
                  objects = survey.objects.size() - secondaries.size();
     if (o.json) {
         nlohmann::ordered_json losses = nlohmann::ordered_json::array();
         for (const Loss& loss : survey.losses) losses.push_back(loss.json());
-        fmt::print(to, "{}\n",
-                   nlohmann::ordered_json{{"records", records},
-                                          {"objects", objects},
-                                          {"closed_properly", survey.clean},
-                                          {"lost", lost},
-                                          {"losses", losses},
-                                          {"secondaries_left_out", json_of(secondaries)}}
-                       .dump());
-        return;
+        return nlohmann::ordered_json{{"records", records},
+                                      {"objects", objects},
+                                      {"closed_properly", survey.clean},
+                                      {"lost", lost},
+                                      {"losses", losses},
+                                      {"secondaries_left_out", json_of(secondaries)}}
+                   .dump() +
+               "\n";
     }
-    for (const Loss& loss : survey.losses) fmt::print(to, "{}\n", loss.text());
-    for (const LeftOut& secondary : secondaries) fmt::print(to, "{}\n", secondary.text());
-    fmt::print(to, "{}: {} of {} saved, {}\n", o.path, counted(records, "record", "records"),
-               counted(objects, "index or heap", "indexes and heaps"),
-               counted(lost, "loss", "losses"));
+    std::string text;
+    for (const Loss& loss : survey.losses) text += loss.text() + "\n";
+    for (const LeftOut& secondary : secondaries) text += secondary.text() + "\n";
+    return text + fmt::format("{}: {} of {} saved, {}\n", o.path,
+                              counted(records, "record", "records"),
+                              counted(objects, "index or heap", "indexes and heaps"),
+                              counted(lost, "loss", "losses"));
 }
 
 int run_salvage(const SalvageOptions& o) {
@@ -98,7 +100,13 @@ int run_salvage(const SalvageOptions& o) {
     if (!file) return complain(o.path, file.error().text());
     Survey survey(**file);
     survey.run();
-    if (!survey.clean)
+    if (survey.in_doubt > 0)
+        survey.lose({.what = "warning",
+                     .why = counted(survey.in_doubt, "transaction is", "transactions are") +
+                            " in doubt, and the records have their changes as if they had "
+                            "committed. If the store can be opened, 'lockstep commit' or "
+                            "'lockstep rollback' ends them first"});
+    else if (!survey.clean)
         survey.lose({.what = "warning",
                      .why =
                          "the store was not closed properly: the data file may be older than the "
@@ -115,7 +123,8 @@ int run_salvage(const SalvageOptions& o) {
     const std::string wrong = o.into.empty() ? write_dump(survey, o, secondaries, records)
                                              : write_store(survey, o, records);
     survey.add_unnamed();
-    report(survey, o, secondaries, records, to_stdout ? stderr : stdout);
+    const std::string told = report(survey, o, secondaries, records);
+    to_stdout ? tpcc::say_error("{}", told) : tpcc::say("{}", told);
     if (!wrong.empty()) return complain("salvage", wrong);
     return count_losses(survey.losses) == 0 ? 0 : kSomethingLost;
 }

@@ -24,6 +24,7 @@
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/rows/losses.h"
+#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -220,13 +221,13 @@ int stat(const std::string& path, bool json) {
     if (json) fmt::print("{}\n", json_text(*j, 2));
     else print_text(*j);
     if (!partly) return status_of(*j);
-    fmt::print(stderr,
-               "lockstep: {}: the store was not closed: {} its last checkpoint. "
-               "Indexes, heaps and free pages are shown after it was opened for writing and closed "
-               "(lockstep verify does so)\n",
-               path,
-               counted((*j)["log_changes_since_checkpoint"].get<uint64_t>(), "change follows",
-                       "changes follow"));
+    tpcc::say_error(
+        "lockstep: {}: the store was not closed: {} its last checkpoint. "
+        "Indexes, heaps and free pages are shown after it was opened for writing and closed "
+        "(lockstep verify does so)\n",
+        path,
+        counted((*j)["log_changes_since_checkpoint"].get<uint64_t>(), "change follows",
+                "changes follow"));
     return kNotClosed;
 }
 
