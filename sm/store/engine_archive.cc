@@ -27,8 +27,9 @@ Result<void> Engine::build_archive() {
 // A log that gives nothing because it is damaged is no reason to do without the archive.
 Result<bool> Engine::repair(PageId id, Page& page) {
     Result<bool> done = repair_page(*this, id, page);
-    if (done && *done) return done;
-    if (!rebuild || MUTANT(rebuild_left_out) || (!done && MUTANT(repair_error_final))) return done;
+    if (done.has_value() && *done) return done;
+    if (!rebuild || MUTANT(rebuild_left_out) || (!done.has_value() && MUTANT(repair_error_final)))
+        return done;
     return rebuild->rebuild(id, page);
 }
 

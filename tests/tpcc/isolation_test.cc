@@ -45,10 +45,12 @@ protected:
     }
     OrderStatusOutput last_order() {
         OrderStatusOutput out{};
-        EXPECT_TRUE(schedule.read([&](Txn& txn) -> Result<bool> {
-            TRY(order_status(db, txn, {customer_of(kW, kD, kC)}, out));
-            return true;
-        }));
+        EXPECT_TRUE(schedule
+                        .read([&](Txn& txn) -> Result<bool> {
+                            TRY(order_status(db, txn, {customer_of(kW, kD, kC)}, out));
+                            return true;
+                        })
+                        .has_value());
         return out;
     }
     void expect_order(const OrderStatusOutput& seen, const NewOrderOutput& entered) {

@@ -59,7 +59,7 @@ TEST(LogReader, FindsNothingWhereNoRecordBegins) {
                            uint64_t{1} << 40, UINT64_MAX - 7, uint64_t{64 << 10} * 50}) {
         reader.seek(Lsn{wrong});
         const auto found = reader.next(record);
-        ASSERT_TRUE(found) << wrong;
+        ASSERT_TRUE(found.has_value()) << wrong;
         EXPECT_FALSE(*found) << wrong;
         EXPECT_EQ(reader.position().value, wrong);
     }
