@@ -352,7 +352,7 @@ void World::go_on(const std::string& gid) {
                 call(
                     n, [this, n, gid] { return nodes_[n].store().commit_prepared(gid); },
                     [this, n, gid](const Result<bool>& ended) {
-                        EXPECT_TRUE(ended) << ended.error().text();
+                        EXPECT_TRUE(ended.has_value()) << ended.error().text();
                         const auto at = live_.find(gid);
                         if (at != live_.end()) at->second.ended.insert(n);
                     });

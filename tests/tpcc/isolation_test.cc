@@ -84,7 +84,7 @@ protected:
             while (TRY(lines.next()))
                 if (read_record(lines.value(), line)) of.sum += line.amount;
             return true;
-        }));
+        }).has_value());
         of.c_id = schedule.row<OrderRecord>(db.orders, order_key(kW, 1, of.o_id)).c_id;
         of.customer = customer(of.c_id);
         return of;

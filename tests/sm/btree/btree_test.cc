@@ -27,7 +27,7 @@ protected:
         std::string last;
         for (;;) {
             auto more = backward ? cursor.prev() : cursor.next();
-            EXPECT_TRUE(more);
+            EXPECT_TRUE(more.has_value());
             if (!more.has_value() || !*more) return found;
             if (!found.empty()) {
                 EXPECT_EQ(cursor.key() < Slice(last), backward);

@@ -32,7 +32,7 @@ std::vector<LoggedPart> read_parts(PoolRig& rig, Lsn from) {
         uint32_t cursor = 0;
         for (PartView part;;) {
             auto next = next_part(record, cursor, part);
-            EXPECT_TRUE(next) << next.error().text();
+            EXPECT_TRUE(next.has_value()) << next.error().text();
             if (!next.has_value() || !*next) break;
             out.push_back({record.lsn, record.end(), *record.header, part.page, part.action,
                            part.flags, std::string(part.image), std::string(part.payload)});

@@ -35,7 +35,7 @@ protected:
     }
     bool update(txn::Transaction& txn, RecordId id, Slice record) {
         auto done = heap_->update(txn, id, record);
-        EXPECT_TRUE(done) << done.error().text();
+        EXPECT_TRUE(done.has_value()) << done.error().text();
         return done.has_value() && *done;
     }
     bool erase(txn::Transaction& txn, RecordId id) {

@@ -241,7 +241,7 @@ TEST(RepairSim, TheDurableEndMayLieInsideARecord) {
         const uint64_t durable = engine.log->durable().value;
         if (durable % segment != 0 || engine.log->tail().value == durable) return;
         const auto repaired = sm::repair_page(engine, PageId{4'000'000}, *page);
-        EXPECT_TRUE(repaired) << repaired.error().text();
+        EXPECT_TRUE(repaired.has_value()) << repaired.error().text();
         ++inside;
     });
     store.on_thread([&] {

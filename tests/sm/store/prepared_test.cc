@@ -326,7 +326,7 @@ TEST_F(Prepared, SnapshotsSeeItWhenItIsCommitted) {
     sim().on_thread([&] {
         std::string value;
         const auto read = [&](Txn& txn) {
-            EXPECT_TRUE(index().get(txn, "k", value));
+            EXPECT_TRUE(index().get(txn, "k", value).has_value());
             return value;
         };
         auto early = store().begin({.isolation = Isolation::snapshot});

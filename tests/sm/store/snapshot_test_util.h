@@ -85,7 +85,7 @@ protected:
         std::string before;
         for (;;) {
             const auto more = cursor.next();
-            EXPECT_TRUE(more) << more.error().text();
+            EXPECT_TRUE(more.has_value()) << more.error().text();
             if (!more.has_value() || !*more) break;
             EXPECT_LT(before, cursor.key());
             before = cursor.key();

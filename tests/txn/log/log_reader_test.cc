@@ -101,7 +101,7 @@ TEST(LogReader, SurvivesAnyBytes) {
         for (uint64_t lsn = 4096; lsn < 300000; lsn += 8 * (1 + rng.below(100))) {
             reader.seek(Lsn{lsn});
             const auto more = reader.next(record);
-            ASSERT_TRUE(more);
+            ASSERT_TRUE(more.has_value());
             if (*more) check_record(record);
         }
         SimBench bench(*disk, seed);
