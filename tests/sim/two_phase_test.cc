@@ -393,7 +393,7 @@ void World::forget(const std::string& gid) {
                 {.durability = Durability::lazy}));
             return true;
         },
-        [](const Result<bool>& done) { EXPECT_TRUE(done) << done.error().text(); });
+        [](const Result<bool>& done) { EXPECT_TRUE(done.has_value()) << done.error().text(); });
 }
 
 // After its restart the coordinator goes on with the commits that it has decided.
@@ -418,7 +418,7 @@ void World::ask_about_doubts(int n) {
         call(
             n, [this, n, gid = of.gid] { return nodes_[n].store().rollback_prepared(gid); },
             [this, n, gid = of.gid](const Result<bool>& ended) {
-                EXPECT_TRUE(ended) << ended.error().text();
+                EXPECT_TRUE(ended.has_value()) << ended.error().text();
                 resolving_.erase({n, gid});
             });
     }

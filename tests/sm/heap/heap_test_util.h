@@ -40,7 +40,7 @@ protected:
     }
     bool erase(txn::Transaction& txn, RecordId id) {
         auto done = heap_->erase(txn, id);
-        EXPECT_TRUE(done) << done.error().text();
+        EXPECT_TRUE(done.has_value()) << done.error().text();
         return done.has_value() && *done;
     }
     std::map<RecordId, std::string> all(txn::Transaction& txn) {
