@@ -7,7 +7,7 @@ namespace lockstep {
 
 // ErrorCode::none: no error.
 inline ErrorCode code_of(const auto& result) {
-    return result ? ErrorCode::none : result.error().code;
+    return result.has_value() ? ErrorCode::none : result.error().code;
 }
 
 }  // namespace lockstep

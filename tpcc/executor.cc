@@ -112,7 +112,7 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
         if (!announced && txn.walks_needs()) announce(db_, txn, input);
         announced = false;
         Result<bool> body = run_body(txn, input, trace);
-        if (body && *body) {
+        if (body.has_value() && *body) {
             const auto committed = txn.commit();
             if (committed) {
                 if (settings_.ack_fd >= 0) TRY(acknowledge(input, trace));
@@ -122,7 +122,7 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
             body = std::unexpected(committed.error());
         }
         if (txn.live()) TRY(txn.abort());
-        if (body) return Outcome::rolled_back;
+        if (body.has_value()) return Outcome::rolled_back;
         if (!may_repeat(body.error(), type, attempt)) return std::unexpected(body.error());
     }
 }

@@ -109,14 +109,14 @@ int Session::work() {
     // Written already now: an interrupt during the check ends the process.
     if (results.run) write_outputs(results);
     const Result<bool> checked = check(*db, results);
-    if (!checked) {
+    if (!checked.has_value()) {
         results.check_failure = checked.error().text();
         print_error(path + ": the conditions could not be checked", checked.error());
     }
     bool written = write_outputs(results);
     if (results.run && !settings.picture_file.empty())
         written = draw_picture(results, settings.picture_file) && written;
-    if (!ran || !checked || !written) return kExitError;
+    if (!ran || !checked.has_value() || !written) return kExitError;
     const bool sound_online = std::ranges::all_of(
         results.online_checks, [](const OnlineCheck& each) { return each.report.ok(); });
     if (!*checked || !sound_online) return kExitBroken;

@@ -123,8 +123,9 @@ void Archiver::run() {
             note_time();
         }
         Result<bool> done = true;
-        while (done && *done && !env_.failed()) done = archive_one(stop || stopping_.load());
-        if (!done) note_failure(done.error());
+        while (done.has_value() && *done && !env_.failed())
+            done = archive_one(stop || stopping_.load());
+        if (!done.has_value()) note_failure(done.error());
         look_at_backlog();
         if (stop || env_.failed()) break;
     }

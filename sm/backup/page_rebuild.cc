@@ -257,7 +257,7 @@ Result<bool> PageRebuild::rebuild(PageId id, Page& page) {
         const auto chain = chain_of(disk_, backups, at->first, env_.superblock);
         const Result<bool> done =
             chain ? one.from(*chain) : Result<bool>(std::unexpected(chain.error()));
-        if (done && *done) {
+        if (done.has_value() && *done) {
             DCHECK(page.header.lsn <= env_.log->durable().value);
             count_.fetch_add(1, std::memory_order_relaxed);
             env_.report(1, "page " + std::to_string(id.value) +
@@ -266,7 +266,7 @@ Result<bool> PageRebuild::rebuild(PageId id, Page& page) {
                                at->second + " and the log since");
             return true;
         }
-        if (!done)
+        if (!done.has_value())
             env_.report(1, "page " + std::to_string(id.value) + ": the backup in " + at->second +
                                " cannot rebuild it: " + done.error().text());
     }

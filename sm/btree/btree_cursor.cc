@@ -510,7 +510,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
 // The cursor itself never stands anywhere, so its short path does not apply.
 Result<bool> BTreeCursor::move_snapshot(Result<bool> moved) {
     DCHECK(!positioned_ && now_ == 0);
-    if (!moved || !*moved) return moved;
+    if (!moved.has_value() || !*moved) return moved;
     DCHECK(snapshot_scan_->key_bytes() <= kKeyBytesMax && access_ == Access::read);
     key_bytes_ = static_cast<uint16_t>(snapshot_scan_->key_bytes());  // of keys_[0]
     value_ = snapshot_scan_->value();

@@ -87,7 +87,7 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
                                                     bool has_ghosts, size_t extra) {
     if (has_ghosts) {
         const Result<bool> removed = tree.remove_leaf_ghosts(key);
-        if (removed && *removed) return {};
+        if (removed.has_value() && *removed) return {};
     }
     return tree.split(key, 0, extra);
 }

@@ -78,7 +78,7 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
         return tree.damaged(tree.root());
     };
     Result<bool> done = change();
-    if (!done || !*done) (void)rollback(env, txn, before);
+    if (!done.has_value() || !*done) (void)rollback(env, txn, before);
     return done;
 }
 

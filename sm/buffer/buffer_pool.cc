@@ -186,7 +186,7 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
                                  .hole_begin = sizeof(PageHeader),
                                  .hole_end = kPageBytes,
                                  .flags = 0};
-    } else if (Result<bool> read = read_page(id, page); !read) {
+    } else if (Result<bool> read = read_page(id, page); !read.has_value()) {
         push_free(*frame);
         latch::unlatch_to_absent(w);
         return std::unexpected(read.error());

@@ -107,7 +107,7 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     repair_latch.lock();
     Result<bool> done = repair_page(id, page);
     repair_latch.unlock();
-    if (!done || !*done || page.header.page_id != id.value ||
+    if (!done.has_value() || !*done || page.header.page_id != id.value ||
         page.header.lsn < pool.written_->of(id))
         return std::unexpected(why);
     page.assert_state();

@@ -30,7 +30,7 @@ void FirstTouch::touch(size_t used) {
     if (from < end) {
         const auto done = threads::run_on(
             helper_, [&] { return madvise(memory_ + from, end - from, MADV_POPULATE_WRITE) == 0; });
-        touched = done && *done;
+        touched = done.has_value() && *done;
     }
     touched_.store(touched ? end : bytes_, std::memory_order_relaxed);
 }

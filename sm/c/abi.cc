@@ -105,7 +105,7 @@ static_assert(sizeof(lockstep_lookup) == 56);
 static_assert(offsetof(lockstep_record, key) == 0);
 static_assert(offsetof(lockstep_record, value) == 16);
 static_assert(sizeof(lockstep_record) == 32);
-static_assert(offsetof(lockstep_savepoint, lsn) == 0);
+static_assert(offsetof(lockstep_savepoint, txn) == 0);
 static_assert(offsetof(lockstep_savepoint, number) == 8);
 static_assert(sizeof(lockstep_savepoint) == 16);
 static_assert(offsetof(lockstep_need, index) == 0);

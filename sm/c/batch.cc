@@ -186,7 +186,7 @@ Result<void> end_prepared(StoreObject& store, lockstep_request& r) {
     DCHECK(r.txn == nullptr && r.count == 0);
     const Slice gid = slice_of(r.gid);
     r.performed = TRY(r.end == LOCKSTEP_END_COMMIT_PREPARED ? store.store.commit_prepared(gid)
-                                                            : store.store.roll_back_prepared(gid));
+                                                            : store.store.rollback_prepared(gid));
     return {};
 }
 

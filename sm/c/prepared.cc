@@ -61,8 +61,8 @@ int lockstep_commit_prepared(lockstep_store* store, lockstep_slice gid, bool* en
                            [](Store& s, Slice name) { return s.commit_prepared(name); });
 }
 
-int lockstep_roll_back_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
-                                lockstep_error* error) {
+int lockstep_rollback_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
+                               lockstep_error* error) {
     return c::end_prepared(store, gid, ended, error,
-                           [](Store& s, Slice name) { return s.roll_back_prepared(name); });
+                           [](Store& s, Slice name) { return s.rollback_prepared(name); });
 }

@@ -114,7 +114,7 @@ int lockstep_set_savepoint(lockstep_txn* txn, lockstep_savepoint* savepoint,
     return c::in_txn(txn, error, [&](TxnObject& t) -> Result<void> {
         LOCKSTEP_NOT_NULL(savepoint);
         const lockstep::Savepoint made = TRY(t.txn->savepoint());
-        *savepoint = {made.lsn.value, made.number};
+        *savepoint = {made.txn.value, made.number};
         return {};
     });
 }
@@ -125,7 +125,7 @@ int lockstep_rollback_to(lockstep_txn* txn, const lockstep_savepoint* savepoint,
         if (savepoint->number > UINT32_MAX)
             return lockstep::fail(lockstep::ErrorCode::bad_argument, "savepoint",
                                   savepoint->number);
-        return t.txn->rollback_to({.lsn = lockstep::Lsn{savepoint->lsn},
+        return t.txn->rollback_to({.txn = lockstep::TxnId{savepoint->txn},
                                    .number = static_cast<uint32_t>(savepoint->number)});
     });
 }

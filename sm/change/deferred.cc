@@ -32,11 +32,11 @@ void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before) {
         ->entries.push_back({std::move(action), std::move(before), txn.savepoints});
 }
 
-void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
-    DCHECK(savepoint.number <= txn.savepoints);
+void undo_at_end(txn::Transaction& txn, const RollbackPoint& point) {
+    DCHECK(point.number <= txn.savepoints);
     if (!local_of(txn).deferred) return;
     for (auto& entry : static_cast<DeferredActions::List*>(local_of(txn).deferred)->entries)
-        if (entry.savepoints >= savepoint.number) entry.undone = true;
+        if (entry.savepoints >= point.number) entry.undone = true;
 }
 
 DeferredActions::DeferredActions(txn::Transaction& txn)

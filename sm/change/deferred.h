@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "sm/change/savepoints.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
@@ -14,10 +15,10 @@ using AtEnd = std::move_only_function<void(bool committed)>;
 // the locks are still held.
 using BeforeCommit = std::move_only_function<void()>;
 void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before = {});
-// A rollback to a savepoint has undone later changes. The actions registered since then run with
+// A rollback to a point has undone later changes. The actions registered since then run with
 // false, whatever the transaction's end. They run no earlier, because the transaction still holds
 // its locks.
-void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint);
+void undo_at_end(txn::Transaction& txn, const RollbackPoint& point);
 
 // Takes the actions out of the transaction before its object is freed; run() calls them.
 class DeferredActions {
@@ -36,7 +37,7 @@ private:
     struct List;
     void run_before_commit();
     friend void at_end(txn::Transaction&, AtEnd, BeforeCommit);
-    friend void undo_at_end(txn::Transaction&, const txn::Savepoint&);
+    friend void undo_at_end(txn::Transaction&, const RollbackPoint&);
     List* list_;
 };
 

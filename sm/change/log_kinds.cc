@@ -101,7 +101,7 @@ std::string describe_record(const txn::LogRecordView& record) {
     PartView part;
     for (;;) {
         const Result<bool> more = next_part(record, cursor, part);
-        if (!more) return line + "; DAMAGED PART";
+        if (!more.has_value()) return line + "; DAMAGED PART";
         if (!*more) return line;
         line += "; page " + std::to_string(part.page.value) + " " + page_action_name(part.action) +
                 " " + std::to_string(part.payload.size());

@@ -268,13 +268,13 @@ Result<void> HeapFile::note_class(PageId id, bool offer) {
     }
     const Result<bool> grown = set_class(map_id, index, id, now);
     // Without a map entry, for example while the log is full, the page still has its room.
-    if (now != 0 && (offer || (grown && *grown))) {
+    if (now != 0 && (offer || (grown.has_value() && *grown))) {
         Hints& hints = *hints_;
         hints.latch.lock();
         if (!hints.is_insert_page(id)) hints.offer(id, now);
         hints.latch.unlock();
     }
-    if (!grown) return std::unexpected(grown.error());
+    if (!grown.has_value()) return std::unexpected(grown.error());
     return {};
 }
 

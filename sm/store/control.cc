@@ -93,7 +93,7 @@ Json prepared_json(Engine& engine) {
 Json end_prepared_json(Engine& engine, const std::string& gid, PreparedTxns::Decision decision) {
     DCHECK(!gid.empty());
     const auto ended = engine.prepared->end(gid, decision);
-    if (!ended) return json_of(ended.error());
+    if (!ended.has_value()) return json_of(ended.error());
     return result_json({{"gid", gid_text(gid)}, {"ended", *ended}});
 }
 

@@ -213,9 +213,9 @@ Result<void> GhostCleaner::round(bool all) {
             continue;
         }
         Result<bool> done = work(note);
-        if (!done && done.error().code != ErrorCode::no_such_object)
+        if (!done.has_value() && done.error().code != ErrorCode::no_such_object)
             result = std::unexpected(done.error());
-        if (done && !*done) {
+        if (done.has_value() && !*done) {
             // A chain is due each time: of a large value that is written all the time, many wait.
             if (note.first == kPageNone) {
                 note.delay = std::clamp(2 * note.delay, kDelayMin, kNoteDelayMax);
@@ -233,9 +233,9 @@ Result<void> GhostCleaner::round(bool all) {
     }
     for (unsigned leaves = 0; leaves < kLeavesOfRound; ++leaves) {
         const Result<bool> looked = sweep_leaf();
-        if (!looked && looked.error().code != ErrorCode::no_such_object)
+        if (!looked.has_value() && looked.error().code != ErrorCode::no_such_object)
             result = std::unexpected(looked.error());
-        if (!looked || !*looked) break;
+        if (!looked.has_value() || !*looked) break;
         progress_.fetch_add(1, std::memory_order_relaxed);
     }
     return result;

@@ -26,7 +26,7 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
                        [&](txn::Transaction& t) -> Result<std::optional<size_t>> {
                            sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
                            const Result<bool> found = tree_->fetch(t, key, access, out);
-                           if (!found) [[unlikely]]
+                           if (!found.has_value()) [[unlikely]]
                                return std::unexpected(found.error());
                            if (!*found) return std::nullopt;
                            return out.bytes;

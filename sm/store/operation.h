@@ -105,7 +105,7 @@ template <class Operation>
 [[gnu::always_inline]] inline auto finish(txn::Transaction& txn, Operation operation) {
     auto result = operation();
     DCHECK(threads::current()->latch_depth == 0);  // no operation leaves a latch behind
-    if (!result) [[unlikely]]
+    if (!result.has_value()) [[unlikely]]
         note_error(txn, result.error());
     if (threads::worker_local.code_points) [[unlikely]]
         CTX(finished);

@@ -59,7 +59,7 @@ Result<void> check(const SecondaryOptions& options, Engine& engine) {
 template <class Statement>
 Result<void> whole(Engine& engine, txn::Transaction& txn, Statement statement) {
     DCHECK(txn.state == txn::TxnState::active && !txn.read_only);
-    const txn::Savepoint begin{.lsn = txn.last_lsn, .number = ++txn.savepoints};
+    const RollbackPoint begin = rollback_point(txn);
     const Result<void> done = statement();
     DCHECK(txn.last_lsn >= begin.lsn && txn.savepoints >= begin.number);
     if (done) return {};

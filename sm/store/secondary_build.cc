@@ -292,8 +292,8 @@ private:
         Result<void> seen;
         TRY(load([&](Slice& key, Slice& value) {
             const Result<bool> more = entries->next(key, value);
-            if (more && *more) seen = unique.see(key, value);
-            return more && *more && seen && ++state_.entries_loaded;
+            if (more.has_value() && *more) seen = unique.see(key, value);
+            return more.has_value() && *more && seen && ++state_.entries_loaded;
         }));
         TRY(seen);
         tell();

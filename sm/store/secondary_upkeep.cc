@@ -85,7 +85,7 @@ Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<D
         std::ranges::set_difference(out, in, std::back_inserter(d.out));
         std::ranges::set_difference(in, out, std::back_inserter(d.in));
     }
-    const txn::Savepoint begin{.lsn = txn.last_lsn, .number = ++txn.savepoints};
+    const RollbackPoint begin = rollback_point(txn);
     const auto statement = [&]() -> Result<bool> {
         {
             const KeptUp kept(txn, primary_.id());
@@ -95,7 +95,7 @@ Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<D
         return true;
     };
     Result<bool> done = statement();
-    if (done || txn.last_lsn == begin.lsn || MUTANT(statement_half_done)) return done;
+    if (done.has_value() || txn.last_lsn == begin.lsn || MUTANT(statement_half_done)) return done;
     TRY(rollback(env_, txn, begin.lsn));  // SI-2
     DCHECK(txn.state == txn::TxnState::active);
     undo_at_end(txn, begin);

@@ -312,7 +312,7 @@ Result<bool> Store::commit_prepared(Slice gid) {
     return engine_->prepared->end(gid, sm::PreparedTxns::Decision::commit);
 }
 
-Result<bool> Store::roll_back_prepared(Slice gid) {
+Result<bool> Store::rollback_prepared(Slice gid) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->prepared->end(gid, sm::PreparedTxns::Decision::roll_back);

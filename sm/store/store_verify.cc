@@ -93,7 +93,7 @@ struct Verifier {
     // What a map says that cannot be read is unknown; the map itself is named.
     Result<bool> is_used(PageId page) {
         const auto used = engine.space->is_used(page);
-        return used || sm::is_bad_page(used.error().code) ? used.value_or(false) : used;
+        return used.has_value() || sm::is_bad_page(used.error().code) ? used.value_or(false) : used;
     }
     // An object that cannot be walked because of a bad page does not keep the others from being
     // checked.

@@ -224,13 +224,14 @@ Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    if (!sm::is_valid(*t, savepoint))
+    const std::optional<sm::RollbackPoint> point = sm::find_savepoint(*t, savepoint);
+    if (!point)
         return fail(ErrorCode::bad_argument, "savepoint rolled back, or of another transaction",
                     savepoint.number);
-    TRY(sm::finish(*t, [&] { return sm::rollback(*engine_, *t, savepoint.lsn); }));
-    DCHECK(t->state == txn::TxnState::active && t->last_lsn >= savepoint.lsn);
-    sm::drop_later(*t, savepoint);
-    sm::undo_at_end(*t, savepoint);
+    TRY(sm::finish(*t, [&] { return sm::rollback(*engine_, *t, point->lsn); }));
+    DCHECK(t->state == txn::TxnState::active && t->last_lsn >= point->lsn);
+    sm::drop_later(*t, *point);
+    sm::undo_at_end(*t, *point);
     return {};
 }
 

@@ -102,7 +102,7 @@ private:
         slot.cursor.reset();
         // Its own, another's, or one that never was.
         const Slot& from = slots_[in_.byte() % slots_.size()];
-        Savepoint point{.lsn = Lsn{in_.get<uint32_t>()}, .number = in_.byte()};
+        Savepoint point{.txn = TxnId{in_.get<uint32_t>()}, .number = in_.byte()};
         if (in_.byte() % 4 && from.point) point = *from.point;
         use(slot.txn->rollback_to(point));
     }
@@ -131,7 +131,7 @@ private:
         if (!slot.cursor) return;
         for (unsigned n = in_.byte() % 8; n > 0; --n) {
             const auto more = in_.byte() & 1 ? slot.cursor->next() : slot.cursor->prev();
-            if (more && *more)
+            if (more.has_value() && *more)
                 use(std::string(slot.cursor->key()) + std::string(slot.cursor->value()));
         }
     }

@@ -40,7 +40,7 @@ public:
         CHECK(gids == in_doubt_);
         for (const std::string& gid : gids) {
             bool ended = false;
-            CHECK(lockstep_roll_back_prepared(store, {gid.data(), gid.size()}, &ended, &error_) ==
+            CHECK(lockstep_rollback_prepared(store, {gid.data(), gid.size()}, &ended, &error_) ==
                       LOCKSTEP_OK &&
                   ended);
         }
@@ -246,7 +246,7 @@ private:
         switch (what) {
             case 40: use(lockstep_prepare(pick(txns_), gid(), &vote, error())); break;
             case 41: use(lockstep_commit_prepared(store_, gid(), &ended, error())); break;
-            case 42: use(lockstep_roll_back_prepared(store_, gid(), &ended, error())); break;
+            case 42: use(lockstep_rollback_prepared(store_, gid(), &ended, error())); break;
             default: {
                 std::vector<std::string> gids;
                 use(lockstep_list_prepared(store_, take_gid, &gids, error()));

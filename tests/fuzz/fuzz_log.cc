@@ -98,14 +98,14 @@ void walk(threads::SimDisk& disk, const LogOptions& options, uint64_t from, uint
     uint64_t records = 0;
     for (;;) {
         const auto more = reader.next(view);
-        CHECK(more);
+        CHECK(more.has_value());
         if (!*more) break;
         CHECK(view.end() == reader.position() && view.end().value <= end &&
               ++records <= end / sizeof(LogRecordHeader));
         use(sm::describe_record(view));
         uint32_t cursor = 0;
         sm::PartView p;
-        for (auto part = sm::next_part(view, cursor, p); part && *part;
+        for (auto part = sm::next_part(view, cursor, p); part.has_value() && *part;
              part = sm::next_part(view, cursor, p)) {
             CHECK(cursor <= view.payload_bytes());
             use(std::string(p.image) + std::string(p.payload));

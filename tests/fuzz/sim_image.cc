@@ -65,7 +65,7 @@ std::unique_ptr<SimDisk> make_base(bool killed) {
             auto loser = store->begin({.durability = Durability::lazy});
             CHECK(loser);
             CHECK(store->index("i")->put(*loser, "loser", std::string(100, 'l')));
-            CHECK(store->index("i")->erase(*loser, "key1"));
+            CHECK(store->index("i")->erase(*loser, "key1").has_value());
             CHECK(store->run([&](Txn& txn) { return store->index("i")->put(txn, "last", "x"); }));
             if (killed) result = disk.image(1, SimCrash::keep_all);
             CHECK(loser->abort());

@@ -30,7 +30,7 @@ def value(store, index, key):
 def test_commit_and_rollback(store, index):
     for gid, end, kept in (
         ("one", store.commit_prepared, b"1"),
-        (b"two\0", store.roll_back_prepared, None),
+        (b"two\0", store.rollback_prepared, None),
     ):
         with store.transaction() as txn:
             txn.put(index, gid, "1")
@@ -70,7 +70,7 @@ def test_what_is_refused_goes_on(store, index):
             txn.prepare(7)
         assert txn.active
     assert value(store, index, "b") == b"1"
-    assert store.roll_back_prepared("g")
+    assert store.rollback_prepared("g")
     with pytest.raises(TypeError):
         store.commit_prepared(None)
 
@@ -136,7 +136,7 @@ def test_coroutines(store, index):
         assert await store.commit_prepared_async("g") is False
         results, in_doubt = await store.prepare_async(Batch().put(index, "k", "w"), "batch")
         assert results == [None] and in_doubt
-        assert await store.roll_back_prepared_async("batch") is True
+        assert await store.rollback_prepared_async("batch") is True
         async with store.transaction() as txn:
             assert await txn.get(index, "k") == b"v"
             assert await txn.prepare("reader") is False

@@ -264,7 +264,7 @@ def test_calls_on_what_is_closed(tmp_path):
         lambda: store.execute(batch),
         lambda: store.prepare(batch, "g"),
         lambda: store.commit_prepared("g"),
-        lambda: store.roll_back_prepared("g"),
+        lambda: store.rollback_prepared("g"),
         lambda: store.index("i"),
         lambda: store.index("i", create=True),
         lambda: store.heap("h"),

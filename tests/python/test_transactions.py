@@ -128,9 +128,10 @@ def test_savepoints(store, index):
                 raise ZeroDivisionError
         with txn.nested() as inner:
             txn.put(index, "d", "4")
-        assert inner.lsn >= savepoint.lsn
-        with pytest.raises(lockstep.BadArgument):
-            txn.rollback_to(lockstep.Savepoint(1 << 60, 7))
+        assert inner.txn == savepoint.txn == txn.id
+        for unknown in (inner._replace(number=7), inner._replace(txn=txn.id + 1)):
+            with pytest.raises(lockstep.BadArgument):
+                txn.rollback_to(unknown)
         assert list(txn.scan(index)) == [(b"a", b"1"), (b"d", b"4")]
 
 

@@ -144,9 +144,10 @@ private:
         Order order{1, 0, 0, 0};
         const Time date = 2'000'000'000 + static_cast<Time>(++dates_);
         Result<bool> body = run_body(txn, type, rng, rules, date, order);
-        shared_.digest.add(300 + static_cast<uint64_t>(type), host.clock().now(), thread,
-                           body ? *body : 1000 + static_cast<uint64_t>(body.error().code));
-        if (body && *body) {
+        shared_.digest.add(
+            300 + static_cast<uint64_t>(type), host.clock().now(), thread,
+            body.has_value() ? *body : 1000 + static_cast<uint64_t>(body.error().code));
+        if (body.has_value() && *body) {
             ++clock_;
             auto committed = txn.commit();
             if (!committed) return allow(std::unexpected(committed.error()), "commit"), false;
@@ -159,7 +160,7 @@ private:
         }
         shared_.report.add(Count::aborted);
         allow(txn.abort(), "abort");
-        if (body) return false;
+        if (body.has_value()) return false;
         const ErrorCode code = body.error().code;
         if (code == ErrorCode::deadlock) shared_.report.add(Count::deadlocks);
         if (code == ErrorCode::deadlock || code == ErrorCode::lock_timeout) return true;

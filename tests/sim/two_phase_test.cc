@@ -307,7 +307,7 @@ void World::work_at(int n, const std::string& gid, int counter) {
         [this, n, gid](const Result<bool>& voted) {
             const auto at = live_.find(gid);
             if (at == live_.end()) return;  // the coordinator has lost it, or given it up
-            if (voted && *voted) at->second.voted.insert(n);
+            if (voted.has_value() && *voted) at->second.voted.insert(n);
             else at->second.refused = true;
         });
 }
@@ -333,7 +333,7 @@ void World::checkpoint(int n) {
             TRY(nodes_[n].store().checkpoint());
             return true;
         },
-        [](const Result<bool>& done) { EXPECT_TRUE(done) << done.error().text(); });
+        [](const Result<bool>& done) { EXPECT_TRUE(done.has_value()) << done.error().text(); });
 }
 
 // The coordinator's next step. A rollback needs no record and no answer: whoever is in doubt asks.
@@ -352,7 +352,7 @@ void World::go_on(const std::string& gid) {
                 call(
                     n, [this, n, gid] { return nodes_[n].store().commit_prepared(gid); },
                     [this, n, gid](const Result<bool>& ended) {
-                        EXPECT_TRUE(ended) << ended.error().text();
+                        EXPECT_TRUE(ended.has_value()) << ended.error().text();
                         const auto at = live_.find(gid);
                         if (at != live_.end()) at->second.ended.insert(n);
                     });
@@ -393,7 +393,7 @@ void World::forget(const std::string& gid) {
                 {.durability = Durability::lazy}));
             return true;
         },
-        [](const Result<bool>& done) { EXPECT_TRUE(done) << done.error().text(); });
+        [](const Result<bool>& done) { EXPECT_TRUE(done.has_value()) << done.error().text(); });
 }
 
 // After its restart the coordinator goes on with the commits that it has decided.
@@ -416,9 +416,9 @@ void World::ask_about_doubts(int n) {
     for (const PreparedInfo& of : nodes_[n].store().prepared()) {
         if (live_.contains(of.gid) || !resolving_.emplace(n, of.gid).second) continue;
         call(
-            n, [this, n, gid = of.gid] { return nodes_[n].store().roll_back_prepared(gid); },
+            n, [this, n, gid = of.gid] { return nodes_[n].store().rollback_prepared(gid); },
             [this, n, gid = of.gid](const Result<bool>& ended) {
-                EXPECT_TRUE(ended) << ended.error().text();
+                EXPECT_TRUE(ended.has_value()) << ended.error().text();
                 resolving_.erase({n, gid});
             });
     }

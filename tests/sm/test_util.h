@@ -9,10 +9,10 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-#define ASSERT_OK(...)                                        \
-    do {                                                      \
-        auto&& ok_result_ = (__VA_ARGS__);                    \
-        ASSERT_TRUE(ok_result_) << ok_result_.error().text(); \
+#define ASSERT_OK(...)                                                    \
+    do {                                                                  \
+        auto&& ok_result_ = (__VA_ARGS__);                                \
+        ASSERT_TRUE(ok_result_.has_value()) << ok_result_.error().text(); \
     } while (0)
 
 namespace lockstep {

@@ -46,7 +46,7 @@ public:
         words >> what >> gid >> number >> delta;
         if (what == "prepare") return prepare(gid, number, delta);
         if (what == "commit") return ended(store_.commit_prepared(gid));
-        if (what == "rollback") return ended(store_.roll_back_prepared(gid));
+        if (what == "rollback") return ended(store_.rollback_prepared(gid));
         if (what == "list") return list();
         if (what == "done" || what == "sum") return read_all(what == "sum");
         if (what == "verify") return verify();

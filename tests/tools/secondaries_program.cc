@@ -59,6 +59,6 @@ Result<bool> run(const char* directory, uint32_t records) {
 int main(int argc, char** argv) {
     if (argc != 3) return 2;
     const auto sound = run(argv[1], static_cast<uint32_t>(std::atoi(argv[2])));
-    if (!sound) std::fprintf(stderr, "%s\n", sound.error().text().c_str());
-    return sound && *sound ? 0 : 1;
+    if (!sound.has_value()) std::fprintf(stderr, "%s\n", sound.error().text().c_str());
+    return sound.has_value() && *sound ? 0 : 1;
 }

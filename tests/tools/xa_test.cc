@@ -348,7 +348,7 @@ TEST_F(Xa, RecoversAfterTheStoreWasClosed) {
     EXPECT_EQ(commit(xid_for("one")), XAER_NOTA);
     EXPECT_EQ(recover(some, TMSTARTRSCAN | TMENDRSCAN), 0);
     EXPECT_EQ(get("one") + get("two") + get("three") + get("idle"), "v-v-");
-    ASSERT_EQ(lockstep_roll_back_prepared(store(), lockstep_text("XA but no XID"), nullptr, &error),
+    ASSERT_EQ(lockstep_rollback_prepared(store(), lockstep_text("XA but no XID"), nullptr, &error),
               0);
 }
 

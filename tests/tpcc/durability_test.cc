@@ -135,9 +135,9 @@ private:
         const auto done = [&]() -> Result<void> {
             Txn txn = TRY(db_.store->begin({.durability = Durability::durable}));
             const auto body = run_body(txn, type, rng, rules, success);
-            if (!body || !*body) {
+            if (!body.has_value() || !*body) {
                 TRY(txn.abort());
-                if (!body) return std::unexpected(body.error());
+                if (!body.has_value()) return std::unexpected(body.error());
                 return {};
             }
             success.point = TRY(txn.commit());
@@ -208,8 +208,8 @@ private:
             while (TRY(cursor.next())) ++lines;
             return true;
         });
-        ASSERT_TRUE(found && *found) << "order " << success.o << " of district " << success.d
-                                     << " was committed, and is lost";
+        ASSERT_TRUE(found.has_value() && *found) << "order " << success.o << " of district "
+                                                 << success.d << " was committed, and is lost";
         EXPECT_EQ(order.c_id, success.c);
         EXPECT_EQ(lines, success.lines);
     }

@@ -45,10 +45,12 @@ protected:
     }
     OrderStatusOutput last_order() {
         OrderStatusOutput out{};
-        EXPECT_TRUE(schedule.read([&](Txn& txn) -> Result<bool> {
-            TRY(order_status(db, txn, {customer_of(kW, kD, kC)}, out));
-            return true;
-        }));
+        EXPECT_TRUE(schedule
+                        .read([&](Txn& txn) -> Result<bool> {
+                            TRY(order_status(db, txn, {customer_of(kW, kD, kC)}, out));
+                            return true;
+                        })
+                        .has_value());
         return out;
     }
     void expect_order(const OrderStatusOutput& seen, const NewOrderOutput& entered) {
@@ -71,18 +73,21 @@ protected:
     };
     Undelivered oldest() {
         Undelivered of;
-        EXPECT_TRUE(schedule.read([&](Txn& txn) -> Result<bool> {
-            of = {};
-            Cursor news = db.new_order.scan(txn, district_key(kW, 1), district_key(kW, 2));
-            TRY(news.next());
-            of.o_id = last_u32(news.key());
-            Cursor lines =
-                db.order_line.scan(txn, order_key(kW, 1, of.o_id), order_key(kW, 1, of.o_id + 1));
-            OrderLineRecord line;
-            while (TRY(lines.next()))
-                if (read_record(lines.value(), line)) of.sum += line.amount;
-            return true;
-        }));
+        EXPECT_TRUE(schedule
+                        .read([&](Txn& txn) -> Result<bool> {
+                            of = {};
+                            Cursor news =
+                                db.new_order.scan(txn, district_key(kW, 1), district_key(kW, 2));
+                            TRY(news.next());
+                            of.o_id = last_u32(news.key());
+                            Cursor lines = db.order_line.scan(txn, order_key(kW, 1, of.o_id),
+                                                              order_key(kW, 1, of.o_id + 1));
+                            OrderLineRecord line;
+                            while (TRY(lines.next()))
+                                if (read_record(lines.value(), line)) of.sum += line.amount;
+                            return true;
+                        })
+                        .has_value());
         of.c_id = schedule.row<OrderRecord>(db.orders, order_key(kW, 1, of.o_id)).c_id;
         of.customer = customer(of.c_id);
         return of;
@@ -258,11 +263,13 @@ TEST_P(Clause3, Isolation7RepeatableReadsOfPrices) {
 // 3.4.2.8, case A: a Delivery has found no order in a district. A New-Order there waits, and the
 // Delivery finds none when it looks again.
 TEST_P(Clause3, Isolation8NoPhantomForADelivery) {
-    EXPECT_TRUE(schedule.read([&](Txn& txn) -> Result<bool> {
-        for (uint32_t o = db.scale.delivered() + 1; o <= db.scale.customers; ++o)
-            TRY(db.new_order.erase(txn, order_key(kW, kD, o)));
-        return true;
-    }));
+    EXPECT_TRUE(schedule
+                    .read([&](Txn& txn) -> Result<bool> {
+                        for (uint32_t o = db.scale.delivered() + 1; o <= db.scale.customers; ++o)
+                            TRY(db.new_order.erase(txn, order_key(kW, kD, o)));
+                        return true;
+                    })
+                    .has_value());
     DeliveryOutput delivered{};
     bool found_again = true;
     Actor& t1 = schedule.start([&](Txn& txn, Actor& self) -> Result<bool> {

@@ -86,7 +86,7 @@ public:
             std::string value;
             return TRY(index.get(txn, key, value)) && read_record(value, record);
         });
-        EXPECT_TRUE(found && *found);
+        EXPECT_TRUE(found.has_value() && *found);
         return record;
     }
     Result<bool> read(Body body) {

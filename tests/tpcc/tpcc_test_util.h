@@ -98,7 +98,7 @@ R row(Database& db, const Index& index, const RowKey& key) {
         std::string value;
         return TRY(index.get(txn, key, value)) && read_record(value, record);
     });
-    EXPECT_TRUE(found && *found);
+    EXPECT_TRUE(found.has_value() && *found);
     return record;
 }
 

@@ -53,8 +53,8 @@ struct Overlap {
             DCHECK(buffer->bytes != nullptr);
             if (over.load(std::memory_order_relaxed)) break;
             const Result<bool> more = step(*buffer);
-            if (!more) read = std::unexpected(more.error());
-            if (!more || !*more) break;
+            if (!more.has_value()) read = std::unexpected(more.error());
+            if (!more.has_value() || !*more) break;
             DCHECK(buffer->size > 0 && buffer->size <= CopyBuffer::kBytes);
             full.push(buffer);
         }
@@ -67,9 +67,9 @@ struct Overlap {
             buffer->dropped = ended;
             if (!ended) {
                 const Result<bool> more = step(*buffer);
-                if (!more) looked = std::unexpected(more.error());
-                buffer->dropped = !more;
-                ended = !more || !*more;
+                if (!more.has_value()) looked = std::unexpected(more.error());
+                buffer->dropped = !more.has_value();
+                ended = !more.has_value() || !*more;
                 if (ended) over.store(true, std::memory_order_relaxed);
             }
             DCHECK(!buffer->dropped || ended);

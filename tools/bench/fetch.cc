@@ -77,7 +77,7 @@ Result<void> bench_operations(const Settings& settings, Report& report) {
             const Key key = Key().u64(rng.below(rows));
             CHECK(index.get(txn, key, buffer, Access::update));
             value[0] = static_cast<char>(rng.next());
-            CHECK(index.update(txn, key, value));
+            CHECK(index.update(txn, key, value).has_value());
         });
         uint64_t appended = rows;
         in_txns("insert at the end",
@@ -86,7 +86,8 @@ Result<void> bench_operations(const Settings& settings, Report& report) {
             CHECK(index.insert(txn, Key().u64(rng.below(rows)).u64(rng.next()), value));
         });
         uint64_t erased = 0;
-        in_txns("delete", [&](Txn& txn) { CHECK(index.erase(txn, Key().u64(erased++))); });
+        in_txns("delete",
+                [&](Txn& txn) { CHECK(index.erase(txn, Key().u64(erased++)).has_value()); });
         std::optional<Txn> txn;
         std::optional<Cursor> cursor;
         const auto restart = [&] {

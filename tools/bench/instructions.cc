@@ -131,7 +131,7 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
             if (mine) CALLGRIND_TOGGLE_COLLECT;
             auto result = body();
             if (mine) CALLGRIND_TOGGLE_COLLECT;
-            CHECK(result);  // so that callers may drop it
+            CHECK(result.has_value());  // so that callers may drop it
             return result;
         };
         for (uint64_t i = 0; i < 3 * kOperations; ++i) {
@@ -152,7 +152,7 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
                 (void)counted("delete",
                               [&] { return index.erase(*txn, Key().u64(kRows / 2 + i)); });
             Cursor cursor = index.scan(*txn, Key().u64(rng.below(kRows / 2)));
-            CHECK(cursor.next());
+            CHECK(cursor.next().has_value());
             (void)counted("scan step", [&] { return cursor.next(); });
             (void)counted("commit", [&] { return txn->commit(); });
         }

@@ -35,7 +35,7 @@ Options restart_options(uint64_t bytes) {
                     for (auto& c : value) c = static_cast<char>('a' + rng.below(26));
                     const auto done =
                         index->update(txn, Key().u64(t + 16 * rng.below(kRows / 16)), value);
-                    if (!done) return {};
+                    if (!done.has_value()) return {};
                 }
                 TRY(txn.commit());
             }

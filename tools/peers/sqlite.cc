@@ -119,13 +119,13 @@ public:
         Statement& get = tables_[table].get.bind(1, key);
         const Result<bool> found = get.step("sqlite: SELECT");
         std::optional<size_t> bytes;
-        if (found && *found) {
+        if (found.has_value() && *found) {
             const Slice value = get.column(0);
             bytes = value.size();
             std::memcpy(buffer.data(), value.data(), std::min(value.size(), buffer.size()));
         }
         get.reset();
-        if (!found) return std::unexpected(found.error());
+        if (!found.has_value()) return std::unexpected(found.error());
         return bytes;
     }
     Result<void> insert(Table table, Slice key, Slice value) override {
@@ -144,9 +144,10 @@ public:
         Statement& rows = order == Order::ascending ? t.scan_up : t.scan_down;
         rows.bind(1, low).bind(2, high);
         Result<bool> row = rows.step("sqlite: SELECT");
-        while (row && *row && fn(rows.column(0), rows.column(1))) row = rows.step("sqlite: SELECT");
+        while (row.has_value() && *row && fn(rows.column(0), rows.column(1)))
+            row = rows.step("sqlite: SELECT");
         rows.reset();
-        if (!row) return std::unexpected(row.error());
+        if (!row.has_value()) return std::unexpected(row.error());
         return {};
     }
 
@@ -166,7 +167,7 @@ private:
     static Result<void> once(Statement& statement, const char* what) {
         const Result<bool> done = statement.step(what);
         statement.reset();
-        if (!done) return std::unexpected(done.error());
+        if (!done.has_value()) return std::unexpected(done.error());
         return {};
     }
 

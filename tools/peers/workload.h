@@ -78,13 +78,13 @@ Result<bool> transact(Session& session, bool writes, Tally& tally, F body) {
     for (;;) {
         TRY(session.begin(writes));
         Result<bool> done = body();
-        if (done && *done) {
+        if (done.has_value() && *done) {
             const Result<void> committed = session.commit();
             if (committed) return true;
             done = std::unexpected(committed.error());
         }
         session.rollback();
-        if (done || done.error().code != ErrorCode::deadlock) return done;
+        if (done.has_value() || done.error().code != ErrorCode::deadlock) return done;
         tally.repeats += tally.measures;
     }
 }

@@ -237,7 +237,7 @@ int Resource::roll_back(const std::string& gid) {
 // Whoever ended it in place of the transaction manager, as by `lockstep commit`, left no word how.
 int Resource::end_prepared(Lock& lock, const std::string& gid, Branch& branch, bool commit) {
     lock.unlock();
-    const auto end = commit ? lockstep_commit_prepared : lockstep_roll_back_prepared;
+    const auto end = commit ? lockstep_commit_prepared : lockstep_rollback_prepared;
     bool ended = false;
     const int code = end(store_, {gid.data(), gid.size()}, &ended, nullptr);
     lock.lock();

@@ -113,7 +113,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object
             ? acquire_object(owner, object, mode, attempt, intent == nullptr, first, to_free)
             : fail(ErrorCode::out_of_memory, "lock table");
     DCHECK(MUTANT(strong_not_counted) || object.strong.load() > 0);
-    if (!granted || !*granted) {
+    if (!granted.has_value() || !*granted) {
         if (!intent) --owner.strong_unlisted->used;
         if (!counted) object.strong.fetch_sub(1);
         return granted;

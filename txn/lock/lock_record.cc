@@ -249,7 +249,7 @@ bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode reco
         covers(intent.held, LockMode::IX) || intention_for(record_mode) == LockMode::IX;
     const Result<bool> done =
         lock_strong(owner, *intent.lock, writes ? LockMode::X : LockMode::S, true);
-    if (done && *done) {
+    if (done.has_value() && *done) {
         escalations.fetch_add(1, std::memory_order_relaxed);
         return record_covered(intent, record_mode);
     }

@@ -215,7 +215,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
                 block_ceil(offset) + (MUTANT(torn_record_uncounted) ? kFlushMax : kTornMax);
             const Result<bool> cleared =
                 clear(disk, file, offset, std::min(files.segment_bytes(), torn_end));
-            if (!cleared) done = std::unexpected(cleared.error());
+            if (!cleared.has_value()) done = std::unexpected(cleared.error());
         }
         if (done) done = disk.sync_now(file);
         disk.close(file);

@@ -24,8 +24,7 @@ public:
 
     // Steps to the next larger key of the range and locks it. False at the range's end: the cursor
     // then stays on its last record. Errors: those of index.h; the first step also returns why the
-    // scan could not begin. A condition on the result asks for an error only. A loop asks for the
-    // value too: `while (LOCKSTEP_TRY(cursor.next()))`.
+    // scan could not begin. A loop: `while (LOCKSTEP_TRY(cursor.next()))`.
     Result<bool> next();
     // The same towards smaller keys. A cursor may change direction at any time.
     Result<bool> prev();

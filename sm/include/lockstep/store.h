@@ -258,7 +258,7 @@ public:
     // next: code that computes without a call cannot be interrupted. Suspends a user thread, blocks
     // any other, until the mark is set. Errors: txn_ended if there is no such transaction or it
     // commits already, bad_argument for one of the store's own and for one in doubt
-    // (roll_back_prepared()), store_closed, forked, out_of_memory.
+    // (rollback_prepared()), store_closed, forked, out_of_memory.
     Result<void> end_transaction(TxnId id);
 
     // All transactions in doubt, the oldest first (prepared.h). Also those that were prepared
@@ -275,7 +275,7 @@ public:
     // The same with a rollback. False also means that a prepare of this name did not become durable
     // before a crash: presumed abort. A rollback need not be durable; after a crash the transaction
     // may be in doubt once more. Errors: those of commit_prepared() and of Txn::abort().
-    Result<bool> roll_back_prepared(Slice gid);
+    Result<bool> rollback_prepared(Slice gid);
 
     // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;

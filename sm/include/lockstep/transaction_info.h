@@ -23,7 +23,7 @@ enum class TransactionState : uint8_t {
     committing,
     // It was ended from outside and rolled back; its Txn has not been ended yet.
     ended,
-    // In doubt: it waits for Store::commit_prepared() or roll_back_prepared() (prepared.h).
+    // In doubt: it waits for Store::commit_prepared() or rollback_prepared() (prepared.h).
     prepared
 };
 

@@ -58,7 +58,7 @@ public:
     Result<void> abort();
 
     // The first phase of two-phase commit (prepared.h): promises to commit or roll back as
-    // Store::commit_prepared() and roll_back_prepared() will say, also after a restart. Ends this
+    // Store::commit_prepared() and rollback_prepared() will say, also after a restart. Ends this
     // handle. The transaction keeps all its locks, and belongs to no thread any more. One that has
     // changed nothing ends at once instead, as by a durable commit(), with the vote read_only.
     // `gid` is the name of the global transaction. Suspends until the log is synced, whatever

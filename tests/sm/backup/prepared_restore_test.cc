@@ -41,7 +41,7 @@ protected:
     }
     Lsn end() { return engine().log->tail(); }
     void decide(bool commits, bool expected = true) {
-        expect_ended(commits ? store().commit_prepared("g") : store().roll_back_prepared("g"),
+        expect_ended(commits ? store().commit_prepared("g") : store().rollback_prepared("g"),
                      expected);
     }
     // Closes the open store. The restored one is open then. The point reached.

@@ -78,9 +78,9 @@ TEST_P(BTreeBorderWorkersTest, NoPhantomBesideMovingBorders) {
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
     std::vector<std::function<void()>> threads;
     const auto end = [&](txn::Transaction& txn, const Result<bool>& done) {
-        if (done && *done) return store.commit(txn);
+        if (done.has_value() && *done) return store.commit(txn);
         store.abort(txn);
-        if (done) return;
+        if (done.has_value()) return;
         ++refused;
         // A wait that would close a cycle is a deadlock before its time is over.
         EXPECT_TRUE(done.error().code == ErrorCode::lock_timeout ||

@@ -290,7 +290,7 @@ TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
         for (auto& m : models) expected.insert(m.begin(), m.end());
         auto& txn = store.begin();
         BTreeCursor cursor(*tree, txn, "", "", Access::read);
-        for (auto more = cursor.next(); more && *more; more = cursor.next())
+        for (auto more = cursor.next(); more.has_value() && *more; more = cursor.next())
             found.emplace(cursor.key(), cursor.value());
         store.commit(txn);
         EXPECT_EQ(found, expected);

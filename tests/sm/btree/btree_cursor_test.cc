@@ -134,9 +134,9 @@ TEST_F(BTreeCursorTest, IsolationLevelsProtectWhatTheyPromise) {
             const auto insert_inside = tree->insert(writer, number_key(65), "phantom");
             const auto insert_before_end = tree->insert(writer, number_key(95), "phantom");
             const auto insert_outside = tree->insert(writer, number_key(105), "outside");
-            EXPECT_EQ(bool(update_inside), isolation == Isolation::read_committed);
-            EXPECT_EQ(bool(insert_inside), isolation != Isolation::serializable);
-            EXPECT_EQ(bool(insert_before_end), isolation != Isolation::serializable);
+            EXPECT_EQ(update_inside.has_value(), isolation == Isolation::read_committed);
+            EXPECT_EQ(insert_inside.has_value(), isolation != Isolation::serializable);
+            EXPECT_EQ(insert_before_end.has_value(), isolation != Isolation::serializable);
             EXPECT_TRUE(insert_outside);
             store.abort(writer);
             store.commit(reader);
@@ -168,7 +168,7 @@ TEST_F(BTreeCursorTest, ReadCommittedKeepsLocksItDidNotTake) {
             auto& writer = store.begin(txn::Isolation::serializable, 5 * kMillisecond);
             for (const uint64_t n : {40u, 50u, 60u, 70u}) {
                 const auto changed = tree->update(writer, number_key(n), "changed");
-                EXPECT_EQ(bool(changed), n == 40 || n == 70) << n;
+                EXPECT_EQ(changed.has_value(), n == 40 || n == 70) << n;
             }
             store.abort(writer);
             store.commit(reader);

@@ -254,7 +254,7 @@ private:
                 ASSERT_TRUE(*cursor.patch(offset, part));
                 at->second.replace(offset, part.size(), part);
                 ASSERT_EQ(cursor.value(), at->second);
-                ASSERT_FALSE(cursor.patch(at->second.size(), "x"));
+                ASSERT_FALSE(cursor.patch(at->second.size(), "x").has_value());
             }
             if (rng_.chance(0.05)) {
                 const std::string value = some_value();

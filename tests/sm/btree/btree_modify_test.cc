@@ -269,7 +269,7 @@ TEST_F(BTreeModifyTest, WhatIsMissingOrOutsideIsNotChanged) {
                     return range;
                 };
                 const auto refused = modify(txn, key, buffer, outside);
-                ASSERT_FALSE(refused);
+                ASSERT_FALSE(refused.has_value());
                 EXPECT_EQ(refused.error().code, ErrorCode::bad_argument);
                 Rows two({"a", "b"}, 10);
                 const auto many = tree->modify_many(
@@ -292,7 +292,7 @@ TEST_F(BTreeModifyTest, WhatIsMissingOrOutsideIsNotChanged) {
         std::string text;
         ValueOut out{.text = &text};
         const auto read = tree->fetch(other, "a", Access::read, out);
-        ASSERT_FALSE(read);
+        ASSERT_FALSE(read.has_value());
         EXPECT_EQ(read.error().code, ErrorCode::self_deadlock);
         store.abort(other);
         store.commit(txn);

@@ -21,7 +21,7 @@ protected:
         // The leaf has changed since, so the cursor searches for its record again.
         if (way == Way::cursor_behind_change) TRY(tree->insert(txn, std::string(key) + "x", "v"));
         Result<bool> done = cursor.patch(offset, part);
-        if (done && *done) {
+        if (done.has_value() && *done) {
             EXPECT_EQ(cursor.value().substr(offset, part.size()), part);
         }
         if (way == Way::cursor_behind_change) {
@@ -50,7 +50,7 @@ protected:
                     EXPECT_TRUE(*done);
                     value.replace(offset, length, part);
                 } else {
-                    ASSERT_FALSE(done) << offset << " + " << length;
+                    ASSERT_FALSE(done.has_value()) << offset << " + " << length;
                     EXPECT_EQ(done.error().code, ErrorCode::bad_argument);
                     EXPECT_EQ(done.error().a, offset);
                     EXPECT_EQ(done.error().b, bytes);

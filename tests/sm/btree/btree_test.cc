@@ -27,8 +27,8 @@ protected:
         std::string last;
         for (;;) {
             auto more = backward ? cursor.prev() : cursor.next();
-            EXPECT_TRUE(more);
-            if (!more || !*more) return found;
+            EXPECT_TRUE(more.has_value());
+            if (!more.has_value() || !*more) return found;
             if (!found.empty()) {
                 EXPECT_EQ(cursor.key() < Slice(last), backward);
             }
@@ -61,7 +61,7 @@ TEST_F(BTreeTest, FetchInsertUpdatePatchErase) {
         EXPECT_EQ(*tree->patch(txn, "b", 0, "x"), false);
         EXPECT_EQ(*tree->erase(txn, "b"), false);
         auto outside = tree->patch(txn, "a", 10, "too long");
-        ASSERT_FALSE(outside);
+        ASSERT_FALSE(outside.has_value());
         EXPECT_EQ(outside.error().code, ErrorCode::bad_argument);
         EXPECT_EQ(*tree->erase(txn, "a"), true);
         EXPECT_EQ(*tree->erase(txn, "a"), false);

@@ -29,8 +29,8 @@ public:
         std::string text;
         ValueOut out{.text = &text};
         auto found = tree.fetch(txn, key, access, out);
-        EXPECT_TRUE(found) << found.error().text();
-        if (!found || !*found) return std::nullopt;
+        EXPECT_TRUE(found.has_value()) << found.error().text();
+        if (!found.has_value() || !*found) return std::nullopt;
         EXPECT_EQ(out.bytes, text.size());
         return text;
     }

@@ -15,7 +15,7 @@ using Map = std::map<std::string, std::string>;
 Map contents(BTree& tree, txn::Transaction& txn) {
     Map found;
     BTreeCursor cursor(tree, txn, "", "", Access::read);
-    for (auto more = cursor.next(); more && *more; more = cursor.next())
+    for (auto more = cursor.next(); more.has_value() && *more; more = cursor.next())
         found.emplace(cursor.key(), cursor.value());
     return found;
 }

@@ -108,7 +108,7 @@ struct CommittedRead : StoreCrash {
         Cursor cursor = index.scan(txn);
         for (uint64_t row = 0; row < kRows; ++row) {
             const Result<bool> there = cursor.next();
-            if (!there || !*there || cursor.key() != key_of(row) ||
+            if (!there.has_value() || !*there || cursor.key() != key_of(row) ||
                 !sound(row, std::string(cursor.value())))
                 return false;
         }

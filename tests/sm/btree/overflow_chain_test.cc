@@ -24,8 +24,8 @@ protected:
     }
     bool exists(const OverflowRef& ref, ObjectId object = kObject) {
         const Result<bool> there = overflow_exists(*store_, object, PageId{ref.first}, ref.chain);
-        EXPECT_TRUE(there) << there.error().text();
-        return there && *there;
+        EXPECT_TRUE(there.has_value()) << there.error().text();
+        return there.has_value() && *there;
     }
     // Nothing, if the chain cannot be read.
     std::string read(const OverflowRef& ref, ObjectId object = kObject) {

@@ -126,7 +126,7 @@ TEST_F(Parts, DamageNeverLeadsOutside) {
         for (int n = 0;; ++n) {
             ASSERT_LT(n, 100);
             const auto more = next_part(view(), cursor, part);
-            if (!more) {
+            if (!more.has_value()) {
                 EXPECT_EQ(more.error().code, ErrorCode::corrupt_log);
                 ++refused;
                 break;

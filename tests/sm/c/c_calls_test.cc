@@ -125,8 +125,8 @@ std::vector<Call> store_calls() {
          [](auto& h) { return lockstep_list_prepared(h.store, each_prepared, nullptr, nullptr); }},
         {"lockstep_commit_prepared", s,
          [](auto& h) { return lockstep_commit_prepared(h.store, key(), &found, nullptr); }},
-        {"lockstep_roll_back_prepared", s,
-         [](auto& h) { return lockstep_roll_back_prepared(h.store, key(), &found, nullptr); }},
+        {"lockstep_rollback_prepared", s,
+         [](auto& h) { return lockstep_rollback_prepared(h.store, key(), &found, nullptr); }},
     };
 }
 

@@ -26,7 +26,7 @@ public:
     // What is in doubt is not sound to leave: close() reports it.
     void TearDown() override {
         for (const Seen& of : in_doubt())
-            EXPECT_C(lockstep_roll_back_prepared(store, slice_of(of.gid), nullptr, &error));
+            EXPECT_C(lockstep_rollback_prepared(store, slice_of(of.gid), nullptr, &error));
         CStore::TearDown();
     }
     static lockstep_slice slice_of(const std::string& text) {
@@ -82,7 +82,7 @@ public:
     }
     bool roll_back(const std::string& gid) {
         bool ended = false;
-        EXPECT_C(lockstep_roll_back_prepared(store, slice_of(gid), &ended, &error));
+        EXPECT_C(lockstep_rollback_prepared(store, slice_of(gid), &ended, &error));
         return ended;
     }
     lockstep_request request(lockstep_txn* txn, const std::string& gid) {
@@ -190,7 +190,7 @@ TEST_F(CPrepared, ARefusedOneGoesOn) {
     const lockstep_slice without_data{nullptr, 3};
     EXPECT_EQ(lockstep_commit_prepared(store, without_data, nullptr, &error),
               LOCKSTEP_BAD_ARGUMENT);
-    EXPECT_EQ(lockstep_roll_back_prepared(store, without_data, nullptr, &error),
+    EXPECT_EQ(lockstep_rollback_prepared(store, without_data, nullptr, &error),
               LOCKSTEP_BAD_ARGUMENT);
     EXPECT_EQ(lockstep_list_prepared(store, nullptr, nullptr, &error), LOCKSTEP_BAD_ARGUMENT);
 }
@@ -350,9 +350,9 @@ TEST_F(CPrepared, RequestsEndWhatIsPrepared) {
         prepare_session(kept, "kept");
         prepare_session("gone", "gone");
         EXPECT_EQ(end(LOCKSTEP_END_COMMIT_PREPARED, "kept", submit), 1u);
-        EXPECT_EQ(end(LOCKSTEP_END_ROLL_BACK_PREPARED, "gone", submit), 1u);
+        EXPECT_EQ(end(LOCKSTEP_END_ROLLBACK_PREPARED, "gone", submit), 1u);
         EXPECT_EQ(end(LOCKSTEP_END_COMMIT_PREPARED, "kept", submit), 0u);
-        EXPECT_EQ(end(LOCKSTEP_END_ROLL_BACK_PREPARED, "gone", submit), 0u);
+        EXPECT_EQ(end(LOCKSTEP_END_ROLLBACK_PREPARED, "gone", submit), 0u);
         EXPECT_EQ(get(kept), "v");
         EXPECT_EQ(get("gone"), "none");
     }

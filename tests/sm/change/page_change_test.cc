@@ -26,14 +26,14 @@ std::vector<LoggedPart> read_parts(PoolRig& rig, Lsn from) {
     reader.seek(from);
     for (txn::LogRecordView record;;) {
         auto more = reader.next(record);
-        EXPECT_TRUE(more);
-        if (!more || !*more) return out;
+        EXPECT_TRUE(more.has_value());
+        if (!more.has_value() || !*more) return out;
         if (record.header->kind < txn::kSmLogKindFirst) continue;
         uint32_t cursor = 0;
         for (PartView part;;) {
             auto next = next_part(record, cursor, part);
-            EXPECT_TRUE(next) << next.error().text();
-            if (!next || !*next) break;
+            EXPECT_TRUE(next.has_value()) << next.error().text();
+            if (!next.has_value() || !*next) break;
             out.push_back({record.lsn, record.end(), *record.header, part.page, part.action,
                            part.flags, std::string(part.image), std::string(part.payload)});
         }

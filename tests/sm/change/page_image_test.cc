@@ -150,8 +150,8 @@ TEST(PageImage, DamageIsCorruptLogAndNeverData) {
         uint32_t cursor = 0;
         PartView part;
         const Result<bool> next = next_part(record.view, cursor, part);
-        const Result<void> brought =
-            next ? bring_image(*back, part) : Result<void>(std::unexpected(next.error()));
+        const Result<void> brought = next.has_value() ? bring_image(*back, part)
+                                                      : Result<void>(std::unexpected(next.error()));
         if (!brought) {
             EXPECT_EQ(brought.error().code, ErrorCode::corrupt_log);
             ++refused;

@@ -448,7 +448,7 @@ TEST_F(RollbackTest, UndoNeedsNoLogSpaceThatWasNotReserved) {
         const Heap heap = *store.heap("h");
         for (int i = 0; i < 200'000 && refused == ErrorCode::none; ++i) {
             auto done = heap.update(*txn, ids[rng.below(ids.size())], random_text(rng, 4000));
-            if (!done) refused = done.error().code;
+            if (!done.has_value()) refused = done.error().code;
         }
         EXPECT_EQ(refused, ErrorCode::log_full);
         abort_within_what_is_reserved(store, *txn);

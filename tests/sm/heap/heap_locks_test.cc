@@ -32,7 +32,7 @@ TEST_F(HeapTest, RepeatableReadScanHoldsItsRecords) {
         EXPECT_EQ(all(reader).size(), 1u);
         auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
         auto done = heap_->update(writer, a, "b");
-        ASSERT_FALSE(done);
+        ASSERT_FALSE(done.has_value());
         EXPECT_EQ(done.error().code, ErrorCode::self_deadlock);
         store_.abort(writer);
         store_.commit(reader);
@@ -57,7 +57,7 @@ TEST_F(HeapTest, UncommittedRecordsAreNotSeen) {
             EXPECT_FALSE(done);
             std::string text;
             ValueOut out{.text = &text};
-            EXPECT_FALSE(heap_->fetch(reader, a, Access::read, out));
+            EXPECT_FALSE(heap_->fetch(reader, a, Access::read, out).has_value());
             store_.abort(reader);
         }
         store_.commit(writer);

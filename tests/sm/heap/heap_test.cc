@@ -57,7 +57,7 @@ TEST_F(HeapTest, FixedBufferGetsWhatFits) {
         std::byte buffer[4] = {};
         ValueOut out{.fixed = buffer, .capacity = 4};
         auto found = heap_->fetch(t, a, Access::read, out);
-        ASSERT_TRUE(found && *found);
+        ASSERT_TRUE(found.has_value() && *found);
         EXPECT_EQ(out.bytes, 6u);
         EXPECT_EQ(std::memcmp(buffer, "abcd", 4), 0);
         store_.commit(t);
@@ -119,7 +119,7 @@ TEST_F(HeapTest, AnotherRecordsMovedCopyIsRefused) {
         std::string text;
         ValueOut out{.text = &text};
         const auto found = heap_->fetch(t, ids[0], Access::read, out);
-        ASSERT_FALSE(found);
+        ASSERT_FALSE(found.has_value());
         EXPECT_EQ(found.error().code, ErrorCode::corrupt_page);
         EXPECT_EQ(get(t, ids[1]), std::string(3000, 'm'));
         store_.commit(t);

@@ -30,18 +30,18 @@ protected:
         std::string text;
         ValueOut out{.text = &text};
         auto found = heap_->fetch(txn, id, access, out);
-        EXPECT_TRUE(found) << found.error().text();
-        return found && *found ? text : "-";
+        EXPECT_TRUE(found.has_value()) << found.error().text();
+        return found.has_value() && *found ? text : "-";
     }
     bool update(txn::Transaction& txn, RecordId id, Slice record) {
         auto done = heap_->update(txn, id, record);
-        EXPECT_TRUE(done) << done.error().text();
-        return done && *done;
+        EXPECT_TRUE(done.has_value()) << done.error().text();
+        return done.has_value() && *done;
     }
     bool erase(txn::Transaction& txn, RecordId id) {
         auto done = heap_->erase(txn, id);
-        EXPECT_TRUE(done) << done.error().text();
-        return done && *done;
+        EXPECT_TRUE(done.has_value()) << done.error().text();
+        return done.has_value() && *done;
     }
     std::map<RecordId, std::string> all(txn::Transaction& txn) {
         std::map<RecordId, std::string> records;

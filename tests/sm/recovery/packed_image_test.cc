@@ -80,8 +80,8 @@ Images images_in_log(sm::Engine& engine, Lsn from) {
         uint32_t cursor = 0;
         for (sm::PartView part;;) {
             const auto next = sm::next_part(*record, cursor, part);
-            EXPECT_TRUE(next);
-            if (!next || !*next) break;
+            EXPECT_TRUE(next.has_value());
+            if (!next.has_value() || !*next) break;
             if (part.flags & sm::kPartPacked) ++found.packed;
             else if (part.flags & sm::kPartImage) ++found.plain;
         }

@@ -35,7 +35,7 @@ protected:
                     k[key] = value;
                     break;
                 case 1:
-                    if (!index.erase(txn, key)) return;
+                    if (!index.erase(txn, key).has_value()) return;
                     k.erase(key);
                     break;
                 case 2: {
@@ -49,10 +49,10 @@ protected:
                     const RecordId id =
                         std::next(r.begin(), static_cast<long>(rng.below(r.size())))->first;
                     if (rng.chance(0.3)) {
-                        if (!heap.erase(txn, id)) return;
+                        if (!heap.erase(txn, id).has_value()) return;
                         r.erase(id);
                     } else {
-                        if (!heap.update(txn, id, value)) return;
+                        if (!heap.update(txn, id, value).has_value()) return;
                         r[id] = value;
                     }
                 }

@@ -70,7 +70,7 @@ protected:
         reader.seek(engine.log->start());
         txn::LogRecordView record;
         const auto begins = reader.next(record);
-        EXPECT_TRUE(begins);
+        EXPECT_TRUE(begins.has_value());
         return *begins;
     }
     // Pages of the index that the log rebuilds as they are.
@@ -99,7 +99,8 @@ protected:
         txn::LogRecordView record;
         while (true) {
             const auto next = reader.next(record);
-            if (!next || !*next || record.end() + 65536 > engine.log->durable()) return record.lsn;
+            if (!next.has_value() || !*next || record.end() + 65536 > engine.log->durable())
+                return record.lsn;
         }
     }
 };
@@ -221,7 +222,7 @@ TEST_F(RepairTest, ReportsADamagedLogRecord) {
         damage_at(engine.log->segment_path(record),
                   record.value % small_options().log_segment_bytes + 16);
         const auto refused = sm::repair_page(engine, id, *rebuilt);
-        ASSERT_FALSE(refused);
+        ASSERT_FALSE(refused.has_value());
         EXPECT_EQ(refused.error().code, ErrorCode::corrupt_log);
     });
     ASSERT_OK(store.close());
@@ -240,7 +241,7 @@ TEST(RepairSim, TheDurableEndMayLieInsideARecord) {
         const uint64_t durable = engine.log->durable().value;
         if (durable % segment != 0 || engine.log->tail().value == durable) return;
         const auto repaired = sm::repair_page(engine, PageId{4'000'000}, *page);
-        EXPECT_TRUE(repaired) << repaired.error().text();
+        EXPECT_TRUE(repaired.has_value()) << repaired.error().text();
         ++inside;
     });
     store.on_thread([&] {

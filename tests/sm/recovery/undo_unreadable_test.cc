@@ -106,7 +106,7 @@ TEST_F(UndoUnreadable, RollbackToASavepointFailsThenTheAbortStopsTheStore) {
         EXPECT_FALSE(txn.rollback_to(savepoint));
         EXPECT_FALSE(store_.engine().failed());
         std::string value;
-        EXPECT_FALSE(TRY(store_->index("i")).get(txn, "a", value));
+        EXPECT_FALSE(TRY(store_->index("i")).get(txn, "a", value).has_value());
         EXPECT_FALSE(txn.abort());
         return {};
     });

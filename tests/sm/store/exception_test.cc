@@ -37,7 +37,7 @@ protected:
             std::string value;
             return rows_.get(txn, key, value);
         });
-        EXPECT_TRUE(found);
+        EXPECT_TRUE(found.has_value());
         return found.value_or(false);
     }
 

@@ -136,7 +136,7 @@ class LongKeys : public StoreCrash {};
 using Operation = std::function<Result<void>(Store&, const Index&, Txn&, Slice)>;
 template <class T>
 Result<void> without_value(Result<T> r) {
-    if (!r) return std::unexpected(r.error());
+    if (!r.has_value()) return std::unexpected(r.error());
     return {};
 }
 std::vector<std::pair<const char*, Operation>> operations() {

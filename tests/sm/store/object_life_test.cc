@@ -250,7 +250,7 @@ protected:
                  {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
                 Txn txn = std::move(*store.begin({.isolation = isolation}));
                 const auto refused = [](const auto& result) {
-                    return !result && result.error().code == ErrorCode::no_such_object;
+                    return !result.has_value() && result.error().code == ErrorCode::no_such_object;
                 };
                 std::string text;
                 EXPECT_TRUE(refused(index.get(txn, "k1", text)));

@@ -108,7 +108,7 @@ TEST_F(PreparedAllocation, NoneUnderTheLockOfTheGids) {
     EXPECT_EQ(store().stats().prepared_open, 16u);
     EXPECT_EQ(under_lock, 0u) << "the counts";
     expect_ended(store().commit_prepared(long_gid(0)));
-    expect_ended(store().roll_back_prepared(long_gid(1)));
+    expect_ended(store().rollback_prepared(long_gid(1)));
     expect_ended(store().commit_prepared(long_gid(0)), false);
     sim().on_thread([&] { expect_ended(store().commit_prepared(long_gid(2))); });
     expect_none("the second phase");

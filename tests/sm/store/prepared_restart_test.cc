@@ -29,7 +29,7 @@ TEST_F(PreparedRestart, StaysInDoubtAfterEveryCrash) {
             crash(mode);  // and once more
             EXPECT_EQ(get("k"), "locked");
             if (commits) expect_ended(store().commit_prepared("g"));
-            else expect_ended(store().roll_back_prepared("g"));
+            else expect_ended(store().rollback_prepared("g"));
             EXPECT_EQ(get("k"), commits ? after : before);
             if (!commits) ASSERT_OK(put_now("other", after));  // makes the rollback durable
             crash(mode);
@@ -81,7 +81,7 @@ TEST_F(PreparedRestart, ACleanCloseKeepsIt) {
         EXPECT_EQ(seen_by_snapshot("k"), "-");
         ASSERT_OK(put_now("other", std::to_string(i)));
     }
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     reopen();
     EXPECT_EQ(get("k"), "-");
 }
@@ -268,7 +268,7 @@ TEST_F(PreparedRestart, PinsItsLog) {
     EXPECT_GT(engine().checkpointer->completed(), 1u);
     crash();
     EXPECT_EQ(get("k"), "locked");
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     EXPECT_EQ(get("k"), "before");
     for (int i = 0; i < 4000; ++i) ASSERT_OK(write(i));
     EXPECT_LT(engine().log->used_bytes(), 12u << 20);
@@ -290,7 +290,7 @@ TEST_F(PreparedRestart, TheLogKeepsSpaceForItsRollback) {
         crash();
         EXPECT_GE(engine().log->undo_reserved_bytes(), promised / 10 * 9);
     }
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     EXPECT_EQ(get(key_of(499)), std::string(1000, 'a'));
     EXPECT_LT(engine().log->undo_reserved_bytes(), promised / 10);
 }
@@ -347,7 +347,7 @@ TEST_F(PreparedRestart, GhostsStayForItsRollback) {
     for (int i = 1; i < 400; i += 2) EXPECT_EQ(get(key_of(i)), text);
     sim().on_thread([] { sleep_for(10 * kSecond); });  // the ghost cleaner has its time
     for (int i = 0; i < 100; ++i) ASSERT_OK(put_now(key_of(1 + 2 * i), text + text));
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     for (int i = 0; i < 400; i += 2) EXPECT_EQ(get(key_of(i)), text);
 }
 
@@ -365,7 +365,7 @@ TEST_F(PreparedRestart, ReplacedLargeValuesStayForItsRollback) {
         reopen();
         sim().on_thread([] { sleep_for(10 * kSecond); });
         if (commits) expect_ended(store().commit_prepared("g"));
-        else expect_ended(store().roll_back_prepared("g"));
+        else expect_ended(store().rollback_prepared("g"));
         EXPECT_EQ(get("k"), commits ? fresh : old);
         EXPECT_EQ(get("gone"), commits ? "-" : old);
         EXPECT_EQ(get("new"), commits ? fresh : "-");
@@ -395,7 +395,7 @@ TEST_F(PreparedRestart, HeapRecordsComeBack) {
             TRY(heap().insert(txn, "other"));
             return {};
         }));
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     std::string value;
     ASSERT_OK(change([&](Txn& txn) -> Result<void> {
         EXPECT_TRUE(TRY(heap().get(txn, kept, value)));
@@ -418,7 +418,7 @@ TEST_F(PreparedRestart, ARollbackThatACrashCutsIsFinished) {
     });
     std::optional<Result<bool>> ended;
     auto handle = store().start([&]() -> Result<void> {
-        ended = store().roll_back_prepared("g");
+        ended = store().rollback_prepared("g");
         return {};
     });
     const Lsn before = engine().log->tail();
@@ -470,7 +470,7 @@ TEST_F(PreparedRestart, ABackupHasItInDoubt) {
     ASSERT_EQ(copy->prepared().size(), 1u);
     EXPECT_EQ(copy->prepared()[0].gid, "g");
     EXPECT_EQ(get("k"), "locked");
-    expect_ended(copy->roll_back_prepared("g"));
+    expect_ended(copy->rollback_prepared("g"));
     EXPECT_EQ(get("k"), "before");
 }
 

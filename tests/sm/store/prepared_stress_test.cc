@@ -43,7 +43,7 @@ TEST_F(PreparedStress, EachIsEndedOnce) {
     std::atomic<int> writers{kWriters};
     const auto end = [&](const std::string& gid) {
         const bool commits = gid.back() % 3 != 0;
-        const auto ended = commits ? store.commit_prepared(gid) : store.roll_back_prepared(gid);
+        const auto ended = commits ? store.commit_prepared(gid) : store.rollback_prepared(gid);
         ASSERT_OK(ended);
         EXPECT_TRUE(*ended) << gid;
         ++(commits ? committed : rolled_back);

@@ -30,7 +30,7 @@ TEST_F(Prepared, RollsBackWhenItIsTold) {
         TRY(heap().insert(txn, "record"));
         return {};
     });
-    expect_ended(store().roll_back_prepared("global 7"));
+    expect_ended(store().rollback_prepared("global 7"));
     EXPECT_EQ(get("k"), "before");
     EXPECT_EQ(get("new"), "-");
     EXPECT_TRUE(store().prepared().empty());
@@ -38,14 +38,14 @@ TEST_F(Prepared, RollsBackWhenItIsTold) {
 
 TEST_F(Prepared, ARepeatedSecondPhaseFindsNothing) {
     expect_ended(store().commit_prepared("unknown"), false);
-    expect_ended(store().roll_back_prepared("unknown"), false);
+    expect_ended(store().rollback_prepared("unknown"), false);
     must_prepare("g", put("k", "v"));
     expect_ended(store().commit_prepared("g"));
     expect_ended(store().commit_prepared("g"), false);
-    expect_ended(store().roll_back_prepared("g"), false);
+    expect_ended(store().rollback_prepared("g"), false);
     EXPECT_EQ(get("k"), "v");
     must_prepare("g", put("k", "w"));  // the name is free again
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     EXPECT_EQ(get("k"), "v");
 }
 
@@ -87,7 +87,7 @@ TEST_F(Prepared, IsCounted) {
     expect_ended(store().commit_prepared("first"));
     EXPECT_EQ(store().stats().prepared_open, 1u);
     EXPECT_LT(store().stats().prepared_oldest_nanos, 3 * kSecond);
-    expect_ended(store().roll_back_prepared("second"));
+    expect_ended(store().rollback_prepared("second"));
     EXPECT_EQ(store().stats().prepared_open + store().stats().prepared_oldest_nanos, 0u);
 }
 
@@ -326,7 +326,7 @@ TEST_F(Prepared, SnapshotsSeeItWhenItIsCommitted) {
     sim().on_thread([&] {
         std::string value;
         const auto read = [&](Txn& txn) {
-            EXPECT_TRUE(index().get(txn, "k", value));
+            EXPECT_TRUE(index().get(txn, "k", value).has_value());
             return value;
         };
         auto early = store().begin({.isolation = Isolation::snapshot});
@@ -400,7 +400,7 @@ TEST_F(Prepared, TheLocksStayAsTheyWere) {
     EXPECT_EQ(code_of(put_now("read", "2")), ErrorCode::lock_timeout);
     EXPECT_EQ(code_of(put_now("absent", "2")), ErrorCode::lock_timeout);
     EXPECT_EQ(engine().locks->verify(), "");
-    expect_ended(store().roll_back_prepared("g"));
+    expect_ended(store().rollback_prepared("g"));
     ASSERT_OK(put_now("read", "2"));
     EXPECT_EQ(engine().locks->verify(), "");
 }

@@ -35,7 +35,7 @@ protected:
     void TearDown() override {
         if (!sim_ || !sim_->is_open()) return;
         for (const PreparedInfo& of : store().prepared())
-            ASSERT_OK(store().roll_back_prepared(of.gid));
+            ASSERT_OK(store().rollback_prepared(of.gid));
         expect_sound();
         ASSERT_OK(sim_->close());
     }

@@ -17,7 +17,7 @@ namespace lockstep {
 
 template <class T>
 std::string told(const Result<T>& r) {
-    return r ? "ok" : std::string("`") + error_name(r.error().code) + "`";
+    return r.has_value() ? "ok" : std::string("`") + error_name(r.error().code) + "`";
 }
 inline std::string truth(bool holds) { return holds ? "true" : "false"; }
 inline std::string filled(bool holds) { return holds ? "ok" : "empty"; }

@@ -92,7 +92,7 @@ std::vector<PublicCall> store_calls() {
         TXN_CALL("Store::end_transaction(id)", may, told(w.store.end_transaction(t.txn.id()))),
         CALL("Store::prepared()", never, done([&] { (void)w.store.prepared(); })),
         CALL("Store::commit_prepared(gid)", may, told(w.store.commit_prepared("none"))),
-        CALL("Store::roll_back_prepared(gid)", may, told(w.store.roll_back_prepared("none"))),
+        CALL("Store::rollback_prepared(gid)", may, told(w.store.rollback_prepared("none"))),
         CALL("Store::stats()", never, filled(w.store.stats().commits > 0)),
         CALL("Store::steps_stats()", never, done([&] { (void)w.store.steps_stats(); })),
         CALL("Store::metrics()", never, filled(!w.store.metrics().empty())),

@@ -11,8 +11,8 @@ protected:
     static std::string value_of(Txn& txn, const Index& index, Slice key) {
         std::string value;
         const auto found = index.get(txn, key, value);
-        EXPECT_TRUE(found);
-        return found && *found ? value : "-";
+        EXPECT_TRUE(found.has_value());
+        return found.has_value() && *found ? value : "-";
     }
 };
 
@@ -42,7 +42,6 @@ TEST_F(Savepoints, OfWhatWasRolledBackAreRefused) {
     expect_sound(store);
 }
 
-// Numbers and LSNs that fit by themselves.
 TEST_F(Savepoints, ThatWereNeverTakenAreRefused) {
     Store store = open_both();
     on_thread(store, [&] {
@@ -53,15 +52,29 @@ TEST_F(Savepoints, ThatWereNeverTakenAreRefused) {
         const Savepoint one = *txn.savepoint();
         ASSERT_OK(index.put(txn, "a", "2|"));
         const Savepoint two = *txn.savepoint();
-        for (const Savepoint& mixed :
-             {Savepoint{one.lsn, two.number}, Savepoint{two.lsn, one.number},
-              Savepoint{kLsnNone, one.number}, Savepoint{one.lsn, 0}})
-            EXPECT_EQ(code_of(txn.rollback_to(mixed)), ErrorCode::bad_argument);
+        for (const Savepoint& unknown :
+             {Savepoint{TxnId{one.txn.value - 1}, one.number},
+              Savepoint{TxnId{one.txn.value + 1}, one.number}, Savepoint{kTxnNone, one.number},
+              Savepoint{one.txn, 0}, Savepoint{one.txn, two.number + 1}})
+            EXPECT_EQ(code_of(txn.rollback_to(unknown)), ErrorCode::bad_argument);
         ASSERT_OK(txn.rollback_to(two));
         ASSERT_OK(txn.rollback_to(one));
         ASSERT_OK(txn.commit());
     });
     EXPECT_EQ(pairs_of(store), (Pairs{{"1", "a"}}));
+}
+
+// Neither had changed anything.
+TEST_F(Savepoints, TheFirstOfAnotherTransactionIsRefused) {
+    Store store = open_both();
+    on_thread(store, [&] {
+        Txn one = std::move(*store.begin());
+        Txn two = std::move(*store.begin());
+        const Savepoint of_one = *one.savepoint(), of_two = *two.savepoint();
+        EXPECT_EQ(code_of(two.rollback_to(of_one)), ErrorCode::bad_argument);
+        ASSERT_OK(two.rollback_to(of_two));
+        ASSERT_OK(one.rollback_to(of_one));
+    });
 }
 
 // The other transaction takes it while a statement of this one has changed its record and waits for

@@ -288,7 +288,7 @@ TEST_F(SecondaryLifeTest, VerifyFindsDamageBothWays) {
                 tree.set_upkeep(nullptr);
                 const auto done = change(*store.index(index), txn);
                 tree.set_upkeep(upkeep);
-                return done ? Result<void>{} : std::unexpected(done.error());
+                return done.has_value() ? Result<void>{} : std::unexpected(done.error());
             }));
         };
         const auto expect_fault = [&](const char* part, size_t faults) {

@@ -83,7 +83,7 @@ protected:
                 changes = there;
                 const auto done = i.update(txn, key, value);
                 got = code_of(done);
-                EXPECT_TRUE(!done || *done == there);
+                EXPECT_TRUE(!done.has_value() || *done == there);
                 break;
             }
             case 3: {

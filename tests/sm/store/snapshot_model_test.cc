@@ -226,14 +226,14 @@ protected:
         switch (rng_.below(6)) {
             case 0: {
                 Cursor cursor = index().scan(reader.txn);
-                for (auto more = cursor.next(); more && *more; more = cursor.next())
+                for (auto more = cursor.next(); more.has_value() && *more; more = cursor.next())
                     seen.emplace(cursor.key(), cursor.value());
                 ASSERT_EQ(seen, rows);
                 break;
             }
             case 1: {
                 Cursor cursor = index().scan(reader.txn);
-                for (auto more = cursor.prev(); more && *more; more = cursor.prev())
+                for (auto more = cursor.prev(); more.has_value() && *more; more = cursor.prev())
                     seen.emplace(cursor.key(), cursor.value());
                 ASSERT_EQ(seen, rows);
                 break;

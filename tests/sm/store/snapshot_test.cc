@@ -402,7 +402,7 @@ TEST_F(SnapshotTest, ReadsThroughASecondaryIndex) {
         const auto keys_of = [&](Txn& txn, Slice value) {
             std::string keys;
             SecondaryCursor cursor = find_by(txn, index("by value"), value);
-            for (auto more = cursor.next(); more && *more; more = cursor.next())
+            for (auto more = cursor.next(); more.has_value() && *more; more = cursor.next())
                 keys.append(cursor.key());
             return keys;
         };

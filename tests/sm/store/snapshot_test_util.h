@@ -76,8 +76,8 @@ protected:
     std::string get(Txn& txn, Slice key) {
         std::string value;
         const auto found = index().get(txn, key, value);
-        EXPECT_TRUE(found) << found.error().text();
-        return found && *found ? value : "-";
+        EXPECT_TRUE(found.has_value()) << found.error().text();
+        return found.has_value() && *found ? value : "-";
     }
     Content scan(Txn& txn, Slice low = {}, Slice high = {}) {
         Content up, down;
@@ -85,14 +85,14 @@ protected:
         std::string before;
         for (;;) {
             const auto more = cursor.next();
-            EXPECT_TRUE(more) << more.error().text();
-            if (!more || !*more) break;
+            EXPECT_TRUE(more.has_value()) << more.error().text();
+            if (!more.has_value() || !*more) break;
             EXPECT_LT(before, cursor.key());
             before = cursor.key();
             up.emplace(cursor.key(), cursor.value());
         }
         Cursor back = index().scan(txn, low, high);
-        for (auto more = back.prev(); more && *more; more = back.prev())
+        for (auto more = back.prev(); more.has_value() && *more; more = back.prev())
             down.emplace(back.key(), back.value());
         EXPECT_EQ(up, down);
         return up;

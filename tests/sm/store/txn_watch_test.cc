@@ -71,7 +71,7 @@ TEST_F(TxnWatchTest, AnIdleTransactionIsRolledBackForIt) {
         while (!go) sleep_for(10 * kMillisecond);
         std::string text;
         auto again = index.get(txn, "k", text);
-        EXPECT_FALSE(again);
+        EXPECT_FALSE(again.has_value());
         EXPECT_TRUE(txn.live());
         auto commit = txn.commit();
         EXPECT_EQ(commit.error().code, ErrorCode::ended_by_operator);
@@ -328,7 +328,7 @@ TEST_F(TxnWatchTest, AnOperationThatWaitsForAPageEndsFirst) {
         std::string text;
         for (int n = 0; n < 1'000'000; ++n) {
             const auto got = index.get(txn, "key" + std::to_string(n * 997 % 6000), text);
-            if (!got) return std::unexpected(got.error());
+            if (!got.has_value()) return std::unexpected(got.error());
             EXPECT_TRUE(*got);
         }
         return {};
@@ -347,7 +347,7 @@ TEST_F(TxnWatchTest, AStoreThatFails) {
     auto holder = writer([&](Txn& txn) -> Result<void> {
         while (!go) sleep_for(10 * kMillisecond);
         std::string text;
-        EXPECT_FALSE(index.get(txn, "k", text));
+        EXPECT_FALSE(index.get(txn, "k", text).has_value());
         return txn.abort();
     });
     store.engine().log->fail_store(
@@ -447,8 +447,8 @@ TEST_F(TxnWatchTest, OldTransactionsEndByThemselves) {
         while (!go) sleep_for(kSecond);
         std::string text;
         auto again = index.get(txn, "k", text);
-        EXPECT_FALSE(again);
-        if (!again) old = again.error();
+        EXPECT_FALSE(again.has_value());
+        if (!again.has_value()) old = again.error();
         return {};
     });
     const Nanos began = store.clock().now();

@@ -35,6 +35,9 @@ static_assert(!std::is_copy_constructible_v<Result<std::unique_ptr<int>>>);
 static_assert(std::is_nothrow_move_constructible_v<Result<std::unique_ptr<int>>>);
 static_assert(!std::is_convertible_v<Result<std::string>, Result<bool>>);
 static_assert(!std::is_convertible_v<Error, Result<void>>);
+// A reader would take it for the value.
+static_assert(!std::is_constructible_v<bool, Result<bool>>);
+static_assert(std::is_constructible_v<bool, Result<int>>);
 static_assert(sizeof(Result<void>) == sizeof(Error) + 8 &&
               sizeof(Result<int>) == sizeof(Error) + 8);
 
@@ -97,7 +100,7 @@ TEST_F(Results, HoldWhatTheyAreMadeOf) {
     const Result<std::optional<int>> none = std::nullopt;
     EXPECT_TRUE(none && !*none);
     const Result<bool> no = false;
-    EXPECT_TRUE(no && !*no);
+    EXPECT_TRUE(no.has_value() && !*no);
     const Result<void> standard = std::unexpected(Error{.code = ErrorCode::timeout});
     EXPECT_EQ(standard.error().code, ErrorCode::timeout);
     const std::unexpected<Error> back = fail(ErrorCode::no_space);

@@ -203,7 +203,7 @@ private:
             const bool attempt = rng.chance(0.3);
             Result<bool> got = attempt ? locks_.try_lock_object(owner, objects_[object], mode)
                                        : yes(locks_.lock_object(owner, objects_[object], mode));
-            if (got && *got) model_.got(me, thing(object), mode);
+            if (got.has_value() && *got) model_.got(me, thing(object), mode);
             return got.has_value();
         }
         if (what < shape_.strong + 6) {
@@ -224,7 +224,7 @@ private:
             rng.chance(0.2)
                 ? locks_.try_lock_record(owner, objects_[object], name(object, i), mode)
                 : yes(locks_.lock_record(owner, objects_[object], name(object, i), mode));
-        if (!got || !*got) return got.has_value();
+        if (!got.has_value() || !*got) return got.has_value();
         const bool writes = (mode & (U | X | gap_insert)) != none;
         model_.got(me, thing(object), writes ? IX : IS);
         model_.got(me, thing(object, i), mode);

@@ -80,7 +80,7 @@ TEST(LockStore, WhoHoldsSharedLocksWhatItWrites) {
         const auto take = [&](size_t who, LockName name, LockMode mode) {
             Result<bool> got = false;
             s.go([&] { got = s.locks.try_lock_record(s.owner[who], object, name, mode); });
-            return got && *got;
+            return got.has_value() && *got;
         };
         EXPECT_TRUE(take(0, record(1), S));
         EXPECT_TRUE(take(0, record(2), X));

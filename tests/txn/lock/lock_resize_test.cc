@@ -230,7 +230,7 @@ TEST(LockResizeWorkers, TwoWorkersNeverShareALock) {
                     const auto i = static_cast<uint32_t>(rng.below(kNames));
                     const Result<bool> got =
                         locks.try_lock(owners[me], LockName{mix64(i + 1) | 1}, LockMode::X);
-                    ASSERT_TRUE(got);
+                    ASSERT_TRUE(got.has_value());
                     if (!*got) continue;
                     const uint32_t was = holder[i].exchange(me + 1);
                     if (was == me + 1) continue;

@@ -32,8 +32,8 @@ uint64_t check_log(threads::Disk& disk, const LogOptions& options, const Oracle&
     auto expected = oracle.records.lower_bound(oracle.start);
     for (;;) {
         const auto more = reader.next(record);
-        EXPECT_TRUE(more) << context;
-        if (!more || !*more) break;
+        EXPECT_TRUE(more.has_value()) << context;
+        if (!more.has_value() || !*more) break;
         if (expected == oracle.records.end() || expected->first != record.lsn.value) {
             ADD_FAILURE() << context << ": record at " << record.lsn.value
                           << " was never appended there";

@@ -59,7 +59,7 @@ TEST(LogReader, FindsNothingWhereNoRecordBegins) {
                            uint64_t{1} << 40, UINT64_MAX - 7, uint64_t{64 << 10} * 50}) {
         reader.seek(Lsn{wrong});
         const auto found = reader.next(record);
-        ASSERT_TRUE(found) << wrong;
+        ASSERT_TRUE(found.has_value()) << wrong;
         EXPECT_FALSE(*found) << wrong;
         EXPECT_EQ(reader.position().value, wrong);
     }
@@ -101,7 +101,7 @@ TEST(LogReader, SurvivesAnyBytes) {
         for (uint64_t lsn = 4096; lsn < 300000; lsn += 8 * (1 + rng.below(100))) {
             reader.seek(Lsn{lsn});
             const auto more = reader.next(record);
-            ASSERT_TRUE(more);
+            ASSERT_TRUE(more.has_value());
             if (*more) check_record(record);
         }
         SimBench bench(*disk, seed);

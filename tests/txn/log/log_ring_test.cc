@@ -19,8 +19,8 @@ uint64_t read_back(threads::Disk& disk, const LogOptions& options) {
     uint64_t n = 0;
     for (;;) {
         const auto more = reader.next(record);
-        EXPECT_TRUE(more) << more.error().text();
-        if (!more || !*more) return n;
+        EXPECT_TRUE(more.has_value()) << more.error().text();
+        if (!more.has_value() || !*more) return n;
         EXPECT_EQ(check_record(record), n) << "record at " << record.lsn.value;
         ++n;
     }

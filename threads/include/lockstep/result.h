@@ -217,7 +217,12 @@ public:
     }
     // True if it holds a value and no error.
     bool has_value() const noexcept { return has_value_; }
-    explicit operator bool() const noexcept { return has_value_; }
+    // The same. Not of a Result<bool>, where a reader may take it for the value.
+    explicit operator bool() const noexcept
+        requires(!std::is_same_v<T, bool>)
+    {
+        return has_value_;
+    }
     // The value, which must be there.
     T& operator*() & noexcept { return value_; }
     const T& operator*() const& noexcept { return value_; }
@@ -339,7 +344,7 @@ inline void take(Result<void>&) {}
 #define LOCKSTEP_TRY(...)                                       \
     __extension__({                                             \
         auto try_result_ = (__VA_ARGS__);                       \
-        if (!try_result_) [[unlikely]]                          \
+        if (!try_result_.has_value()) [[unlikely]]              \
             return ::lockstep::Unexpected(try_result_.error()); \
         ::lockstep::detail::take(try_result_);                  \
     })

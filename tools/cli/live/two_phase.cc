@@ -94,8 +94,9 @@ int end_prepared(const std::string& path, const std::string& text, bool commits,
         return *answer ? show_end((**answer)["ended"].template get<bool>(), text, commits, json)
                        : live_failed(answer->error(), json);
     return in_closed_store(path, json, [&](Store& store) {
-        const auto ended = commits ? store.commit_prepared(*gid) : store.roll_back_prepared(*gid);
-        return ended ? show_end(*ended, text, commits, json) : failed(text, ended.error(), json);
+        const auto ended = commits ? store.commit_prepared(*gid) : store.rollback_prepared(*gid);
+        return ended.has_value() ? show_end(*ended, text, commits, json)
+                                 : failed(text, ended.error(), json);
     });
 }
 

@@ -41,7 +41,7 @@ struct LoadOptions {
 
 template <class T>
 T need(Result<T> result, const std::string& doing) {
-    if (!result) throw Failed(doing + ": " + result.error().text());
+    if (!result.has_value()) throw Failed(doing + ": " + result.error().text());
     if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 

@@ -74,7 +74,7 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     uint64_t n = 0;
     for (; count == 0 || n < count; ++n) {
         const auto more = reader.next(record);
-        if (!more) return complain(path, more.error().text());
+        if (!more.has_value()) return complain(path, more.error().text());
         if (!*more) break;
         if (json)
             fmt::print("{}\n", nlohmann::ordered_json{{"lsn", record.lsn.value},

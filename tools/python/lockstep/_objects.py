@@ -15,7 +15,7 @@ class RecordId(NamedTuple):
 class Savepoint(NamedTuple):
     """A state that Transaction.rollback_to() restores."""
 
-    lsn: int
+    txn: int
     number: int
 
 

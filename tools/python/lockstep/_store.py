@@ -225,7 +225,7 @@ class Store:
         """
         return _core.end_prepared(self._handle, gid, True)
 
-    def roll_back_prepared(self, gid: Value) -> bool:
+    def rollback_prepared(self, gid: Value) -> bool:
         """The same with a rollback."""
         return _core.end_prepared(self._handle, gid, False)
 
@@ -233,9 +233,9 @@ class Store:
         """commit_prepared() for an event loop, on a thread of a pool."""
         return await _aio.in_pool(self.commit_prepared, gid)
 
-    async def roll_back_prepared_async(self, gid: Value) -> bool:
-        """roll_back_prepared() for an event loop, on a thread of a pool."""
-        return await _aio.in_pool(self.roll_back_prepared, gid)
+    async def rollback_prepared_async(self, gid: Value) -> bool:
+        """rollback_prepared() for an event loop, on a thread of a pool."""
+        return await _aio.in_pool(self.rollback_prepared, gid)
 
     # Indexes and heaps.
 

@@ -132,7 +132,7 @@ class Transaction:
 
         `gid` is the name of the global transaction, 1 to GID_BYTES_MAX bytes. The transaction keeps
         its locks, survives restarts, and belongs to no thread. Store.commit_prepared() or
-        Store.roll_back_prepared() ends it. False: it has changed nothing, and has ended. An
+        Store.rollback_prepared() ends it. False: it has changed nothing, and has ended. An
         exception leaves it as it was, except StoreFailed. Unsupported: it has created, dropped or
         bulk-loaded an index or heap. Commit it alone, or make such changes in a transaction of
         their own before.

@@ -43,7 +43,7 @@ nb::list prepared(Number store) {
 
 bool end_prepared(Number store, nb::handle gid, bool commit) {
     const Value name(gid);
-    const auto end = commit ? lockstep_commit_prepared : lockstep_roll_back_prepared;
+    const auto end = commit ? lockstep_commit_prepared : lockstep_rollback_prepared;
     bool ended = false;
     call([&](lockstep_error* error) {
         return end(handle<lockstep_store>(store), name.slice(), &ended, error);

@@ -55,11 +55,11 @@ bool abandon(Number txn) {
 nb::tuple set_savepoint(Number txn) {
     lockstep_savepoint savepoint{};
     call([&](lockstep_error* error) { return lockstep_set_savepoint(c(txn), &savepoint, error); });
-    return nb::make_tuple(savepoint.lsn, savepoint.number);
+    return nb::make_tuple(savepoint.txn, savepoint.number);
 }
 
-void rollback_to(Number txn, uint64_t lsn, uint64_t number) {
-    const lockstep_savepoint savepoint = {lsn, number};
+void rollback_to(Number txn, uint64_t of, uint64_t number) {
+    const lockstep_savepoint savepoint = {of, number};
     call([&](lockstep_error* error) { return lockstep_rollback_to(c(txn), &savepoint, error); });
 }
 

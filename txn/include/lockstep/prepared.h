@@ -5,7 +5,7 @@
 //            gives the global transaction a name, the gid, and calls Txn::prepare() in each of
 //            them. If all vote, it makes its decision durable, and only then calls
 //            Store::commit_prepared() in each that answered `prepared`. Otherwise it calls
-//            Store::roll_back_prepared(). From its vote to that call a transaction is *in doubt*:
+//            Store::rollback_prepared(). From its vote to that call a transaction is *in doubt*:
 //            it survives restarts, keeps its locks, and belongs to no thread.
 //            The protocol is presumed abort: a coordinator that knows nothing of a gid answers
 //            "roll back". So it must remember a commit until each participant has returned from

@@ -30,8 +30,8 @@ struct TxnOptions {
 
 // A state of a transaction that Txn::rollback_to() restores. A plain value; copy it freely.
 struct Savepoint {
-    Lsn lsn{};            // the transaction's last record at that time
-    uint32_t number = 0;  // of this savepoint within its transaction, from 1
+    TxnId txn{};          // the transaction
+    uint32_t number = 0;  // of this savepoint within it, from 1
 };
 
 }  // namespace lockstep::txn

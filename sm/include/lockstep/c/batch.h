@@ -60,10 +60,10 @@ enum lockstep_request_end {
     LOCKSTEP_END_ABORT = 2,    // it is rolled back
     LOCKSTEP_END_PREPARE = 3,  // it is prepared as `gid`, and the handle ends: lockstep_prepare()
     // Ends what is prepared as `gid` in `store`, as lockstep_commit_prepared() and
-    // lockstep_roll_back_prepared() do. Without a transaction and without operations. `performed`
+    // lockstep_rollback_prepared() do. Without a transaction and without operations. `performed`
     // is 1 if it was prepared, else 0.
     LOCKSTEP_END_COMMIT_PREPARED = 4,
-    LOCKSTEP_END_ROLL_BACK_PREPARED = 5
+    LOCKSTEP_END_ROLLBACK_PREPARED = 5
 };
 
 // Operations of one transaction, as one piece of work. The request and all that it points to are

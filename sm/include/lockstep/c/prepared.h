@@ -43,10 +43,10 @@ int lockstep_list_prepared(lockstep_store* store,
 // The second phase: ends the transaction that is prepared as `gid`, on any thread. *ended, if not
 // NULL, is false if none is in doubt under that name, because an earlier call has ended it. So a
 // coordinator may repeat the call until it succeeds. A commit is durable when the call returns.
-// Errors: those of lockstep::Store::commit_prepared() and roll_back_prepared().
+// Errors: those of lockstep::Store::commit_prepared() and rollback_prepared().
 int lockstep_commit_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
                              lockstep_error* error);
-int lockstep_roll_back_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
+int lockstep_rollback_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
                                 lockstep_error* error);
 
 #ifdef __cplusplus

@@ -28,7 +28,7 @@ uint64_t lockstep_txn_id(lockstep_txn* txn);
 
 // A state that lockstep_rollback_to() restores. A plain value.
 typedef struct lockstep_savepoint {
-    uint64_t lsn;
+    uint64_t txn;  // lockstep_txn_id()
     uint64_t number;
 } lockstep_savepoint;
 // Marks the present state.

@@ -98,7 +98,7 @@ class OneShots:
         request.name(gid)
         request.begin_in(self._store._handle, *_BEGIN)
         await self._submit(
-            request, _batch.COMMIT_PREPARED if commit else _batch.ROLL_BACK_PREPARED
+            request, _batch.COMMIT_PREPARED if commit else _batch.ROLLBACK_PREPARED
         )
         if request.code() != 0:
             request.fail()

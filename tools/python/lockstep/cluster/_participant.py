@@ -396,7 +396,7 @@ class Participant:
                 self._store.end_transaction(branch.number)  # it may wait for a lock
             with branch.mutex:
                 self._roll_back(gid, branch)
-        self._store.roll_back_prepared(gid)
+        self._store.rollback_prepared(gid)
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
