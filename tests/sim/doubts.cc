@@ -17,7 +17,7 @@ Result<bool> end(Host& host, const std::string& gid, bool commit) {
     const bool ended = host.on_thread(
         [&]() -> Result<void> {
             const bool known =
-                TRY(commit ? host->commit_prepared(gid) : host->roll_back_prepared(gid));
+                TRY(commit ? host->commit_prepared(gid) : host->rollback_prepared(gid));
             if (!known) return fail(ErrorCode::bad_argument, "listed, but unknown");
             return {};
         },
@@ -58,7 +58,7 @@ Doubts::Settled Doubts::settle(Host& host, uint64_t at, bool again) const {
         }
         const bool commit = !of_earlier && choice(*doubt, at);
         const auto done = end(host, info.gid, commit);
-        if (!done) {
+        if (!done.has_value()) {
             settled.fault = fmt::format("{} {}: {}", commit ? "committing" : "rolling back",
                                         info.gid, done.error().text());
             return settled;
@@ -90,7 +90,7 @@ std::vector<LateCommit> Doubts::undecided() const {
 std::string Doubts::roll_back_all(Host& host) const {
     for (const PreparedInfo& info : host->prepared()) {
         if (find(info.gid) == nullptr) return info.gid + " is in doubt, but was never prepared";
-        if (const auto done = end(host, info.gid, false); !done)
+        if (const auto done = end(host, info.gid, false); !done.has_value())
             return "rolling back " + info.gid + ": " + done.error().text();
     }
     return {};

@@ -100,7 +100,7 @@ void Ledger::second_phase_returned(size_t number, Lsn after, Lsn before, const R
     Commit& c = commits_[number];
     c.returned = tick();
     c.two_phase = true;
-    if (!done) {
+    if (!done.has_value()) {
         c.unknown = true;
         return;
     }

@@ -30,15 +30,17 @@ void Records::decide(Host& host, Doubt& doubt) {
         const Lsn before = host.log_end();
         ended = host->commit_prepared(doubt.gid);
         ledger_.second_phase_returned(number, before, host.log_end(), ended);
-        if (ended) doubt.ended = ledger_.now();
+        if (ended.has_value()) doubt.ended = ledger_.now();
     } else {
         if (!host.engine().failed()) ledger_.abort_called(doubt.reads, doubt.who);
         doubt.decided = ledger_.tick();
-        ended = host->roll_back_prepared(doubt.gid);
-        if (ended) doubt.ended = ledger_.tick();
+        ended = host->rollback_prepared(doubt.gid);
+        if (ended.has_value()) doubt.ended = ledger_.tick();
     }
-    if (ended && !*ended) shared_.report.fail(doubt.gid + " was prepared and is not known");
-    if (!ended && !(shared_.failures_allowed && is_failure_of_environment(ended.error().code)))
+    if (ended.has_value() && !*ended)
+        shared_.report.fail(doubt.gid + " was prepared and is not known");
+    if (!ended.has_value() &&
+        !(shared_.failures_allowed && is_failure_of_environment(ended.error().code)))
         shared_.report.fail("the second phase: " + ended.error().text());
 }
 

@@ -47,7 +47,7 @@ int lockstep_list_prepared(lockstep_store* store,
 int lockstep_commit_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
                              lockstep_error* error);
 int lockstep_rollback_prepared(lockstep_store* store, lockstep_slice gid, bool* ended,
-                                lockstep_error* error);
+                               lockstep_error* error);
 
 #ifdef __cplusplus
 }
