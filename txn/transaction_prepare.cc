@@ -107,7 +107,7 @@ Result<Transaction*> TransactionTable::adopt_prepared(TxnId id, Lsn first, Lsn l
     txn->undo_next = kLsnNone;
     note(txn->state, TxnState::prepared);
     impl_->detach(*txn);
-    if (!MUTANT(in_doubt_undo_unpromised)) TRY(impl_->log.reserve_undo(txn->undo, 0, undo_bytes));
+    if (!MUTANT(in_doubt_undo_unpromised)) impl_->log.promise_again(txn->undo, undo_bytes);
     return txn;
 }
 

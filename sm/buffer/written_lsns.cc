@@ -183,6 +183,12 @@ void WrittenLsns::end_save(bool saved) {
 }
 
 Result<void> WrittenLsns::save(threads::FileId file, uint64_t store, bool sync) {
+    const Result<void> result = save_changed(file, store, sync);
+    saved_.store(result.has_value(), std::memory_order_release);
+    return result;
+}
+
+Result<void> WrittenLsns::save_changed(threads::FileId file, uint64_t store, bool sync) {
     const auto buffer = TRY(threads::make_aligned_buffer(kSlotsAtOnce * kSlotBytes));
     assert_state();
     ++save_;

@@ -28,7 +28,8 @@
 //                 record above B has the page, and the first such record brings it: redo forgets
 //                 what the page must have (forget()).
 //            LW-4 A save never touches the slot that counts; the new slot counts once it is synced.
-//                 An older slot asks for less and is never wrong.
+//                 An older slot asks for less and is never wrong, but for pages that were given up
+//                 since (space_map_shrink.cc).
 // Blocking   written(), forget() and of() never block. load() blocks the kernel thread; save()
 //            parks. Only the checkpointer saves, one save at a time.
 #pragma once
@@ -86,6 +87,9 @@ public:
     // Writes the blocks that have changed since the last save, syncs if `sync`. Errors: io_error,
     // no_space. The old slots then still count, and the next save writes those blocks again.
     Result<void> save(threads::FileId file, uint64_t store, bool sync);
+    // Whether the last save succeeded. Else the file may ask for more than the array: forget() is
+    // not in it.
+    bool saved() const { return saved_.load(std::memory_order_acquire); }
 
     // Makes a part of a new side file: the blocks from `first` on, of pages with these lsns, each
     // as a slot that counts and one of zeros. `to` has room for them. Returns their bytes.
@@ -120,6 +124,7 @@ private:
         DCHECK(used_.load(std::memory_order_relaxed) <= blocks_);
         DCHECK(bytes_ == blocks_ * (kPagesPerBlock * sizeof(uint64_t) + 2));
     }
+    Result<void> save_changed(threads::FileId file, uint64_t store, bool sync);
     Result<void> save_some(threads::FileId file, uint64_t store, Slot* slots, uint64_t& next);
     void end_save(bool saved);
 
@@ -131,6 +136,7 @@ private:
     std::atomic<uint64_t> used_{0};  // blocks from here on were never changed
     size_t bytes_ = 0;
     uint64_t save_ = 0;  // number of the last save
+    std::atomic<bool> saved_{true};
 };
 
 }  // namespace lockstep::sm

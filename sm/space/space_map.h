@@ -70,7 +70,8 @@ public:
     Result<uint64_t> lower_end();
     // Forgets which LSNs the pages from `end` to `before` have. False: the volume has grown since.
     Result<bool> forget_end(uint64_t end, uint64_t before);
-    // Cuts the file. False: the volume has grown since, and nothing is cut.
+    // Cuts the file. False: the volume has grown since, and nothing is cut. Error io_error also if
+    // the last checkpoint could not save the LSNs of pages.
     Result<bool> cut_file(uint64_t end);
 
 private:

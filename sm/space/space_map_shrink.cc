@@ -9,7 +9,8 @@
 //            (3) The side file of written LSNs must forget these pages before the cut, else the
 //            zeros that come back would look like lost writes. Hence the caller's order: lower,
 //            checkpoint, forget, checkpoint, cut. The last two halves hold the growth latch and do
-//            nothing if the volume has grown.
+//            nothing if the volume has grown. A checkpoint does without that file if it cannot
+//            save it; the cut does not.
 //            (4) Redo of records from before the cut makes the file longer again, and brings the
 //            pages. A freed page that an outdated descent still asks for reads as zeros
 //            (BufferPool::give_up_from()).
@@ -87,6 +88,8 @@ Result<bool> SpaceMap::cut_file(uint64_t end) {
     CHECK(end > kFirstMapPage.value);  // never the superblocks and the first map
     Held held(impl_->grow_latch);
     if (pages_total() != end) return false;
+    if (!env_.pool->written_lsns().saved())  // (3)
+        return fail(ErrorCode::io_error, "data.lsn was not saved: nothing is cut", end);
     TRY(env_.disk->truncate(env_.data_file, end * kPageBytes));
     return true;
 }

@@ -231,9 +231,10 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         TRY(engine->pool->start_cleaner());
         if (fresh) TRY(engine->make_fresh());
         else TRY(engine->recover());
+        // The archive gets the store's number now, so that number must last.
+        if (fresh) TRY(engine->end_creation(directory));
         return engine->start_services();
     }));
-    if (fresh) TRY(engine->end_creation(directory));
     engine->opened_ = true;
     engine->watch_slices();
     TRY(engine->start_control(directory));

@@ -103,7 +103,9 @@ void VarietyPlanner::around(TxnPlan& plan) {
                                         100 * kMillisecond};
     static constexpr Nanos kIdle[] = {5 * kMillisecond, 300 * kMillisecond, 5 * kSecond};
     const bool prepare = rng_.chance(variety_.prepare_odds), decision = rng_.chance(0.6);
-    const Nanos doubt = rng_.chance(0.02) ? kNever : kDoubts[rng_.below(5)];
+    // One that is never decided keeps all log from its begin on. A small log would be full then.
+    const bool never = rng_.chance(0.02) && config_.log_bytes >= (64 << 20);
+    const Nanos doubt = never ? kNever : kDoubts[rng_.below(5)];
     const Nanos idle = kIdle[rng_.below(3)];
     if (prepare && !plan.private_objects && plan.isolation != Isolation::snapshot) {
         plan.ending = Ending::prepare;

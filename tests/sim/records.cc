@@ -132,7 +132,6 @@ private:
 };
 
 void Records::start(Host& host) {
-    host_ = &host;
     running_ = static_cast<uint32_t>(plan_.threads.size());
     if (shared_.config.packets) {
         for (uint32_t n = 0; n < plan_.threads.size(); ++n)
@@ -182,9 +181,7 @@ void Records::run_transaction(Host& host, const TxnPlan& plan, uint32_t thread) 
 // The returned work continues after recovery: a tenth as long, with a plan of its own.
 std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) {
     shared_.report.add(Count::in_doubt, recovered->prepared().size());
-    const bool again = next.crashes > 1 || settled_;
-    settled_ |= &recovered == host_;  // later images of its disk show that
-    Doubts::Settled settled = doubts_.settle(recovered, at, again);
+    Doubts::Settled settled = doubts_.settle(recovered, at, next.crashes > 1 || settled_);
     if (!settled.fault.empty()) {
         shared_.report.fail("after recovery: " + settled.fault);
         return nullptr;

@@ -25,6 +25,7 @@ public:
                                 Shared& next) override;
 
     void judge_injured(Host& host, uint64_t at) override;
+    void will_be_judged() override { settled_ = true; }
     void judge_copies(threads::SimDisk& disk) override;
 
     // --- for Attempt
@@ -72,8 +73,7 @@ private:
     std::set<uint64_t> ended_;  // ids of transactions that may have been ended from outside
     Nanos quiet_until_ = 0;     // no transaction begins before
     bool shrinking_ = false;
-    const Host* host_ = nullptr;  // where it runs
-    bool settled_ = false;        // what was in doubt at the end of the run has been ended there
+    bool settled_ = false;  // see will_be_judged()
     uint64_t markers_ = 0, numbers_ = 0;
     uint32_t running_ = 0;
     size_t total_, finished_ = 0;

@@ -219,6 +219,7 @@ void Run::finish(Host& host, Work& work) {
     if (!closed) digests_ = {};
     if (auto opened = host.open(); !opened)
         return report_.fail("opening again: " + opened.error().text());
+    work.will_be_judged();
     (void)work.judge(host, work.moment(), 0, shared_);
     if (taking_ && !report_.failed()) work.judge_copies(*disk_);
 }
@@ -229,6 +230,7 @@ void Run::finish_with_lost_writes(Host& host, Work& work) {
     if (const Result<void> closed = host.close(); !closed && !sm::is_bad_page(closed.error().code))
         return report_.fail("close: " + closed.error().text());
     Shared apart{config_, report_, digest_};
+    work.will_be_judged();
     judge_lost_writes(*disk_, work, work.moment(), apart);
 }
 

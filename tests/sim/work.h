@@ -40,6 +40,8 @@ public:
     // The same for a store with a damaged or outdated page: all readable data must be right, and
     // the rest must be an error that names a page.
     virtual void judge_injured(Host& host, uint64_t at) = 0;
+    // The store itself is judged next. Later images of its disk show what was ended there.
+    virtual void will_be_judged() {}
     // Opens the copies that were made of the store, and compares them.
     virtual void judge_copies(threads::SimDisk&) {}
 };

@@ -133,7 +133,7 @@ public:
     virtual Result<void> truncate(FileId file, uint64_t bytes) = 0;
     virtual Result<void> rename(std::string_view from, std::string_view to) = 0;
     virtual Result<void> unlink(std::string_view path) = 0;
-    virtual Result<void> make_directory(std::string_view path) = 0;  // fine if it exists
+    virtual Result<void> make_directory(std::string_view path) = 0;  // durable; fine if it exists
     // Names, sorted.
     virtual Result<std::vector<std::string>> list(std::string_view directory) = 0;
     virtual bool exists(std::string_view path) = 0;

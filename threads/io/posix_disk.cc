@@ -194,9 +194,13 @@ Result<void> PosixDisk::unlink(std::string_view path) {
     return {};
 }
 
+// The entry of a new directory lies in its parent. A parent that may not be read cannot be synced.
 Result<void> PosixDisk::make_directory(std::string_view path) {
     const std::string name(path);
-    if (mkdir(name.c_str(), 0755) == 0) return {};
+    if (mkdir(name.c_str(), 0755) == 0) {
+        const Result<void> synced = sync_directory(name + "/..");
+        return !synced && synced.error().os == EACCES ? Result<void>() : synced;
+    }
     const int err = errno;
     struct stat status {};
     if (err == EEXIST && stat(name.c_str(), &status) == 0) {

@@ -146,6 +146,9 @@ public:
             return {};
         return reserve_undo_slow(credit, forward, undo);
     }
+    // Promises again what was promised before a restart (LOG-3). Takes the space even if records
+    // without a promise have used slack since. Never parks.
+    void promise_again(UndoCredit& credit, uint64_t undo);
     // A compensation record of that size follows.
     void use_undo(UndoCredit& credit, uint64_t bytes);
     void release_undo(UndoCredit& credit);  // at the end of the transaction

@@ -97,6 +97,14 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     return {};
 }
 
+void Log::promise_again(UndoCredit& credit, uint64_t undo) {
+    Impl& log = *impl_;
+    const uint64_t bytes = undo_with_end(credit, undo);
+    log.reserved.fetch_add(bytes);
+    credit.bytes += bytes;
+    log.kick_keeper();
+}
+
 void Log::use_undo(UndoCredit& credit, uint64_t bytes) {
     Impl& log = *impl_;
     const uint64_t used = std::min(credit.bytes, bytes);

@@ -286,6 +286,35 @@ TEST(ArchiveCrash, ARestartFindsTheLogThatAPieceHas) {
     EXPECT_GT(cuts, 20u) << "too few to judge";
 }
 
+// A creation that was cut off is made again, and the new store has another number. The archive must
+// not know the first one.
+TEST(ArchiveCrash, AStoreMayBeMadeAgain) {
+    SimDisk disk({.seed = 1});
+    SimStore store(disk);
+    archive_options(store.options());
+    std::vector<std::unique_ptr<SimDisk>> images;
+    disk.observe([&](const SimEvent&) {
+        for (const SimCrash mode : {SimCrash::keep_all, SimCrash::drop_unsynced})
+            images.push_back(disk.image(images.size(), mode));
+    });
+    ASSERT_OK(store.open());
+    disk.observe(nullptr);
+    ASSERT_OK(store.close());
+    size_t begun = 0;
+    for (const auto& image : images) {
+        begun += image->exists("/store/creating");
+        SimStore again(*image);
+        again.clock().advance(kSecond);  // the number comes from the clock
+        archive_options(again.options());
+        const auto opened = again.open();
+        EXPECT_TRUE(opened) << opened.error().text();
+        if (opened) {
+            ASSERT_OK(again.close());
+        }
+    }
+    EXPECT_GT(begun, 20u) << "too few to judge";
+}
+
 // A write that the archive's device acknowledges and loses, or puts elsewhere: the restore names a
 // file, or it gives the right state.
 TEST(ArchiveFault, NoRestoreIsWrong) {

@@ -291,5 +291,33 @@ TEST(ShrinkMaps, WritesOfGivenUpPagesLeaveNoTrace) {
     EXPECT_EQ(rig.engine.pool->written_lsns().of(pages[0]), 0u);
 }
 
+// The file of LSNs still names pages that the cut would turn into zeros.
+TEST(ShrinkMaps, NothingIsCutIfTheLsnsWereNotSaved) {
+    sm::PoolRig rig({.simulated = true});
+    auto file = rig.engine.disk->open("store/data.lsn", threads::Disk::kCreate);
+    ASSERT_TRUE(file);
+    sm::SpaceMap& space = *rig.engine.space;
+    rig.run([&] {
+        std::vector<PageId> pages;
+        sm::make_pages(rig.engine, 4, pages);
+        ASSERT_TRUE(rig.engine.pool->write_dirty(0));
+        ASSERT_TRUE(space.free_now(pages));
+        const uint64_t before = space.pages_total();
+        EXPECT_EQ(*space.lower_end(), 3u);
+        EXPECT_TRUE(*space.forget_end(3, before));
+        sm::WrittenLsns& lsns = rig.engine.pool->written_lsns();
+        rig.sim->faults().only_paths_ending_with(threads::SimFault::write_error, "data.lsn");
+        rig.sim->faults().fail_nth(threads::SimFault::write_error, 1);
+        EXPECT_FALSE(lsns.save(*file, 1, true));
+        const auto cut = space.cut_file(3);
+        ASSERT_FALSE(cut);
+        EXPECT_EQ(cut.error().code, ErrorCode::io_error);
+        EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), before * kPageBytes);
+        EXPECT_TRUE(lsns.save(*file, 1, true));
+        EXPECT_TRUE(*space.cut_file(3));
+    });
+    rig.engine.disk->close(*file);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -223,6 +223,11 @@ TEST_F(PosixDiskRefused, Directories) {
     without({{__NR_mkdir, EROFS}}, [&] {
         expect(disk.make_directory(rig.path("d")), ErrorCode::bad_path, EROFS, "make directory");
     });
+    // Its parent is synced, if it may be read.
+    without({{__NR_fsync, EIO}}, [&] {
+        expect(disk.make_directory(rig.path("d")), ErrorCode::io_error, EIO, "sync directory");
+    });
+    without({{__NR_openat, EACCES}}, [&] { EXPECT_TRUE(disk.make_directory(rig.path("e"))); });
     expect(disk.make_directory(rig.path("none/d")), ErrorCode::bad_path, ENOENT, "make directory");
     disk.close(make_file("f"));
     expect(disk.make_directory(rig.path("f")), ErrorCode::bad_path, ENOTDIR, "make directory");

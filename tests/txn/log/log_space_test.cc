@@ -104,6 +104,31 @@ TEST(LogSpace, ARefusedPromiseTakesNothing) {
     });
 }
 
+// The log was full, and records without a promise have used some slack. After a restart the promise
+// still fits into the capacity.
+TEST(LogSpace, APromiseIsMadeAgainInAFullLog) {
+    TempDirectory directory;
+    Bench bench(tiny(directory.path()));
+    bench.create();
+    bench.run([&] {
+        Log& log = *bench.log;
+        UndoCredit writer, in_doubt;
+        uint64_t n = 0;
+        while (log.reserve_undo(writer, 10032, 64)) append(log, 1, n++, 10000);
+        for (int i = 0; i < 2; ++i) append(log, 1, n++, 10000);
+        EXPECT_EQ(log.reserve_undo(in_doubt, 0, 5000).error().code, ErrorCode::log_full);
+        log.promise_again(in_doubt, 5000);
+        EXPECT_GE(in_doubt.bytes, 5000u);
+        EXPECT_LE(log.used_bytes() + log.undo_reserved_bytes(), log.capacity_bytes());
+        log.use_undo(in_doubt, 5000);
+        append(log, 2, n++, 4968);
+        log.release_undo(in_doubt);
+        log.release_undo(writer);
+        EXPECT_EQ(log.undo_reserved_bytes(), 0u);
+        EXPECT_TRUE(log.wait_durable(log.tail()));
+    });
+}
+
 // What one worker keeps spare does not keep the others from the last bytes of a small log for long:
 // the bound is small.
 TEST(LogSpace, SeveralWorkersShareTheSpace) {
