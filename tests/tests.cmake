@@ -253,7 +253,7 @@ if(TARGET lockstep_tpcc)
     if(LOCKSTEP_SANITIZE STREQUAL "" AND NOT LOCKSTEP_COVERAGE)
         add_test(NAME simulation COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                 --seeds 130 --crash-points 5000 --injections 200)
+                 --seeds 112 --crash-points 5000 --injections 200)
         set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2)
         add_test(NAME campaign COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>)

@@ -48,7 +48,7 @@ Result<bool> PrimaryUpkeep::old_value(txn::Transaction& txn, Slice key, std::str
 Result<void> PrimaryUpkeep::change_entries(txn::Transaction& txn, const Due& due, Slice key) {
     const Secondary& s = *due.secondary;
     s.assert_state();
-    DCHECK(due.function != nullptr && !txn.must_abort());
+    DCHECK(due.function != nullptr);
     DCHECK(std::ranges::is_sorted(due.out) && std::ranges::is_sorted(due.in));
     const KeptUp kept(txn, s.tree.id());
     for (const std::string& entry : due.out) {

@@ -192,7 +192,7 @@ Result<Txn> Store::begin(const TxnOptions& options) {
                     "begin() outside the store's user threads: call it in run() or start()");
     }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
-    DCHECK(t->thread == threads::current() && !t->must_abort() && t->locks.locks_held == 0);
+    DCHECK(t->thread == threads::current() && t->locks.locks_held == 0);
     return Txn(engine_.get(), t, t->generation);
 }
 

@@ -38,6 +38,10 @@ PROFILES = {
 # had been freed, and the open read it.
 # 19901, 21686 wronged the engine: a block of the log was lost that held no durable record's bytes.
 FAILED_ONCE = [125, 597, 1362, 3285, 5473, 7171, 19901, 21686, 24739, 45314, 61786, 301320]
+# The same of irregular work, with the I/O event. 6: a creation was cut off, and the archive knew
+# the number of the store that never was. 1220: a restart could not promise space again to a
+# transaction in doubt, because the log was full.
+FAILED_ONCE_IRREGULAR = {6: 49, 1220: 1331}
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
 # Irregular work, at least so often.
@@ -97,6 +101,9 @@ def main():
     run(counts, options.program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
     for seed in FAILED_ONCE:
         run(counts, options.program, "--plain", "--seed", seed, "--crash-points", 50)
+    for seed, event in FAILED_ONCE_IRREGULAR.items():
+        at_event = ["--workload", "records", "--until", event]
+        run(counts, options.program, "--seed", seed, *at_event)
     for seed, profile in FAILED_ONCE_WITH.items():
         with_faults = ["--faults", profile, "--crash-points", 0]
         run(counts, options.program, "--plain", "--seed", seed, *with_faults)

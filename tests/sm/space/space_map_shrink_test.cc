@@ -310,7 +310,7 @@ TEST(ShrinkMaps, NothingIsCutIfTheLsnsWereNotSaved) {
         rig.sim->faults().fail_nth(threads::SimFault::write_error, 1);
         EXPECT_FALSE(lsns.save(*file, 1, true));
         const auto cut = space.cut_file(3);
-        ASSERT_FALSE(cut);
+        ASSERT_FALSE(cut.has_value());
         EXPECT_EQ(cut.error().code, ErrorCode::io_error);
         EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), before * kPageBytes);
         EXPECT_TRUE(lsns.save(*file, 1, true));
