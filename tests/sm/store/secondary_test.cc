@@ -303,7 +303,7 @@ TEST_F(SecondaryTest, AUniqueKeyThatChangesItsRecordBetweenEntryAndRecord) {
             ASSERT_OK(first.abort());
             ASSERT_OK(writer.join());
             const auto found = reader.join();
-            ASSERT_TRUE(found) << found.error().text();
+            ASSERT_TRUE(found.has_value()) << found.error().text();
             EXPECT_TRUE(*found);
             EXPECT_EQ(seen.key, "2");
             EXPECT_EQ(seen.value, "k|new");
