@@ -361,6 +361,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
 [[gnu::noinline]] Result<BTreeCursor::Step> BTreeCursor::stop_before(Slice key,
                                                                      const OptimisticPage& at,
                                                                      SharedPage& hold) {
+    DCHECK(bounded_ && beyond(key));
     if (serializable() && !MUTANT(scan_bound_unprotected))
         if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
             TRY(wait(locked.error(), key));

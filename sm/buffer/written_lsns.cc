@@ -183,6 +183,7 @@ void WrittenLsns::end_save(bool saved) {
 }
 
 Result<void> WrittenLsns::save(threads::FileId file, uint64_t store, bool sync) {
+    DCHECK(file.value >= 0);
     const Result<void> result = save_changed(file, store, sync);
     saved_.store(result.has_value(), std::memory_order_release);
     return result;

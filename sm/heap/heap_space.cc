@@ -49,6 +49,7 @@ PageId HeapFile::Hints::next_candidate(uint32_t& lowest, PageId& refused) {
 }
 
 void HeapFile::Hints::prune() {
+    DCHECK(places() > 0);
     uint32_t last = 0;
     for (const auto& list : candidates)
         for (const PageId id : list) last = std::max(last, id.value);
@@ -59,6 +60,7 @@ void HeapFile::Hints::prune() {
             seen[id.value] = true;
             return again;
         });
+    DCHECK(places() <= prune_at);
     prune_at = 2 * places() + kPruneLeast;
 }
 

@@ -27,6 +27,7 @@ Result<void> Engine::build_archive() {
 // A log that gives nothing because it is damaged is no reason to do without the archive. The reader
 // of the page gets corrupt_page, which says nothing of the log.
 Result<bool> Engine::repair(PageId id, Page& page) {
+    DCHECK(log != nullptr && id != kPageNone);
     Result<bool> done = repair_page(*this, id, page);
     if (done.has_value() && *done) return done;
     const auto tell = [&](const char* from, const Error& error) {

@@ -100,6 +100,7 @@ Result<void> Store::set_steps(const StepsOptions& options) {
     TRY(check_steps_options(options));
     // Two calls would otherwise reach the workers in different orders.
     const std::lock_guard guard(engine_->set_steps_mutex);
+    DCHECK(engine_->runtime->workers() > 0);
     engine_->steps_mode.store(options.mode, std::memory_order_relaxed);
     for (uint32_t w = 0; w < engine_->runtime->workers(); ++w) {
         auto set = start(

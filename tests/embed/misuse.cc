@@ -25,7 +25,7 @@ namespace {
 
 template <class T>
 void refused(ErrorCode code, const Result<T>& result, const std::string& mistake) {
-    expect(!result, mistake + " is accepted");
+    expect(!result.has_value(), mistake + " is accepted");
     expect(result.error().code == code,
            mistake + " gives " + result.error().text() + ", not " + error_name(code));
 }

@@ -87,7 +87,8 @@ Result<void> work(const char* path) {
         handles.push_back(store.spawn([=, owned = std::make_unique<uint32_t>(n)](Txn& txn) {
             std::string value;
             const Result<bool> found = index.get(txn, Key().u32(*owned), value);
-            return found && *found ? Result<std::string>(value) : fail(ErrorCode::no_such_record);
+            return found.has_value() && *found ? Result<std::string>(value)
+                                               : fail(ErrorCode::no_such_record);
         }));
     for (uint32_t n = 0; n < 8; ++n)
         if (LOCKSTEP_TRY(handles[n].join()) != std::to_string(n))

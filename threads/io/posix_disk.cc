@@ -133,6 +133,7 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
         const auto low = static_cast<int>(fd);
         fd = retry([&] { return fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
         ::close(low);
+        DCHECK(fd < 0 || fd > STDERR_FILENO);
     }
     if (fd < 0) return fail_path(static_cast<int>(-fd), "open", name);
     struct stat status {};
@@ -196,6 +197,7 @@ Result<void> PosixDisk::unlink(std::string_view path) {
 
 // The entry of a new directory lies in its parent. A parent that may not be read cannot be synced.
 Result<void> PosixDisk::make_directory(std::string_view path) {
+    DCHECK(!path.empty());
     const std::string name(path);
     if (mkdir(name.c_str(), 0755) == 0) {
         const Result<void> synced = sync_directory(name + "/..");

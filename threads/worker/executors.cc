@@ -105,9 +105,11 @@ Nanos Executors::look_again(Nanos now) {
 
 // By the time of the turn: packets that poll with yield() come here often.
 void Executors::note_stall() {
+    DCHECK(stalled());
     if (busy_ > worker_.waiting(ParkReason::lock) + worker_.waiting(ParkReason::admission)) return;
     const Nanos now = worker_.turn_time();
     if (stalled_since_ == 0) stalled_since_ = now;
+    DCHECK(stalled_since_ <= now);
     one_more_ = now >= stalled_since_ + kStallPause && !MUTANT(stall_ends_admission);
 }
 
