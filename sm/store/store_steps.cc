@@ -101,7 +101,8 @@ Result<void> Store::set_steps(const StepsOptions& options) {
     // Two calls would otherwise reach the workers in different orders.
     const std::lock_guard guard(engine_->set_steps_mutex);
     DCHECK(engine_->runtime->workers() > 0);
-    engine_->steps_mode.store(options.mode, std::memory_order_relaxed);
+    engine_->options.steps = options;
+    engine_->steps_mode.store(options.mode, std::memory_order_relaxed);  // for other threads
     for (uint32_t w = 0; w < engine_->runtime->workers(); ++w) {
         auto set = start(
             [options]() -> Result<void> {
