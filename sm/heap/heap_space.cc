@@ -60,7 +60,6 @@ void HeapFile::Hints::prune() {
             seen[id.value] = true;
             return again;
         });
-    DCHECK(places() <= prune_at);
     prune_at = 2 * places() + kPruneLeast;
 }
 
