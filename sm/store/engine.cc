@@ -229,10 +229,13 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
-        if (fresh) TRY(engine->make_fresh());
-        else TRY(engine->recover());
-        // The archive gets the store's number now, so that number must last.
-        if (fresh) TRY(engine->end_creation(directory));
+        if (!fresh) {
+            TRY(engine->recover());
+        } else {
+            TRY(engine->make_fresh());
+            // The services tell the archive the store's number, so that number must last.
+            TRY(engine->end_creation(directory));
+        }
         return engine->start_services();
     }));
     engine->opened_ = true;
