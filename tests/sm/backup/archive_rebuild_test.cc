@@ -173,6 +173,7 @@ protected:
         SimStore store(disk_);
         archive_options(store.options());
         store.options().archive_interval = 100 * kMillisecond;
+        store.options().logger = [&](int, std::string_view text) { said_ += text; };
         ASSERT_OK(store.open());
         store.on_thread([&] {
             fill_pool(*store);
@@ -197,6 +198,7 @@ protected:
     SimDisk disk_;
     Rng rng_{1};
     Commits commits_;
+    std::string said_;  // by the store whose log was damaged
     uint32_t pages_ = 0;
     std::vector<bool> used_;
 };
@@ -283,6 +285,8 @@ TEST_F(ArchiveRebuild, IfTheLiveLogIsDamaged) {
         flip(disk_, engine.log->segment_path(Lsn{record}),
              record % engine.log_options.segment_bytes + 16);
     });
+    EXPECT_NE(said_.find("cannot be repaired from the log: corrupt_log"), std::string::npos)
+        << said_;
 }
 
 // The reverse.

@@ -122,6 +122,21 @@ TEST_F(StoreSteps, FindTheirSettingWhileTheyWork) {
     ASSERT_OK(store_->close());
 }
 
+// set_steps() clears the counts, so a difference across it is what has come since.
+TEST(StepsStats, ADifferenceDoesNotWrapAround) {
+    StepsStats before, now;
+    before.teams = {{.operation = "begin", .teams = 9, .entered = 90, .strays = {.lock = 3}}};
+    now.teams = {{.operation = "begin", .teams = 10, .entered = 20, .strays = {.lock = 1}}};
+    before.points = {{"leaf", 7, 5, 0, 0}};
+    now.points = {{"leaf", 2, 6, 0, 0}};
+    const StepsStats since = now - before;
+    EXPECT_EQ(since.teams[0].teams, 1u);
+    EXPECT_EQ(since.teams[0].entered, 20u);
+    EXPECT_EQ(since.teams[0].strays.lock, 1u);
+    EXPECT_EQ(since.points[0].taken, 2u);
+    EXPECT_EQ(since.points[0].off, 1u);
+}
+
 // Calls that meet take effect one after the other, on all workers in the same order.
 TEST_F(StoreSteps, AreTheSameOnAllWorkersAfterTwoCalls) {
     Options options = small_options(2);
