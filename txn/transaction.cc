@@ -11,10 +11,17 @@ namespace lockstep::txn {
 TransactionTable::Impl::Impl(Log& l, LockManager& m, uint32_t n)
     : log(l),
       locks(m),
-      slots(n),
+      slots(n + kSystemSlots),
       workers(l.runtime().workers()),
       shards(std::make_unique<TxnShard[]>(workers)),
-      chunks((n + kTxnChunk - 1) / kTxnChunk) {}
+      chunks((slots + kTxnChunk - 1) / kTxnChunk) {
+    [[maybe_unused]] const uint32_t first = make_chunk();
+    DCHECK(first == 0);  // TT-2
+    for (uint32_t slot = 0; slot < kSystemSlots; ++slot) {
+        make_slot(slot);
+        at(slot).next_free = std::exchange(system_free, slot);
+    }
+}
 
 TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots)
     : impl_(std::make_unique<Impl>(log, locks, slots)) {
@@ -51,6 +58,46 @@ uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
     }
     DCHECK(shard.id_next < shard.id_end);
     return shard.id_next++;
+}
+
+Result<Transaction*> TransactionTable::begin_system(const TxnOptions& options) {
+    Impl& table = *impl_;
+    if (table.log.failed()) return table.log.refused();
+    TxnShard& shard = table.my_shard();
+    uint64_t id;
+    {
+        SpinGuard guard(shard.lock);
+        if (table.closed.load(std::memory_order_relaxed)) return fail(ErrorCode::store_closed);
+        id = table.new_id(shard);
+        ++shard.live;
+    }
+    const uint32_t slot = table.take_system_slot();
+    Transaction& txn = table.at(slot);
+    DCHECK(txn.state == TxnState::free && slot < kSystemSlots);
+    note(txn.id.value, id);
+    table.prepare(txn, shard, options);
+    table.assert_state(txn);
+    return &txn;
+}
+
+uint32_t TransactionTable::Impl::take_system_slot() {
+    DCHECK(threads::current()->latch_depth == 0);
+    system_units.acquire(1, kNever, threads::ParkReason::admission);
+    const SpinGuard guard(admission);
+    const uint32_t slot = system_free;
+    DCHECK(slot < kSystemSlots);  // as many are free as the semaphore has units
+    system_free = at(slot).next_free;
+    return slot;
+}
+
+[[gnu::cold, gnu::noinline]] void TransactionTable::Impl::put_system_slot(uint32_t slot) {
+    {
+        const SpinGuard guard(admission);
+        DCHECK(slot < kSystemSlots && slot != system_free);
+        at(slot).next_free = system_free;
+        system_free = slot;
+    }
+    system_units.release();
 }
 
 Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
@@ -140,28 +187,36 @@ uint32_t TransactionTable::Impl::steal() {
     return kNoSlot;
 }
 
+// The first slot of a new chunk; kNoSlot if all chunks exist already.
+uint32_t TransactionTable::Impl::make_chunk() {
+    if (chunks_used.load() == chunks.size()) return kNoSlot;
+    auto fresh = std::make_unique<Transaction[]>(kTxnChunk);
+    SpinGuard guard(admission);
+    const uint32_t number = chunks_used.load();
+    if (number == chunks.size()) return kNoSlot;
+    DCHECK(chunks[number].load() == nullptr && memory.size() == number);
+    chunks[number].store(fresh.get(), std::memory_order_release);
+    memory.push_back(std::move(fresh));
+    chunks_used.store(number + 1);
+    return number * kTxnChunk;
+}
+
+void TransactionTable::Impl::make_slot(uint32_t slot) {
+    Transaction& txn = at(slot);
+    txn.slot = txn.locks.slot = slot;
+    txn.undo.heed = &txn.heed;
+    locks.add_owner(txn.locks);
+}
+
 // Fills the shard with a chunk of new slots. False if all chunks exist already.
 bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
-    if (chunks_used.load() == chunks.size()) return false;
-    auto fresh = std::make_unique<Transaction[]>(kTxnChunk);
-    uint32_t first;
-    {
-        SpinGuard guard(admission);
-        const uint32_t number = chunks_used.load();
-        if (number == chunks.size()) return false;
-        first = number * kTxnChunk;
-        DCHECK(chunks[number].load() == nullptr && memory.size() == number);
-        chunks[number].store(fresh.get(), std::memory_order_release);
-        memory.push_back(std::move(fresh));
-        chunks_used.store(number + 1);
-    }
+    const uint32_t first = make_chunk();
+    if (first == kNoSlot) return false;
+    DCHECK(first >= kSystemSlots && first < slots);  // TT-2
     for (uint32_t slot = first; slot < std::min(first + kTxnChunk, slots); ++slot) {
-        Transaction& txn = at(slot);
-        txn.slot = txn.locks.slot = slot;
-        txn.undo.heed = &txn.heed;
-        locks.add_owner(txn.locks);
+        make_slot(slot);
         SpinGuard guard(shard.lock);
-        txn.next_free = shard.free_head;
+        at(slot).next_free = shard.free_head;
         shard.free_head = slot;
     }
     return true;
@@ -216,6 +271,8 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
 
 // A free slot goes to the first waiter if there is one, else to the shard.
 void TransactionTable::Impl::put_free(TxnShard& shard, uint32_t slot) {
+    if (slot < kSystemSlots) [[unlikely]]
+        return put_system_slot(slot);
     SpinGuard guard(shard.lock);
     if (waiting.load(std::memory_order_relaxed) != 0 && hand_to_waiter(slot)) [[unlikely]]
         return;

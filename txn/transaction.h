@@ -104,11 +104,16 @@ static_assert(offsetof(Transaction, upper) - offsetof(Transaction, shard) == kCa
 
 class TransactionTable {
 public:
+    // `slots` are for begin(); the lock manager must have room for kSystemSlots more.
     TransactionTable(Log& log, LockManager& locks, uint32_t slots);
     ~TransactionTable();
 
     // Parks while no slot is free. Errors: store_failed, store_closed.
     Result<Transaction*> begin(const TxnOptions& options);
+    // The same for a short transaction of the store itself, also within a caller's: it takes one of
+    // kSystemSlots, which no caller can have (TT-2). Parks while all of them are taken.
+    Result<Transaction*> begin_system(const TxnOptions& options);
+    static constexpr uint32_t kSystemSlots = 64;
     // Re-creates a loser found by restart.
     Result<Transaction*> adopt(TxnId id, Lsn first, Lsn last);
 

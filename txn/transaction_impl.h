@@ -7,6 +7,12 @@
 // Invariants TT-1 A thread that frees a slot checks `waiting` and the queue inside its shard's
 //                 lock. A waiter enters the queue before it searches the shards, under their locks.
 //                 So the waiter either finds a free slot or is given one.
+//            TT-2 Chunk 0 has the slots of system transactions. A creation runs one inside the
+//                 caller's: if both took the same slots, callers in all of them would wait for each
+//                 other for ever. System slots become free without a caller. A system transaction
+//                 begins no other. It locks what it has made itself, or objects that are dropped
+//                 and that nobody else can lock any more. verify() alone waits for transactions in
+//                 doubt, until its lock timeout. [test: SystemSlots.*]
 #pragma once
 
 #include <atomic>
@@ -25,6 +31,7 @@ inline constexpr uint32_t kTxnChunk = 64;  // transactions per chunk
 inline constexpr uint32_t kIdBlock = 64;   // ids a shard takes at once
 inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
+static_assert(TransactionTable::kSystemSlots == kTxnChunk);  // chunk 0
 // Waiter::tag of a begin() that close() refuses.
 inline constexpr uint64_t kClosedTag = UINT64_MAX;
 inline constexpr uint64_t kFailedTag = UINT64_MAX - 1;
@@ -66,7 +73,11 @@ struct TransactionTable::Impl {
     uint32_t pop(TxnShard& shard);  // kNoSlot if it has none; under shard.lock
     Result<uint32_t> take_slot_slow(TxnShard& shard);
     uint32_t steal();
+    uint32_t make_chunk();
+    void make_slot(uint32_t slot);
     bool add_chunk(TxnShard& shard);
+    uint32_t take_system_slot();
+    void put_system_slot(uint32_t slot);
     Result<uint32_t> wait_for_slot();
     void give_up(threads::Waiter& waiter);
     void recycle_slot(Transaction& txn);
@@ -97,10 +108,10 @@ struct TransactionTable::Impl {
 
     Log& log;
     LockManager& locks;
-    const uint32_t slots;
+    const uint32_t slots;  // with those of system transactions
     const uint32_t workers;
     std::unique_ptr<TxnShard[]> shards;
-    std::vector<std::atomic<Transaction*>> chunks;       // all null at first; grown under admission
+    std::vector<std::atomic<Transaction*>> chunks;       // null but for 0; grown under admission
     std::vector<std::unique_ptr<Transaction[]>> memory;  // under admission
 
     alignas(kCacheLineBytes) SpinLock admission;
@@ -109,6 +120,8 @@ struct TransactionTable::Impl {
     std::atomic<uint32_t> waiting{0};
     std::atomic<bool> closed{false};
     std::atomic<uint32_t> prepared{0};
+    threads::Semaphore system_units{TransactionTable::kSystemSlots};  // free slots of chunk 0
+    uint32_t system_free = kNoSlot;                                   // the first; under admission
     // Tag = slot + 1 once handed over; under admission.
     threads::WaitQueue waiters;
     std::atomic<uint64_t> next_id{1};

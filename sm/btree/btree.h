@@ -176,6 +176,14 @@ public:
     // looks like a leaf of this tree.
     uint32_t leaves_freed() const { return leaves_freed_.load(std::memory_order_acquire); }
 
+    // Pages of a load that failed or was undone may be left: its entry stays on the drop list, so
+    // that the next open frees them.
+    void keep_load_listed() {
+        DCHECK(id_.value != 0);
+        load_stays_listed_.store(true, std::memory_order_relaxed);
+    }
+    bool load_stays_listed() const { return load_stays_listed_.load(std::memory_order_relaxed); }
+
     // --- For the tree's own files; btree_impl.h defines the types.
     // Of a key in a leaf: read optimistically, or with the leaf latched.
     struct Position;
@@ -346,6 +354,7 @@ private:
     ObjectHistory history_;
     Stats stats_;
     std::atomic<uint32_t> leaves_freed_{0};
+    std::atomic<bool> load_stays_listed_{false};  // see keep_load_listed()
 };
 
 }  // namespace lockstep::sm

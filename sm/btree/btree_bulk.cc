@@ -5,7 +5,8 @@
 //            unreachable until the last record formats the root above them. That record belongs to
 //            the transaction, so rollback empties the tree. During the load, and again after a
 //            rollback, the load is on the drop list. After a crash open() frees the index's pages
-//            that its root does not reach.
+//            that its root does not reach. So it does with pages that could not be freed when the
+//            load failed or was rolled back: the load stays on the list.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"
@@ -85,11 +86,12 @@ public:
     Result<void> write_rest();
     Result<void> link_root(txn::Transaction& txn);
     void note_chain(const OverflowRef& ref) { chains_.push_back(ref); }
-    // After an error: nothing refers to the pages yet.
-    void free_all() {
-        (void)env_.space->free_now(pages_);
+    // After an error: nothing refers to the pages yet. False: not all of them could be freed.
+    bool free_all() {
+        bool all = env_.space->free_now(pages_).has_value();
         for (const OverflowRef& ref : chains_)
-            (void)free_overflow(env_, tree_.id(), PageId{ref.first}, ref.chain);
+            all &= free_overflow(env_, tree_.id(), PageId{ref.first}, ref.chain).has_value();
+        return all;
     }
 
 private:
@@ -272,9 +274,13 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
             TRY(loader.leaf_entry(key, value, 0));
             continue;
         }
-        const OverflowRef ref = TRY(write_overflow(env, nullptr, tree.id(), value));
-        loader.note_chain(ref);
-        TRY(loader.leaf_entry(key, bytes_of(ref), kOverflow));
+        const Result<OverflowRef> ref = write_overflow(env, nullptr, tree.id(), value);
+        if (!ref) {
+            tree.keep_load_listed();  // the begin of the chain may be left
+            return std::unexpected(ref.error());
+        }
+        loader.note_chain(*ref);
+        TRY(loader.leaf_entry(key, bytes_of(*ref), kOverflow));
     }
     if (any) TRY(loader.write_rest());
     return any;
@@ -285,13 +291,18 @@ class ListedLoad {
 public:
     ListedLoad(Env& env, ObjectId object)
         : env_(env), entry_{DropKind::load, object, kPageNone, env.log->tail().value} {}
-    Result<void> begin(txn::Transaction& txn) {
+    Result<void> begin(txn::Transaction& txn, const BTree& tree) {
+        DCHECK(tree.id() == entry_.object);
         if (!env_.drops) return {};
         TRY(run_system_txn(env_,
                            [&](txn::Transaction& own) { return env_.drops->add(own, entry_); }));
         // Removes an entry that is still there: not removed because the load failed, or restored by
-        // rollback.
-        at_end(txn, [&env = env_, entry = entry_](bool) { (void)env.drops->remove_now(entry); });
+        // rollback. If pages of it are left, the next open needs the entry. A tree lives until the
+        // store is closed (CA-1).
+        at_end(txn, [&env = env_, &tree, entry = entry_](bool) {
+            if (!tree.load_stays_listed() || MUTANT(load_always_unlisted))
+                (void)env.drops->remove_now(entry);
+        });
         return {};
     }
     Result<void> end(txn::Transaction& txn) {
@@ -326,7 +337,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
         return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
                     id_.value);
     ListedLoad listed(env_, id_);
-    TRY(listed.begin(txn));
+    TRY(listed.begin(txn, *this));
     Loader loader(env_, *this, kUsable * fill / 100);
     const auto load = [&]() -> Result<void> {
         if (!TRY(load_all(env_, *this, txn, loader, next))) return {};
@@ -338,7 +349,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
         return loader.link_root(txn);
     };
     Result<void> done = load();
-    if (!done) loader.free_all();
+    if (!done && !loader.free_all()) keep_load_listed();
     return done;
 }
 
@@ -355,7 +366,13 @@ Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& r
     leaves_freed_.fetch_add(1, std::memory_order_release);
     root.release();
     std::erase(report.pages, root_);
-    return env_.space->free_now(report.pages);
+    const Result<void> freed = env_.space->free_now(report.pages);
+    // A fault hides what lies below it.
+    if (!freed || !report.faults.empty()) keep_load_listed();
+    if (freed || env_.failed()) return freed;
+    env_.report(1, "space of a load that was rolled back is freed at the next open: " +
+                       freed.error().text());
+    return {};
 }
 
 }  // namespace lockstep::sm

@@ -244,11 +244,14 @@ Result<BTreeCursor::Step> BTreeCursor::move_once() {
 template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
 Result<bool> BTreeCursor::move() {
     const Result<Step> made = move_once<step>();
+    if (made && *made == Step::ghost) return move_over_ghosts<step>();
+    const bool overwritten = std::exchange(overwritten_, false);
     if (made && *made == Step::record) [[likely]]
         return true;
-    if (made && *made == Step::ghost) return move_over_ghosts<step>();
     unlock_kept();
     if (!made) return std::unexpected(made.error());
+    if (overwritten && positioned_) [[unlikely]]
+        TRY(read_again());
     return false;
 }
 // The cursor stands on a ghost. If the range ends without a further record it goes back to the
@@ -258,6 +261,7 @@ Result<bool> BTreeCursor::move_over_ghosts() {
     Result<Step> made = Step::ghost;
     while (made && *made == Step::ghost) made = move_once<step>();
     ghosts_passed_ = false;
+    const bool overwritten = std::exchange(overwritten_, false);
     if (made && *made == Step::record) return true;
     unlock_kept();
     if (!made) return std::unexpected(made.error());
@@ -265,7 +269,17 @@ Result<bool> BTreeCursor::move_over_ghosts() {
     copy_bytes(keys_[now_], last_record_);
     key_bytes_ = static_cast<uint16_t>(last_record_.size());
     leaf_ = kPageNone;
+    if (overwritten && positioned_) TRY(read_again());
     return false;
+}
+// The cursor stays on its record. But at read_committed the record is locked.
+Result<void> BTreeCursor::read_again() {
+    DCHECK(positioned_ && !ghosts_passed_ && !snapshot_scan_);
+    ValueOut out{.text = &large_value_};
+    const std::string key(this->key());
+    if (!TRY(tree_.fetch(txn_, key, access_, out))) large_value_.clear();
+    value_ = large_value_;
+    return {};
 }
 void BTreeCursor::leave_record() {
     if (std::exchange(ghosts_passed_, true)) return;
@@ -292,6 +306,7 @@ void BTreeCursor::leave_record() {
     } else if (!is_ghost) copy_value(node::value(page, pos.slot));
     // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]] {
+        overwritten_ = true;
         keep_for_next_try(name);
         return Step::again;
     }
@@ -485,6 +500,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     if (slot >= count(page) || !read_key(pos, key) || !at.valid()) [[unlikely]]
         return Step::again;
     if (bounded_ && !inside_ && beyond(key)) [[unlikely]] {
+        if (MUTANT(scan_end_inside_unlocked)) return at.valid() ? Step::end : Step::again;
         SharedPage none;
         return stop_before(key, at, none);
     }
@@ -498,8 +514,10 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return Step::again;
     copy_value(node::value(page, slot));
-    if (!at.valid()) [[unlikely]]
+    if (!at.valid()) [[unlikely]] {
+        overwritten_ = true;
         return Step::again;
+    }
     DCHECK(this->key() < key && (!bounded_ || key < Slice(high_)));  // BT-1
     now_ ^= 1;
     key_bytes_ = static_cast<uint16_t>(key.size());

@@ -102,13 +102,15 @@ private:
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
     [[gnu::noinline]] Result<bool> move_over_ghosts();
     [[gnu::noinline]] void leave_record();
+    [[gnu::cold, gnu::noinline]] Result<void> read_again();
     void assert_state() const {
         DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax && leaves_to_look_ != 0);
         DCHECK(bounded_ == !high_.empty());
         DCHECK(!gives_back_ || access_ == Access::read);
         DCHECK((page_ == nullptr) == (word_ == nullptr));
         DCHECK(leaf_ == kPageNone || (positioned_ && page_ != nullptr));
-        DCHECK(!ghosts_passed_ && kept_ == txn::LockName{});  // only while a step is made
+        // Only while a step is made.
+        DCHECK(!ghosts_passed_ && !overwritten_ && kept_ == txn::LockName{});
         DCHECK(!positioned_ || !bounded_ || key() < Slice(high_));
     }
     [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);  // btree_ahead.cc
@@ -140,6 +142,8 @@ private:
     bool to_unlock_ = false;   // the candidate's lock was taken for this read alone
     bool intended_ = false;    // the index has the intention that a look needs
     bool waited_ = false;      // since the last try: for a lock
+    // A try of this step has copied the candidate over the current record's value, in vain.
+    bool overwritten_ = false;
     // A lock for this read alone that is held until the next try. Zero: no lock.
     txn::LockName kept_{};
     // keys_[now_] is the current key, the other one is that of the candidate.

@@ -85,6 +85,9 @@ inline bool too_large(size_t key_bytes, size_t value_bytes) {
 // The error of a change that writable() refuses.
 [[gnu::cold, gnu::noinline]] Result<void> check_write(const txn::Transaction& txn, size_t key_bytes,
                                                       size_t value_bytes);
+// Why modify() stores nothing: the transaction has ended while the application's function ran.
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> ended_meanwhile(const txn::Transaction& txn,
+                                                                    TxnId id, const char* what);
 inline bool writable(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     return key_bytes <= kKeyBytesMax && value_bytes <= kValueBytesMax && !txn.read_only &&
            !txn.must_abort();

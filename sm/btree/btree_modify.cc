@@ -35,8 +35,10 @@ struct Altered {
     size_t offset = 0;
     Slice part;  // in the caller's buffer
 };
-// Has the application alter what was read. It may do nothing with the transaction meanwhile; that
-// it has not ended is checked, because the change would belong to another one.
+// Has the application alter what was read. It may do nothing with the transaction meanwhile. If it
+// waits, another thread may end the transaction (between_calls.h): nothing has been changed yet.
+// That it has not ended is checked, because the change would belong to no transaction, or to
+// another one.
 [[gnu::always_inline]] inline Result<Altered> alter(const txn::Transaction& txn,
                                                     const ValueOut& out, BTree::Change change) {
     DCHECK(threads::current()->latch_depth == 0);
@@ -44,7 +46,7 @@ struct Altered {
     const size_t seen = std::min(out.bytes, out.capacity);
     const ByteRange range = change({out.fixed, seen});
     if (txn.id != id || txn.state != txn::TxnState::active) [[unlikely]]
-        return fail(ErrorCode::bad_argument, "transaction that ended inside modify()", id.value);
+        return ended_meanwhile(txn, id, "transaction that ended inside modify()");
     if (range.offset > seen || range.bytes > seen - range.offset) [[unlikely]]
         return fail(ErrorCode::bad_argument, "range that modify() has altered", range.offset, seen);
     return Altered{range.offset,
@@ -52,6 +54,13 @@ struct Altered {
 }
 
 }  // namespace
+
+// Of a transaction that was ended from outside, note_error() makes the reason of this.
+std::unexpected<Error> ended_meanwhile(const txn::Transaction& txn, TxnId id, const char* what) {
+    DCHECK(txn.id != id || txn.state != txn::TxnState::active);
+    const bool outside = !MUTANT(modify_reason_lost) && txn.id == id && txn.ended_outside();
+    return fail(outside ? ErrorCode::txn_aborting : ErrorCode::bad_argument, what, id.value);
+}
 
 // The record is loaded while the lock's bucket is, as in a fetch. False: not found yet.
 Result<bool> BTree::find_and_lock_in_team(txn::Transaction& txn, const SearchKey& key,

@@ -239,8 +239,7 @@ Result<size_t> BTree::modify_group(txn::Transaction& txn, std::span<Lookup> rows
         const size_t seen = std::min(rows[i].bytes, rows[i].buffer.size());
         const ByteRange range = change(first + i, rows[i].buffer.first(seen));
         if (txn.id != id || txn.state != txn::TxnState::active) [[unlikely]]
-            return fail(ErrorCode::bad_argument, "transaction that ended inside modify_many()",
-                        id.value);
+            return ended_meanwhile(txn, id, "transaction that ended inside modify_many()");
         if (range.offset > seen || range.bytes > seen - range.offset) [[unlikely]]
             return fail(ErrorCode::bad_argument, "range that modify_many() has altered",
                         range.offset, seen);

@@ -191,7 +191,8 @@ int lockstep_get_options(lockstep_store* store, lockstep_options* options,
         LOCKSTEP_NOT_NULL(options);
         const lockstep::Options& all = s.store.options();
         if (steps != nullptr)
-            TRY(c::fill(steps, c::c_struct(all.steps), "size of lockstep_steps_options"));
+            TRY(c::fill(steps, c::c_struct(s.store.steps_options()),
+                        "size of lockstep_steps_options"));
         return c::fill(options, c::c_struct(all), "size of lockstep_options");
     });
 }

@@ -3,21 +3,10 @@
 
 namespace lockstep::sm {
 
-#define X(name)                                                                       \
-    void records_before_##name(const Page& page, Slice payload, ChangedRecords& out); \
+#define X(name) \
     void records_undone_##name(ObjectId object, PageId page, Slice payload, UndoneVisit visit);
 LOCKSTEP_RECORD_ACTIONS(X)
 #undef X
-
-void records_before(PageAction action, const Page& page, Slice payload, ChangedRecords& out) {
-    switch (action) {
-#define X(name) \
-    case PageAction::name: return records_before_##name(page, payload, out);
-        LOCKSTEP_RECORD_ACTIONS(X)
-#undef X
-        default: return;
-    }
-}
 
 void records_undone(PageAction action, ObjectId object, PageId page, Slice payload,
                     UndoneVisit visit) {

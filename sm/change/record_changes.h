@@ -34,8 +34,20 @@ namespace lockstep::sm {
 using Undo = FunctionRef<void(RecordCopy& state)>;
 using UndoneVisit = FunctionRef<void(const RecordName& name, Undo undo)>;
 
+#define X(name) void records_before_##name(const Page& page, Slice payload, ChangedRecords& out);
+LOCKSTEP_RECORD_ACTIONS(X)
+#undef X
 // Adds each record that the action with that payload is about to change on the page.
-void records_before(PageAction action, const Page& page, Slice payload, ChangedRecords& out);
+inline void records_before(PageAction action, const Page& page, Slice payload,
+                           ChangedRecords& out) {
+    switch (action) {
+#define X(name) \
+    case PageAction::name: return records_before_##name(page, payload, out);
+        LOCKSTEP_RECORD_ACTIONS(X)
+#undef X
+        default: return;
+    }
+}
 // Visits each record that it has changed. `object`: that of the log record.
 void records_undone(PageAction action, ObjectId object, PageId page, Slice payload,
                     UndoneVisit visit);

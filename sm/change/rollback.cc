@@ -81,7 +81,10 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
 
 Result<void> run_system_txn(Env& env,
                             std::move_only_function<Result<void>(txn::Transaction&)> body) {
-    txn::Transaction* txn = TRY(env.txns->begin({.durability = txn::Durability::lazy}));
+    const txn::TxnOptions lazy{.durability = txn::Durability::lazy};
+    txn::Transaction* txn =
+        TRY(MUTANT(system_txn_takes_callers_slot) ? env.txns->begin(lazy)
+                                                  : env.txns->begin_system(lazy));
     std::atomic_ref(txn->internal).store(true, std::memory_order_relaxed);
     auto done = body(*txn);
     std::atomic_ref(txn->internal).store(false, std::memory_order_relaxed);

@@ -23,6 +23,7 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to);
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to);
 
 // Runs `body` as a lazy transaction of its own: committed if it succeeds, rolled back otherwise.
+// `body` begins no other, and waits for no lock that a caller may keep (TT-2).
 Result<void> run_system_txn(Env& env,
                             std::move_only_function<Result<void>(txn::Transaction&)> body);
 

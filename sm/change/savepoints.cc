@@ -9,35 +9,74 @@
 
 namespace lockstep::sm {
 
+namespace {
+
+constexpr uint32_t kNumbersMax = 1u << 31;  // statements have the rest
+constexpr size_t kRunsMax = 1 << 24;
+
+// Savepoints of one state: no record lies between them.
+struct Run {
+    Lsn lsn{};
+    uint32_t first = 0, last = 0;  // numbers; those of statements between them are nobody's
+};
+static_assert(sizeof(Run) == 16);
+
+}  // namespace
+
 struct Savepoints {
-    std::vector<RollbackPoint> valid;
+    std::vector<Run> valid;
+    uint32_t dropped = 0;  // the last number that a rollback has made invalid
+
+    void assert_state() const {  // VS-1, of the newest
+        if (valid.empty()) return;
+        DCHECK(valid.back().first <= valid.back().last);
+        if (valid.size() == 1) return;
+        DCHECK(valid[valid.size() - 2].last < valid.back().first);
+        DCHECK(valid[valid.size() - 2].lsn <= valid.back().lsn);
+    }
 };
 
-txn::Savepoint take_savepoint(txn::Transaction& txn) {
+Result<txn::Savepoint> take_savepoint(txn::Transaction& txn) {
     Savepoints*& taken = local_of(txn).savepoints;
     if (taken == nullptr) taken = new Savepoints;
+    std::vector<Run>& valid = taken->valid;
+    if (txn.savepoints >= kNumbersMax || valid.size() >= kRunsMax)
+        return fail(ErrorCode::too_many, "savepoints of a transaction", txn.savepoints);
     const RollbackPoint made = rollback_point(txn);
-    DCHECK(taken->valid.empty() || taken->valid.back().number < made.number);  // VS-1
-    DCHECK(taken->valid.empty() || taken->valid.back().lsn <= made.lsn);
-    taken->valid.push_back(made);
-    return {.txn = txn.id, .number = made.number};
+    // A number that was dropped must not become valid again.
+    const bool revives =
+        !MUTANT(savepoint_dropped_revived) && !valid.empty() && valid.back().last < taken->dropped;
+    if (!valid.empty() && valid.back().lsn == made.lsn && !revives) valid.back().last = made.number;
+    else valid.push_back({made.lsn, made.number, made.number});
+    taken->assert_state();
+    return txn::Savepoint{.txn = txn.id, .number = made.number};
 }
 
 std::optional<RollbackPoint> find_savepoint(const txn::Transaction& txn,
                                             const txn::Savepoint& savepoint) {
     const Savepoints* const taken = local_of(txn).savepoints;
-    if (taken == nullptr || savepoint.txn != txn.id) return std::nullopt;
-    const auto at =
-        std::ranges::lower_bound(taken->valid, savepoint.number, {}, &RollbackPoint::number);
-    if (at == taken->valid.end() || at->number != savepoint.number) return std::nullopt;
-    return *at;
+    if (taken == nullptr) return std::nullopt;
+    if (savepoint.txn != txn.id && !MUTANT(savepoint_of_another_txn)) return std::nullopt;
+    const auto at = std::ranges::lower_bound(taken->valid, savepoint.number, {}, &Run::last);
+    if (at == taken->valid.end() || savepoint.number < at->first) return std::nullopt;
+    return RollbackPoint{.lsn = at->lsn, .number = savepoint.number};
 }
 
 void drop_later(txn::Transaction& txn, const RollbackPoint& point) {
     if (MUTANT(savepoint_lives_on)) return;
-    std::vector<RollbackPoint>& valid = local_of(txn).savepoints->valid;
-    while (valid.back().number > point.number) valid.pop_back();
-    DCHECK(valid.back().number == point.number);
+    Savepoints& taken = *local_of(txn).savepoints;
+    std::vector<Run>& valid = taken.valid;
+    const uint32_t newest = valid.back().last;
+    while (valid.back().first > point.number) valid.pop_back();
+    DCHECK(valid.back().last >= point.number && valid.back().lsn == point.lsn);
+    valid.back().last = point.number;
+    if (newest != point.number) taken.dropped = newest;
+    taken.assert_state();
+}
+
+size_t savepoint_bytes(const txn::Transaction& txn) {
+    const Savepoints* const taken = local_of(txn).savepoints;
+    return taken == nullptr ? 0 : taken->valid.size() * sizeof(Run);
 }
 
 void free_savepoints(Savepoints* savepoints) { delete savepoints; }

@@ -21,6 +21,7 @@
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/error_detail.h"
+#include "threads/base/mutants.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
@@ -84,6 +85,13 @@ void Engine::wait_for(threads::Completion& done) {
 }
 
 namespace {
+
+// Of Options::pool_bytes, unless a test wants less.
+uint64_t pool_bytes(const Options& options) {
+    const TestHooks* const hooks = options.test_hooks;
+    DCHECK(hooks == nullptr || hooks->pool_bytes <= options.pool_bytes);
+    return hooks != nullptr && hooks->pool_bytes != 0 ? hooks->pool_bytes : options.pool_bytes;
+}
 
 threads::IoBackend backend_of(IoMethod method) {
     switch (method) {
@@ -234,10 +242,11 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         } else {
             TRY(engine->make_fresh());
             // The services tell the archive the store's number, so that number must last.
-            TRY(engine->end_creation(directory));
+            if (!MUTANT(archive_before_creation_ends)) TRY(engine->end_creation(directory));
         }
         return engine->start_services();
     }));
+    if (fresh && MUTANT(archive_before_creation_ends)) TRY(engine->end_creation(directory));
     engine->opened_ = true;
     engine->watch_slices();
     TRY(engine->start_control(directory));
@@ -279,6 +288,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
         return fail(ErrorCode::bad_option, "hooks without a clock");
     runtime = own(own_runtime_, TRY(threads::Runtime::start(runtime_options(options, disk))));
     steps_mode.store(options.steps.mode, std::memory_order_relaxed);
+    steps_now = options.steps;
     counters = std::make_unique<ApiCounters[]>(options.workers);
     needs = std::make_unique<WorkerNeeds[]>(options.workers);
     needs_team = std::make_unique<NeedsTeam>(*this);
@@ -295,11 +305,13 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     TRY(build_archive());
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
+    const uint32_t callers =
+        std::min(options.transactions_max, txn::kOwnersMax - txn::TransactionTable::kSystemSlots);
     locks =
         own(own_locks_,
             std::make_unique<txn::LockManager>(txn::LockOptions{
                 .buckets_log2 = options.lock_table_bytes_log2 - 6,
-                .owners_max = options.transactions_max + 64,
+                .owners_max = callers + txn::TransactionTable::kSystemSlots,
                 .timeout = options.lock_timeout,
                 .escalate_at = options.escalate_at,
                 .stage = options.lock_stage,
@@ -316,10 +328,9 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                     return log->refused();
                 },
                 .mappings = hooks ? hooks->mappings : nullptr}));
-    txns = own(own_txns_,
-               std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
+    txns = own(own_txns_, std::make_unique<txn::TransactionTable>(*log, *locks, callers));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
-                                                 {.bytes = options.pool_bytes,
+                                                 {.bytes = pool_bytes(options),
                                                   // A simulation opens many small stores.
                                                   .huge_pages = !stepped(),
                                                   .mappings = hooks ? hooks->mappings : nullptr,

@@ -105,6 +105,8 @@ public:
     std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.
     std::optional<StoreFailure> last_failure;
+    mutable SpinLock steps_lock;
+    StepsOptions steps_now;  // that set_steps() chose last; under steps_lock
 
 private:
     Result<bool> open_files(const std::string& directory);

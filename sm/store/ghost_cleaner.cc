@@ -120,8 +120,9 @@ void GhostCleaner::wake_thread() {
 }
 
 void GhostCleaner::note_leaf(ObjectId object, Slice key) {
-    if (state_->count_leaf(object, leaf_notes_max_))
-        add({.object = object, .key = std::string(key)});
+    size_t most = leaf_notes_max_;
+    if (MUTANT(notes_of_all_indexes) && waiting() >= most) most = 0;
+    if (state_->count_leaf(object, most)) add({.object = object, .key = std::string(key)});
     else if (!MUTANT(refused_note_lost)) refuse({object, std::string(key), std::string(key)});
 }
 

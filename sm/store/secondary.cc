@@ -11,6 +11,7 @@
 #include "sm/store/secondary_upkeep.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
 
 namespace lockstep::sm {
 
@@ -69,7 +70,13 @@ Result<std::vector<std::string>> entries_of(const Secondary& secondary, const Ke
     DCHECK(function != nullptr && key.size() <= kKeyBytesMax);
     DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
     SecondaryKeys keys;
-    function(key, value, keys);
+    const auto call = [&] { function(key, value, keys); };
+    if (MUTANT(key_function_outside_operation)) {
+        call();
+    } else {
+        const threads::InCallback inside;
+        call();
+    }
     std::vector<std::string> entries;
     entries.reserve(keys.size());
     for (size_t n = 0; n < keys.size(); ++n) {

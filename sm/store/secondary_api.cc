@@ -69,10 +69,8 @@ Result<void> whole(Engine& engine, txn::Transaction& txn, Statement statement) {
     return done;
 }
 
-Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name,
-                    const SecondaryOptions& options, bool open) {
-    // The build calls `progress`, and waits for its crew as an application waits.
-    const threads::InCallback inside;
+Result<BTree*> make_inside(Engine& engine, txn::Transaction& txn, std::string_view name,
+                           const SecondaryOptions& options, bool open) {
     TRY(check(options, engine));
     Secondary* secondary = nullptr;
     TRY(whole(engine, txn, [&]() -> Result<void> {
@@ -87,6 +85,14 @@ Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name
     DCHECK(secondary->function() != nullptr);
     secondary->assert_state();
     return &secondary->tree;
+}
+
+Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name,
+                    const SecondaryOptions& options, bool open) {
+    if (MUTANT(build_outside_operation)) return make_inside(engine, txn, name, options, open);
+    // The build calls `progress`, and waits for its crew as an application waits.
+    const threads::InCallback inside;
+    return make_inside(engine, txn, name, options, open);
 }
 
 }  // namespace
@@ -154,8 +160,10 @@ Result<bool> SecondaryCursor::read_record() {
             *t, [&] { return locks.lock_record(t->locks, tree.lock(), name, txn::LockMode::S); }));
         std::string value;
         there = TRY(entries_.get(*txn_, cursor_.key(), value));
-        if (there) parts = sm::split_entry(secondary_->unique, cursor_.key(), value);
+        if (there && !MUTANT(entry_not_read_again))
+            parts = sm::split_entry(secondary_->unique, cursor_.key(), value);
         if (!parts) return tree.damaged(tree.root());
+        there |= MUTANT(get_by_key_not_rechecked);
     }
     const Result<bool> found =
         there ? primary_.get(*txn_, parts->primary_key, value_, access_) : false;

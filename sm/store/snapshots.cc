@@ -24,6 +24,7 @@ constexpr Nanos kRound = 5 * kMillisecond;     // of the cleaner
 constexpr Nanos kLinger = 500 * kMillisecond;  // a period without a snapshot
 constexpr Nanos kQuietAge = 2 * kMillisecond;  // of the bound that snapshots share
 constexpr size_t kSweepKeys = 128;             // the same of erased keys, under their lock
+constexpr size_t kSweepKeysMin = 4;            // while none of them can go
 constexpr size_t kSweep = 2048;                // versions between two yields
 
 // Of Options::version_bytes, unless it says less.
@@ -273,7 +274,7 @@ void Snapshots::run_cleaner() {
 // One round. `idle_since`: the first round without a snapshot; 0: there is one.
 void Snapshots::clean(Nanos& idle_since) {
     while (table_.sweep(kSweep) >= kSweep) threads::yield();
-    while (table_.sweep_keys(kSweepKeys) >= kSweepKeys / 2) threads::yield();
+    sweep_keys();
     const Nanos now = threads::now();
     if (table_.snapshots().open() != 0) idle_since = 0;
     else if (idle_since == 0) idle_since = now;
@@ -281,6 +282,22 @@ void Snapshots::clean(Nanos& idle_since) {
     state_.store(State::off);
     if (table_.snapshots().open() == 0) end_period();
     else state_.store(State::on);
+}
+
+// Most keys stay as long as the oldest snapshot. While looks at them free nothing, each takes half
+// as many as the one before.
+void Snapshots::sweep_keys() {
+    DCHECK(keys_looked_ <= kSweepKeys);
+    const Lsn oldest = table_.snapshots().oldest();
+    if (oldest != keys_oldest_) keys_looked_ = kSweepKeys;
+    keys_oldest_ = oldest;
+    for (;;) {
+        const size_t freed = table_.sweep_keys(keys_looked_);
+        if (freed == 0) keys_looked_ = std::max(keys_looked_ / 2, kSweepKeysMin);
+        else keys_looked_ = kSweepKeys;
+        if (freed < keys_looked_ / 2) return;
+        threads::yield();
+    }
 }
 
 void Snapshots::stop() {

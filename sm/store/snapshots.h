@@ -75,6 +75,7 @@ private:
     Result<void> start_cleaner();
     void run_cleaner();
     void clean(Nanos& idle_since);  // under turn_
+    void sweep_keys();
 
     Engine& engine_;
     VersionTable table_;
@@ -86,6 +87,9 @@ private:
     bool cleaner_started_ = false;  // under turn_
     std::atomic<threads::Thread*> cleaner_{nullptr};
     std::unique_ptr<threads::Completion> cleaner_ended_;
+    // Under turn_: how many erased keys a sweep looks at, and the oldest snapshot at the last one.
+    size_t keys_looked_ = 0;
+    Lsn keys_oldest_{};
 };
 
 }  // namespace lockstep::sm

@@ -7,6 +7,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -92,6 +93,13 @@ StepsStats StepsStats::operator-(const StepsStats& earlier) const {
     return rest;
 }
 
+StepsOptions Store::steps_options() const {
+    if (!engine_ || engine_->forked()) return {};
+    DCHECK(engine_->runtime != nullptr);
+    const SpinGuard guard(engine_->steps_lock);
+    return engine_->steps_now;
+}
+
 Result<void> Store::set_steps(const StepsOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (engine_->forked()) return engine_->refuse_child();
@@ -99,9 +107,13 @@ Result<void> Store::set_steps(const StepsOptions& options) {
         return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");
     TRY(check_steps_options(options));
     // Two calls would otherwise reach the workers in different orders.
-    const std::lock_guard guard(engine_->set_steps_mutex);
+    std::unique_lock guard(engine_->set_steps_mutex, std::defer_lock);
+    if (!MUTANT(set_steps_unordered)) guard.lock();
     DCHECK(engine_->runtime->workers() > 0);
-    engine_->options.steps = options;
+    {
+        const SpinGuard lock(engine_->steps_lock);
+        engine_->steps_now = options;
+    }
     engine_->steps_mode.store(options.mode, std::memory_order_relaxed);  // for other threads
     for (uint32_t w = 0; w < engine_->runtime->workers(); ++w) {
         auto set = start(

@@ -108,7 +108,7 @@ Result<void> Task::cancel() {
     const auto started = state.engine->runtime->spawn(
         state.worker, "cancel", [shared = state_] { shared->end_transactions(); });
     if (started) return {};
-    state.word.unpin();
+    state.word.take_back_cancel();
     return std::unexpected(started.error());
 }
 

@@ -31,6 +31,8 @@ struct TestHooks {
     std::function<bool()> idle = {};
     // Replaces Options::version_bytes by less than that allows; 0: does not.
     uint64_t version_bytes = 0;
+    // The same for Options::pool_bytes, from 1 MB on.
+    uint64_t pool_bytes = 0;
     // Called on a user thread when a restart has redone everything and undone nothing.
     std::function<void(sm::Engine&)> redone = {};
     // Memory that closed stores leave to the next ones; null: none.

@@ -176,7 +176,7 @@ Result<void> TxnWatch::send_reaper(const Seen& whom, Order order, threads::Compl
     {
         const SpinGuard guard(lock_);
         if (const auto at = reaper_of(whom.id); at != reapers_.end()) {
-            if (!order.idle_only) at->next = order;
+            if (!order.idle_only && !MUTANT(order_given_up)) at->next = order;
             if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
             return {};
         }
@@ -281,8 +281,9 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK((orphan || txn.thread != threads::current()) && txn.must_abort());
     DCHECK(txn.locks.waiting.load() == nullptr);
     txn.reaper = threads::current();
-    if (orphan) forget_local(engine_, txn);  // no thread is left to end it
-    else engine_.snapshots->expel(txn);
+    if (orphan && MUTANT(orphan_snapshot_open)) forget_places(engine_, txn), forget_savepoints(txn);
+    else if (orphan) forget_local(engine_, txn);  // no thread is left to end it
+    else if (!MUTANT(ended_snapshot_kept)) engine_.snapshots->expel(txn);
     DeferredActions deferred(txn);
     const auto undone = rollback(engine_, txn, kLsnNone);
     if (!undone) engine_.report(0, "rollback failed: " + undone.error().text());

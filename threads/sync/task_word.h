@@ -3,7 +3,8 @@
 //
 // States     queued -> begun (begin) -> done (finish). Beside that, the word has the address of
 //            what follows (follow) and the flag `cancelled` (cancel). Both can be set until it is
-//            done, and stay. A task that could not be started goes from queued to done.
+//            done. They stay, but for a cancellation that fails (take_back_cancel). A task that
+//            could not be started goes from queued to done.
 // Invariants TA-1 What follows is called exactly once, or follow() has returned false. All changes
 //                 of the word are read-modify-writes, which have one order. follow() adds the
 //                 address only to a word that is not done. If it comes before finish(), finish()
@@ -86,6 +87,14 @@ public:
                                               std::memory_order_acq_rel,
                                               std::memory_order_acquire));
         return pinned != 0 ? Cancel::pinned : Cancel::queued;
+    }
+    // The pinner of cancel() could not do its work: the task counts as not cancelled, and cancel()
+    // may be called again.
+    void take_back_cancel() {
+        [[maybe_unused]] const uintptr_t before =
+            word_.fetch_and(MUTANT(cancel_not_taken_back) ? ~kPinned : ~(kPinned | kCancelled),
+                            std::memory_order_release);
+        DCHECK((before & (kPinned | kDone | kCancelled)) == (kPinned | kCancelled));
     }
     // Keeps a task from ending; one pinner at a time. False: it is done.
     bool pin() {

@@ -5,8 +5,12 @@
 //            same time. It cannot while its thread is inside an operation. The few calls that wait
 //            for the application say so here. The operations therefore say nothing, which would
 //            cost each of them two stores.
+//            An operation that calls a function of the application says so by InCallback: it is
+//            not ended in the middle. modify() and modify_many() save these instructions. They
+//            hold nothing while they call, and look afterwards whether the transaction still lives.
 // Invariants BC-1 between_calls is true only while the thread is switched out below a
-//                 BetweenCalls, and no callback of an operation is on its stack.
+//                 BetweenCalls, and no callback of an operation is on its stack but that of
+//                 modify() or modify_many().
 //                 [test: TxnWatchTest.ACallbackThatSleepsIsInsideItsOperation]
 #pragma once
 

@@ -84,7 +84,7 @@ private:
     }
 
     void set_mode(StepsMode mode) {
-        StepsOptions steps = store_.options().steps;
+        StepsOptions steps = store_.steps_options();
         steps.mode = mode;
         threads::set_steps(steps);
     }

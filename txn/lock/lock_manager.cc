@@ -18,8 +18,8 @@ namespace lockstep::txn {
 LockManager::Impl::Impl(const LockOptions& o, LockArray& a) : options(o), array(a) {
     for (size_t i = 0; i < kPartitions; ++i)
         partitions.emplace_back(lock_stage_options(options.stage));
-    // Waiters and holders are counted in 16 bits, and a table has two buckets or more.
-    options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, 65535);
+    // A table has two buckets or more.
+    options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, kOwnersMax);
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 1, LockArray::kDepthMax);
     options.buckets_min_log2 =
         std::clamp<uint32_t>(options.buckets_min_log2, 1, options.buckets_log2);

@@ -63,6 +63,9 @@ namespace lockstep::txn {
 // A thread that waits for another transaction asks this often whether the store has failed.
 inline constexpr Nanos kFailureLook = kSecond;
 
+// Waiters and holders are counted in 16 bits.
+inline constexpr uint32_t kOwnersMax = UINT16_MAX;
+
 struct LockOptions {
     // Cache-line buckets of the largest and of the smallest table; memory = 64 B << this. The table
     // follows the number of locks.
@@ -71,7 +74,7 @@ struct LockOptions {
     uint32_t look_every = 2048;
     // Rounds of eight looks that must find the table too large before it shrinks.
     uint32_t quiet_rounds = 16;
-    uint32_t owners_max = 4096;  // slots
+    uint32_t owners_max = 4096;  // slots; at most kOwnersMax
     // Longest wait of one request; per owner in LockOwner::timeout.
     Nanos timeout = kNever;
     // Record locks of one owner in one object before it tries the object's lock; 0 = never.

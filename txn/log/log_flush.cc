@@ -256,7 +256,8 @@ void Log::Impl::write_mark() {
     mark_request = IoRequest{};
     mark_request.kind = IoKind::write;
     mark_request.durable = options.sync && !MUTANT(mark_unsynced);
-    mark_request.io_class = threads::IoClass::write_back;
+    // The flusher starts it, so it must not wait for a place behind pages.
+    mark_request.io_class = threads::IoClass::log;
     mark_request.file = mark_file;
     mark_request.offset = mark.slot_offset();
     mark_request.iov[0] = {buffers->mark, DurableEnd::kSlotBytes};

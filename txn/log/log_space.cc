@@ -99,9 +99,11 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
 
 void Log::promise_again(UndoCredit& credit, uint64_t undo) {
     Impl& log = *impl_;
+    if (MUTANT(promise_again_below_slack)) return (void)reserve_undo(credit, 0, undo);
     const uint64_t bytes = undo_with_end(credit, undo);
     log.reserved.fetch_add(bytes);
     credit.bytes += bytes;
+    DCHECK(credit.bytes <= log.reserved.load());
     log.kick_keeper();
 }
 

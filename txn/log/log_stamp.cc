@@ -64,7 +64,7 @@ Result<uint64_t> Log::Impl::stamp_of(const LogRecordHeader& header, uint64_t ava
     if (header.flags != 0 || header.parts != 0 || stamped <= known) return 0;
     const bool prepares = header.kind == static_cast<uint16_t>(TxnLogKind::prepare);
     if (prepares ? MUTANT(prepare_stamp_unread) : header.bytes != kEndRecordBytes) return 0;
-    if (header.bytes <= available)
+    if (header.bytes <= available && !(prepares && MUTANT(old_prepare_read_again)))
         return log_record_valid(&header, available, Lsn{lsn}) ? stamped : 0;
     LogReader reader(files.disk(), options);
     reader.seek(Lsn{lsn});

@@ -36,6 +36,8 @@ public:
     // before the first step.
     Slice key() const;
     // Value of the current record, as it was read and patched through this cursor; valid as key().
+    // After a step that returned false, at read_committed, it may be newer, or empty if the record
+    // has gone.
     Slice value() const;
 
 private:

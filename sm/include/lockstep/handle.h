@@ -165,7 +165,7 @@ public:
     // transaction may still commit. The function itself decides how it goes on; outside
     // transactions it asks cancel_requested(). Other waits, as for a channel, go on. Never blocks.
     // No effect if the function has ended. Errors: bad_argument after join(), forked;
-    // out_of_memory if the transactions cannot be ended.
+    // out_of_memory if the transactions cannot be ended: as if the call had not been made.
     Result<void> cancel();
 
 private:

@@ -74,7 +74,9 @@ public:
     // returns the range that it altered; other alterations are not stored, and the value's length
     // stays. An empty range stores nothing. `change` runs at most once, with no latch held. It must
     // neither throw nor use the transaction. False: there is no such key, and `change` did not run.
-    // Errors: bad_argument if the range does not lie within the value, read_only.
+    // While `change` waits, the transaction may be ended from outside (txn.h): nothing is stored,
+    // and the error is that reason. Errors: bad_argument if the range does not lie within the
+    // value, read_only.
     Result<bool> modify(Txn& txn, Slice key, std::span<std::byte> buffer,
                         FunctionRef<ByteRange(std::span<std::byte> value)> change) const;
     // The same for many records, in this order; the number found, which Lookup::found names.

@@ -59,7 +59,8 @@ struct Options {
     // does not handle. On a worker the application's handler has a stack of 64 KB. The last close()
     // restores it.
     uint32_t stack_bytes = 64 * 1024;
-    // Transactions live at once, 16 .. 65536; further transactions wait in begin.
+    // Transactions live at once, 16 .. 65536; further transactions wait in begin. From 65,471 on,
+    // more makes no difference.
     uint32_t transactions_max = 16384;
     // Functions of start() and spawn(), and packets, that have begun and not ended, 1 .. 2^20.
     // While so many have begun, no other begins, and start() refuses more with too_many. Each takes

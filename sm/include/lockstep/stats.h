@@ -30,7 +30,7 @@ struct WaitStats {
 struct StoreStats {
     // transactions
     uint64_t commits = 0, aborts = 0, deadlock_retries = 0,
-             transactions_live = 0;  // begun and not ended, at most Options::transactions_max
+             transactions_live = 0;  // begun and not ended: the callers', and few of the store
     // Not begun yet: they wait in begin, because transactions_max are live or the log is nearly
     // full.
     uint64_t transactions_waiting = 0;

@@ -255,7 +255,9 @@ public:
     // thread waits outside the store's calls, or has ended, the transaction is rolled back at once,
     // and its locks and log space are free. Such waits are sleep_for(), yield(), join(), and those
     // of sync.h, timer.h, fd.h and offload.h. Otherwise that happens when its thread calls or waits
-    // next: code that computes without a call cannot be interrupted. Suspends a user thread, blocks
+    // next: code that computes without a call cannot be interrupted. What a function waits for that
+    // a call of the store has called is a wait inside that call. The exception is the function of
+    // modify() and modify_many(), which then return the reason. Suspends a user thread, blocks
     // any other, until the mark is set. Errors: txn_ended if there is no such transaction or it
     // commits already, bad_argument for one of the store's own and for one in doubt
     // (rollback_prepared()), store_closed, forked, out_of_memory.
@@ -292,8 +294,12 @@ public:
     // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store;
     // those of start().
     Result<void> set_steps(const StepsOptions& options);
-    // The options as given to open(), with what an existing store fixes. Valid while it is open.
+    // The options as given to open(), with what an existing store fixes. They never change:
+    // set_steps() leaves Options::steps as it was. Valid while the store is open. Never blocks.
     const Options& options() const;
+    // What set_steps() chose last, at first Options::steps. The default if the store is closed, and
+    // in the child of a fork(). Any kernel thread; never blocks.
+    StepsOptions steps_options() const;
 
 private:
     friend struct sm::StoreAccess;
@@ -308,7 +314,7 @@ private:
         const auto run = [&](auto&& call) {
             const auto guarded = [&](Txn& txn) { return thrown.call([&] { return call(txn); }); };
             const Result<void> done = run_body(engine, guarded, options);
-            thrown.rethrow();
+            if (!done && detail::Thrown::is_exception(done.error())) thrown.rethrow();
             return done;
         };
         if constexpr (std::is_void_v<T>) {

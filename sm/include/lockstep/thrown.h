@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -28,10 +29,15 @@ public:
         } catch (...) {
             exception_ = std::current_exception();
         }
-        return fail(ErrorCode::txn_aborting, "exception");
+        return fail(ErrorCode::txn_aborting, kWhat);
 #else
         return f();
 #endif
+    }
+    // Whether call() has made the error. Otherwise a later attempt of run() has failed before it
+    // called its function, and the kept exception is one that run() has recovered from.
+    static bool is_exception(const Error& error) {
+        return error.code == ErrorCode::txn_aborting && error.what == std::string_view(kWhat);
     }
     // Throws what was kept, once.
     void rethrow() {
@@ -40,6 +46,7 @@ public:
     }
 
 private:
+    static constexpr const char* kWhat = "exception";
     std::exception_ptr exception_;
 };
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "sm/store/engine_of.h"
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
@@ -115,6 +116,30 @@ TEST_F(Exceptions, ADeadlockVictimThatThrowsIsRepeated) {
     EXPECT_TRUE(other.join());
     EXPECT_GE(tries, 3);
     EXPECT_EQ(store_->stats().deadlock_retries, static_cast<uint64_t>(tries) - 2);
+}
+
+// The next attempt cannot begin. Its error counts, and not the exception of the one before.
+TEST_F(Exceptions, AnAttemptThatCannotBeginHasTheLastWord) {
+    struct Failed {};
+    int holding = 0, failed = 0, thrown = 0;
+    const auto lock_both = [&](Slice first, Slice second) {
+        return [&, first, second](Txn& txn) -> Result<void> {
+            TRY(rows_.put(txn, first, "1"));
+            ++holding;
+            while (holding < 2) sleep_for(kMillisecond);
+            if (rows_.put(txn, second, "1")) return {};
+            if (failed++ == 0) sm::engine_of(*store_).log->fail_store({.what = "test"});
+            throw Failed{};
+        };
+    };
+    auto one = store_->spawn(lock_both("a", "b")), other = store_->spawn(lock_both("b", "a"));
+    for (auto* handle : {&one, &other}) try {
+            EXPECT_EQ(code_of(handle->join()), ErrorCode::store_failed);
+        } catch (const Failed&) {
+            ++thrown;
+        }
+    EXPECT_EQ(thrown, 0);
+    EXPECT_FALSE(store_->close());
 }
 
 using ExceptionsDeathTest = Exceptions;

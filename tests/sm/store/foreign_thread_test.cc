@@ -74,7 +74,7 @@ TEST_F(ForeignThread, Store) {
         EXPECT_GT(store.stats().commits, 0u);
         (void)store.steps_stats();
         EXPECT_FALSE(store.failure());
-        StepsOptions steps = store.options().steps;
+        StepsOptions steps = store.steps_options();
         ASSERT_OK(store.set_steps(steps));
         Store moved = std::move(store);
         store = std::move(moved);
@@ -162,7 +162,7 @@ TEST_F(ForeignThread, UserThreadOfAnotherStore) {
         }));
         EXPECT_TRUE(here.index("i"));
         ASSERT_OK(here.checkpoint());
-        ASSERT_OK(here.set_steps(here.options().steps));
+        ASSERT_OK(here.set_steps(here.steps_options()));
         EXPECT_EQ(here.start([]() -> Result<int> { return 8; }).join().value_or(0), 8);
         expect_sound(here);
         const Nanos before = now();

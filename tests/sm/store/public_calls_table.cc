@@ -98,6 +98,7 @@ std::vector<PublicCall> store_calls() {
         CALL("Store::metrics()", never, filled(!w.store.metrics().empty())),
         CALL("Store::set_steps(options)", may, told(w.store.set_steps(w.steps))),
         CALL("Store::options()", never, filled(w.store.options().workers > 0)).not_in(closed),
+        CALL("Store::steps_options()", never, done([&] { (void)w.store.steps_options(); })),
     };
 }
 

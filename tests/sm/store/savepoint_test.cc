@@ -1,5 +1,7 @@
 // labels: unit
 // savepoint_test.cc - which savepoints a transaction can be rolled back to.
+#include "sm/change/savepoints.h"
+#include "sm/store/engine_of.h"
 #include "tests/sm/store/secondary_util.h"
 #include "threads/thread/thread.h"
 
@@ -39,6 +41,46 @@ TEST_F(Savepoints, OfWhatWasRolledBackAreRefused) {
         ASSERT_OK(txn.commit());
     });
     EXPECT_TRUE(pairs_of(store).empty());
+    expect_sound(store);
+}
+
+// Savepoints of one state share their memory.
+TEST_F(Savepoints, TakeMemoryForChangesOnly) {
+    Store store = open_both();
+    on_thread(store, [&] {
+        const Index index = *store.index("i");
+        Txn txn = std::move(*store.begin());
+        const txn::Transaction* t = nullptr;
+        for (const auto& seen : sm::engine_of(store).txns->seen())
+            if (seen.id == txn.id()) t = &sm::engine_of(store).txns->at(seen.slot);
+        ASSERT_NE(t, nullptr);
+        const auto bytes = [&] { return sm::savepoint_bytes(*t); };
+        EXPECT_EQ(bytes(), 0u);
+        Savepoint first = *txn.savepoint(), last = first;
+        for (int n = 0; n < 100'000; ++n) last = *txn.savepoint();
+        EXPECT_EQ(bytes(), 16u);
+        for (int n = 0; n < 100; ++n) {
+            ASSERT_OK(index.put(txn, "a", std::to_string(n) + "|"));
+            EXPECT_EQ(code_of(index.insert(txn, "a", "|")), ErrorCode::duplicate_key);
+            for (int again = 0; again < 10; ++again) last = *txn.savepoint();
+        }
+        EXPECT_EQ(bytes(), 101u * 16);
+        ASSERT_OK(txn.rollback_to(first));
+        EXPECT_EQ(bytes(), 16u);
+        EXPECT_EQ(code_of(txn.rollback_to(last)), ErrorCode::bad_argument);
+        EXPECT_EQ(value_of(txn, index, "a"), "-");
+        // Nothing has changed in between, yet what was rolled back stays so.
+        const Savepoint one = *txn.savepoint(), two = *txn.savepoint(), three = *txn.savepoint();
+        ASSERT_OK(txn.rollback_to(one));
+        const Savepoint four = *txn.savepoint(), five = *txn.savepoint();
+        for (const Savepoint& gone : {two, three})
+            EXPECT_EQ(code_of(txn.rollback_to(gone)), ErrorCode::bad_argument);
+        ASSERT_OK(txn.rollback_to(five));
+        ASSERT_OK(txn.rollback_to(four));
+        EXPECT_EQ(code_of(txn.rollback_to(five)), ErrorCode::bad_argument);
+        ASSERT_OK(txn.rollback_to(one));
+        ASSERT_OK(txn.commit());
+    });
     expect_sound(store);
 }
 

@@ -152,9 +152,13 @@ TEST_F(StoreSteps, AreTheSameOnAllWorkersAfterTwoCalls) {
         const auto tuner = store.steps_stats().tuner;
         ASSERT_EQ(tuner.size(), 2u);
         ASSERT_EQ(tuner[0].team_max, tuner[1].team_max) << "round " << round;
-        ASSERT_EQ(store.options().steps.team_max, tuner[0].team_max) << "round " << round;
+        ASSERT_EQ(store.steps_options().team_max, tuner[0].team_max) << "round " << round;
     }
+    // Others may hold a reference to them.
+    EXPECT_EQ(store.options().steps.mode, StepsMode::off);
+    EXPECT_EQ(store.steps_options().mode, StepsMode::on);
     ASSERT_OK(store.close());
+    EXPECT_EQ(store.steps_options().mode, StepsMode::off);
 }
 
 TEST_F(StoreSteps, AreRefusedWhereTheyCannotBeSet) {

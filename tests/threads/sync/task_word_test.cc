@@ -52,6 +52,16 @@ TEST(TaskWord, States) {
     EXPECT_FALSE(shared.word.pin());
     EXPECT_EQ(shared.follower.calls, 1);
 
+    // A cancellation whose work could not begin: it may be asked for again.
+    Shared refused;
+    EXPECT_TRUE(refused.word.begin());
+    EXPECT_EQ(refused.word.cancel(), TaskWord::Cancel::pinned);
+    refused.word.take_back_cancel();
+    EXPECT_FALSE(refused.word.cancelled());
+    EXPECT_EQ(refused.word.cancel(), TaskWord::Cancel::pinned);
+    refused.word.unpin();
+    refused.end(3);
+
     Shared queued;
     EXPECT_EQ(queued.word.cancel(), TaskWord::Cancel::queued);
     EXPECT_FALSE(queued.word.begin());

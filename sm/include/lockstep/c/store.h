@@ -67,8 +67,9 @@ int lockstep_verify(lockstep_store* store, uint32_t threads, lockstep_line each,
 // thread of the store.
 int lockstep_set_steps(lockstep_store* store, const lockstep_steps_options* steps,
                        lockstep_error* error);
-// The options of the open store. *steps, if not NULL, takes those of STEPS; in *options the fields
-// `steps`, `logger` and `logger_arg` are NULL. Set the field `size` of both before. Never waits.
+// The options of the open store. *steps, if not NULL, takes those of STEPS, as lockstep_set_steps()
+// chose them last. In *options the fields `steps`, `logger` and `logger_arg` are NULL. Set the
+// field `size` of both before. Never waits.
 int lockstep_get_options(lockstep_store* store, lockstep_options* options,
                          lockstep_steps_options* steps, lockstep_error* error);
 

@@ -1,0 +1,64 @@
+// labels: sim
+// txn_watch_callback_test.cc - transactions that are ended while an operation calls the
+// application.
+#include "tests/sm/store/txn_watch_test_util.h"
+
+namespace lockstep {
+namespace {
+
+// modify() has changed nothing while its function waits: the transaction may be ended there.
+TEST_F(TxnWatchTest, AFunctionOfModifyThatSleepsMayBeEnded) {
+    open();
+    for (const bool many : {false, true}) {
+        auto changer = writer([&, many](Txn& txn) -> Result<void> {
+            std::byte room[2][16];
+            const auto sleep = [&](std::span<std::byte> value) {
+                sleep_for(1 * kSecond);
+                value[0] = std::byte{'x'};
+                return ByteRange{0, 1};
+            };
+            if (!many) {
+                TRY(index.modify(txn, "k", room[0], sleep));
+                return {};
+            }
+            TRY(index.put(txn, "l", "other"));
+            Lookup rows[2] = {{.key = "k", .buffer = room[0]}, {.key = "l", .buffer = room[1]}};
+            TRY(index.modify_many(
+                txn, rows, [&](size_t, std::span<std::byte> value) { return sleep(value); }));
+            return {};
+        });
+        ASSERT_OK(store->end_transaction(id));
+        EXPECT_EQ(value(), "before");  // its lock is free at once
+        join(changer, ErrorCode::ended_by_operator);
+        EXPECT_EQ(value(), "before");
+    }
+}
+
+// A key function runs between the changes of a statement.
+TEST_F(TxnWatchTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
+    open();
+    bool slow = false;
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        TRY(store->create_index(txn, "by",
+                                {.of = index, .key = [&](Slice, Slice text, SecondaryKeys& keys) {
+                                     if (slow) go = true, sleep_for(1 * kSecond);
+                                     keys.add(text);
+                                 }}));
+        return {};
+    }));
+    auto changer = writer([&](Txn& txn) -> Result<void> {
+        slow = true;
+        TRY(index.put(txn, "k", "again"));
+        TRY(txn.commit());
+        return {};
+    });
+    ASSERT_TRUE(store.step_until([&] { return go; }));
+    ASSERT_OK(store->end_transaction(id));
+    EXPECT_EQ(find(id)->state, TransactionState::running);
+    join(changer, ErrorCode::ended_by_operator);
+    slow = false;
+    EXPECT_EQ(value(), "before");
+}
+
+}  // namespace
+}  // namespace lockstep
