@@ -55,10 +55,12 @@ private:
     void choose_piece();
     Result<void> copy_piece();
     Result<void> skip_bad_page(PageId id, const Error& why, Page& copy);
+    void complete_map(PageId id, Page& copy) const;
     Result<void> write_piece();
     Result<void> copy_log();
     Result<void> pause();
     Result<void> keep_up();
+    Result<void> read_superblock(Lsn log_from);
     Result<void> write_superblocks();
     Result<void> write_lsns();
     Result<BackupInfo> finish();
@@ -106,19 +108,25 @@ Result<BackupInfo> Backup::run() {
     return finish();
 }
 
+Result<void> Backup::read_superblock(Lsn log_from) {
+    if (TRY(threads::io_read(env_.data_file, 0, page(0), kSuperblocks * kPageBytes, "superblock")) <
+        kSuperblocks * kPageBytes)
+        return fail(ErrorCode::corrupt_superblock, "superblock is cut off");
+    superblock_ = TRY(choose_superblock(*page(0), *page(1)));
+    if (Lsn{superblock_.log_start} < log_from)
+        return fail(ErrorCode::corrupt_superblock, "superblock is older than the log",
+                    superblock_.log_start, log_from.value);
+    return {};
+}
+
 // BK-3: held first, so the log still has all that the superblock needs.
 Result<void> Backup::begin() {
     TRY(target_.begin());
     TRY(take_room());
     txn::LogHold hold = TRY(env_.log->hold());
     const uint64_t volume = TRY(env_.disk->size(env_.data_file));
-    if (TRY(threads::io_read(env_.data_file, 0, page(0), kSuperblocks * kPageBytes, "superblock")) <
-        kSuperblocks * kPageBytes)
-        return fail(ErrorCode::corrupt_superblock, "superblock is cut off");
-    superblock_ = TRY(choose_superblock(*page(0), *page(1)));
-    if (Lsn{superblock_.log_start} < hold.from())
-        return fail(ErrorCode::corrupt_superblock, "superblock is older than the log",
-                    superblock_.log_start, hold.from().value);
+    // As for a page, a single bad read has no effect: it is repeated once.
+    if (!read_superblock(hold.from())) TRY(read_superblock(hold.from()));
     superblock_.clean = 0;
     DCHECK(superblock_.checkpoint_lsn != 0 &&
            superblock_.log_segment_bytes == env_.log_options.segment_bytes);
@@ -203,6 +211,7 @@ Result<void> Backup::copy_piece() {
     }
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t id = piece_[i].value;
+        complete_map(piece_[i], *page(i));
         DCHECK(page(i)->header.page_id == id || page(i)->header.checksum == 0);
         lsns_[id] = page(i)->header.lsn;
         newest_ = std::max(newest_, page(i)->header.lsn);
@@ -214,12 +223,29 @@ Result<void> Backup::copy_piece() {
 // B, the log frees it, and brings it if it is used again.
 Result<void> Backup::skip_bad_page(PageId id, const Error& why, Page& copy) {
     DCHECK(is_bad_page(why.code) && id.value >= kSuperblocks);
-    if (TRY(env_.space->is_used(id))) return std::unexpected(why);
+    for (int tries = 0; TRY(env_.space->is_used(id)); ++tries) {
+        // It may have been free when its old bytes were read, and have been taken since.
+        if (tries == 2) return std::unexpected(why);
+        uint32_t one = 1;
+        const Result<void> copied = env_.pool->copy_pages(id, one, &copy, beside_);
+        if (copied || !is_bad_page(copied.error().code)) return copied;
+    }
     env_.report(1, "backup: free page " + std::to_string(id.value) +
                        " is damaged and copied as zeros: " + why.text());
     std::memset(static_cast<void*>(&copy), 0, kPageBytes);
     ++zeroed_;
     return {};
+}
+
+// BK-6. The file has no map where it was cut and has grown again: all pages there are free. But the
+// earlier backup may have the old map, which zeros would leave in place. A map that changed its
+// bits above B comes from the log.
+void Backup::complete_map(PageId id, Page& copy) const {
+    if (!incremental() || !is_map_page(id) || copy.header.lsn != 0) return;
+    const Lsn begin{superblock_.checkpoint_lsn};
+    DCHECK(copy.kind() == PageKind::free);
+    if (begin > options_.since->redo_from && !MUTANT(map_of_zeros_left_out))
+        make_empty_map(copy, id, begin);
 }
 
 Result<void> Backup::write_piece() {

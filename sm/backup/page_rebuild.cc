@@ -99,13 +99,16 @@ Result<bool> OnePage::from(const Chain& chain) {
     DCHECK(!chain.manifests.empty() && chain.manifests.size() == chain.directories.size());
     DCHECK(!chain.manifests.back().incremental());
     chain_ = &chain;
+    if (!MUTANT(archive_first_for_ever)) archive_first_ = false;
     known_ = false;
     const BackupManifest& newest = chain.manifests.front();
     sources_ = std::make_unique<Sources>(
         disk_, *env_.disk, TRY(ArchiveIndex::load(disk_, archive_, newest, env_.superblock)),
         newest.superblock);
     TRY(take_copy(chain));
-    if (scan(chain)) return known_;
+    const Result<void> scanned = scan(chain);
+    if (scanned) return known_;
+    if (MUTANT(rebuild_from_live_log_only)) return std::unexpected(scanned.error());
     // What the live log has may be damaged where the archive is not.
     archive_first_ = true;
     known_ = false;

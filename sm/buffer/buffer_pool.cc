@@ -204,6 +204,7 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
         info(*frame).rec_lsn.store(std::min(log.start().value, page.header.lsn),
                                    std::memory_order_relaxed);
         info(*frame).flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
+        pool.dirty_.fetch_add(1, std::memory_order_relaxed);
     }
     if (!keep) latch::unlatch_exclusive(w);
     return true;
@@ -304,6 +305,7 @@ void BufferPool::drop(ExclusivePage page) {
     if ((flags & FrameInfo::kWriting) ||
         !info.flags.compare_exchange_strong(flags, 0, std::memory_order_acq_rel))
         return;
+    if (flags & FrameInfo::kDirty) dirty_.fetch_sub(1, std::memory_order_relaxed);
     const uint32_t f = page.frame();
     threads::LatchWord* word = page.forget();
     info.page.store(kPageNone.value, std::memory_order_release);

@@ -276,6 +276,7 @@ public:
             return;
         info.rec_lsn.store(begin.value, std::memory_order_relaxed);
         info.flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
+        dirty_.fetch_add(1, std::memory_order_relaxed);
     }
 
     // Writes every page that was dirty when the call began (checkpoint), sorted by page id, in
@@ -347,6 +348,8 @@ private:
     friend struct ReadAhead;
     struct Impl;
     std::unique_ptr<Impl> impl_;
+    // Frames with kDirty. Whoever changes that flag counts.
+    alignas(kCacheLineBytes) std::atomic<uint64_t> dirty_{0};
 };
 
 }  // namespace lockstep::sm

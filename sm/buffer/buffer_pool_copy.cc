@@ -120,19 +120,20 @@ Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,
 
 // An absent page was written since its last change, and LW-1 says with which LSN; the latch word
 // that names no frame comes after that. A page that this run has not changed has no such LSN. Of a
-// page that was given up the LSN is forgotten, while its bytes may lie in the file still.
+// page that was given up the LSN is forgotten, while its bytes may lie in the file still, or zeros
+// may have taken their place.
 bool BufferPool::may_be_newer(PageId id, Lsn lsn) const {
     DCHECK(id.value < pages_max_ && lsn != kLsnNone);
     const threads::LatchWord& word = words_[id.value];
     const uint64_t seen = word.load(std::memory_order_acquire);
-    if (seen == 0 || latch::state(seen) == latch::kAbsent) {
-        const uint64_t written = written_->of(id);
-        return written > lsn.value ||
-               (written == 0 && id.value >= impl_->given_up_from.load(std::memory_order_acquire));
-    }
+    const auto newer = [&](uint64_t known) {
+        return known > lsn.value ||
+               (known == 0 && id.value >= impl_->given_up_from.load(std::memory_order_acquire));
+    };
+    if (seen == 0 || latch::state(seen) == latch::kAbsent) return newer(written_->of(id));
     if (!latch::readable(seen)) return !MUTANT(latched_page_unchanged);
-    const uint64_t newest = frame(frame_of(seen))->header.lsn;
-    return newest > lsn.value || !latch::validate(word, seen);
+    if (MUTANT(zeros_in_memory_unchanged) && frame(frame_of(seen))->header.lsn == 0) return false;
+    return newer(frame(frame_of(seen))->header.lsn) || !latch::validate(word, seen);
 }
 
 }  // namespace lockstep::sm

@@ -11,8 +11,6 @@ namespace latch = threads::latch;
 namespace {
 // Frames a fault frees when it has to do so itself.
 constexpr uint32_t kFaultGoal = 8;
-// Frames that the hand passes before other threads run: some 0.1 ms.
-constexpr uint64_t kLooksPerSlice = 1024;
 static_assert(kLooksPerSlice % kHandStep == 0);
 // Between two tries of a fault while pages cannot be written; a free frame ends the pause.
 constexpr Nanos kPauseMin = 10 * kMillisecond, kPauseMax = 100 * kMillisecond;
@@ -88,17 +86,32 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
 }
 
 // Frames are short only for moments unless all are latched or cannot be written: then the error
-// says which. The caller holds its page's latch, so its wait is a wait of others as well (WB-2).
+// says which. A slow device is no error: what it has will end. The caller holds its page's latch,
+// so its wait is a wait of others as well (WB-2).
 Result<void> BufferPool::Impl::wait_for_room(const Result<uint32_t>& made, Nanos& pause) {
     DCHECK(!made || *made == 0);
     if (log.failed()) return log.refused();
     const Nanos now = threads::now();
-    if (now - shortage.note(now) >= kRoomPatience)
+    if (now - shortage.note(now) >= kRoomPatience &&
+        !(made && !MUTANT(slow_device_is_full) && awaits_device()))
         return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
                     : std::unexpected(made.error());
     wait_for_free(now + pause);
     if (!made) pause = longer_pause(pause, kPauseMax);
     return {};
+}
+
+// A frame without a page that is not on the free stack is being filled.
+bool BufferPool::Impl::awaits_device() const {
+    const uint32_t frames = frames_seen.load(std::memory_order_acquire);
+    DCHECK(frames >= 1 && frames <= frame_count);
+    for (uint32_t f = 1; f < frames; ++f) {
+        if (f % kLooksPerSlice == 0) threads::yield();
+        if (info(f).page.load(std::memory_order_acquire) == kPageNone.value ||
+            (info(f).flags.load(std::memory_order_relaxed) & FrameInfo::kWriting))
+            return true;
+    }
+    return false;
 }
 
 // BI-1. `seen` is a value of the word with no holder.
@@ -179,7 +192,7 @@ Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
                     return std::unexpected(done.error());
             }
         }
-        if (looked % kLooksPerSlice == 0) threads::yield();
+        if (looked % kLooksPerSlice == 0 && !MUTANT(hand_never_yields)) threads::yield();
     }
     if (collected > 0 && (freed < goal || collected > batch_pages / 2))
         if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());

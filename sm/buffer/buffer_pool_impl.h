@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "sm/buffer/buffer_pool.h"
+#include "sm/buffer/dirty_pages.h"
 #include "sm/buffer/first_touch.h"
 #include "sm/buffer/write_backoff.h"
 #include "threads/base/spin_lock.h"
@@ -42,12 +43,8 @@ inline constexpr uint32_t kWriteBatchMax = 64;  // pages
 // Active read-ahead requests, for each worker.
 inline constexpr uint32_t kReadAheadMax = 64;
 inline constexpr uint32_t kHandStep = 32;  // frames that one step of the clock hand takes
-
-struct WriteCandidate {
-    uint32_t page;
-    uint32_t frame;
-    auto operator<=>(const WriteCandidate&) const = default;
-};
+// Frames that a scan passes before other threads run: some 0.1 ms.
+inline constexpr uint32_t kLooksPerSlice = 1024;
 
 // Copies of pages that are being written to the volume.
 struct WriteBatch {
@@ -154,6 +151,8 @@ struct BufferPool::Impl {
     // Nothing could be freed at the moment, as `made` says. An error ends the fault.
     [[gnu::cold, gnu::noinline]] Result<void> wait_for_room(const Result<uint32_t>& made,
                                                             Nanos& pause);
+    // Whether a page is being read or written, so that a frame becomes free without this thread.
+    bool awaits_device() const;
     uint32_t pop_free();
     void push_free(uint32_t frame);
     void wait_for_free(Nanos until);
@@ -176,7 +175,7 @@ struct BufferPool::Impl {
     // that are latched or being written are left out.
     Result<void> write_candidates(std::span<const WriteCandidate> candidates,
                                   std::vector<WriteCandidate>* busy);
-    std::vector<WriteCandidate> dirty_before(Lsn end) const;  // rec_lsn < end, sorted by page
+    DirtyPages dirty_before(Lsn end) const;  // rec_lsn < end; other threads run meanwhile
     void wait_for_writers(std::span<const WriteCandidate> busy);
 
     // --- buffer_pool_cleaner.cc

@@ -58,7 +58,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
     // LW-1: from now on the volume's copy must not get older. But that of a page that was given up
     // is about to become zeros.
     if (expected == 0 && header.lsn != 0 &&
-        id.value < given_up_from.load(std::memory_order_acquire))
+        (id.value < given_up_from.load(std::memory_order_acquire) || MUTANT(given_up_lsn_noted)))
         pool.written_->written(id, page.lsn());
     return {};
 }
@@ -86,7 +86,7 @@ void BufferPool::Impl::drop_settled(PageId id) {
         DCHECK(pool.leads_to(w.load(std::memory_order_relaxed), id));
         pool.drop(ExclusivePage(&w, &page_in(frame), frame));
         const WriteCandidate written{id.value, frame};
-        wait_for_writers({&written, 1});
+        if (!MUTANT(given_up_write_not_awaited)) wait_for_writers({&written, 1});
     }
 }
 

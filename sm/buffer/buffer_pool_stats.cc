@@ -9,11 +9,8 @@ BufferPool::Stats BufferPool::stats() const {
     const Impl& p = *impl_;
     Stats s;
     s.frames = p.frame_count - 1;
-    const uint32_t seen = p.frames_seen.load(std::memory_order_acquire);
-    for (uint32_t f = 1; f < seen; ++f) {
-        s.resident += p.info(f).page.load(std::memory_order_relaxed) != kPageNone.value;
-        s.dirty += (p.info(f).flags.load(std::memory_order_relaxed) & FrameInfo::kDirty) != 0;
-    }
+    s.resident = s.frames - p.free_frames.load(std::memory_order_relaxed);
+    s.dirty = dirty_.load(std::memory_order_relaxed);
     s.reads = p.reads.load(std::memory_order_relaxed);
     s.writes = p.writes.load(std::memory_order_relaxed);
     s.evictions = p.evictions.load(std::memory_order_relaxed);
@@ -69,6 +66,9 @@ std::string BufferPool::Impl::verify_free() const {
             return "frame " + std::to_string(f) + " is lost, or free and in use";
     if (free_frames.load() != free_used + frame_count - untouched)
         return "count of free frames is wrong";
+    uint64_t dirty = 0;
+    for (uint32_t f = 1; f < untouched; ++f) dirty += info(f).flags.load() & FrameInfo::kDirty;
+    if (dirty != pool.dirty_.load()) return "count of dirty pages is wrong";
     return {};
 }
 

@@ -133,6 +133,8 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
                             std::memory_order_relaxed);
     }
     f.flags.fetch_and(~cleared, std::memory_order_acq_rel);
+    if ((cleared & FrameInfo::kDirty) && !MUTANT(dirty_miscounted))
+        pool.dirty_.fetch_sub(1, std::memory_order_relaxed);
     if (latched) latch::unlatch_shared(w);
 }
 
@@ -199,24 +201,29 @@ Result<void> BufferPool::write_dirty(
     Impl& p = *impl_;
     const Lsn begin = p.log.tail();
     p.log.wait_until_published();
-    std::vector<WriteCandidate> due = p.dirty_before(begin), busy;
-    if (MUTANT(checkpoint_writes_nothing)) due.clear();
-    uint64_t done = 0, total = due.size();
+    DirtyPages due = p.dirty_before(begin);
+    std::vector<WriteCandidate> busy;
+    if (MUTANT(checkpoint_writes_nothing)) due = {};
+    uint64_t done = 0, total = due.left();
     Result<void> result;
-    while (!due.empty()) {
-        for (size_t at = 0; at < due.size(); at += p.batch_pages) {
-            const size_t n = std::min<size_t>(p.batch_pages, due.size() - at);
-            const Result<void> written = p.write_candidates({&due[at], n}, &busy);
+    while (due.left() > 0) {
+        while (due.left() > 0) {
+            WriteCandidate batch[kWriteBatchMax];
+            const size_t n = std::min<size_t>(p.batch_pages, due.left());
+            for (size_t i = 0; i < n; ++i) batch[i] = due.next();
+            const Result<void> written = p.write_candidates({batch, n}, &busy);
             if (!written) result = written;
             if (!written && written.error().code == ErrorCode::store_failed) return result;
             done += n;
-            if (at + n == due.size()) break;
+            if (due.left() == 0) break;
             DCHECK(done < total);
             if (const Nanos pause = rest(done, total)) threads::sleep_until(threads::now() + pause);
         }
         p.wait_for_writers(busy);
-        due = std::exchange(busy, {});
-        total += due.size();
+        due = {};
+        for (const WriteCandidate& again : std::exchange(busy, {})) due.add(again);
+        due.sort();
+        total += due.left();
     }
     if (!result || !p.options.sync || MUTANT(data_not_synced)) return result;
     result = threads::io_sync(p.data, "data file");
@@ -237,10 +244,11 @@ Result<void> BufferPool::write_dirty(uint64_t pace) {
     });
 }
 
-std::vector<WriteCandidate> BufferPool::Impl::dirty_before(Lsn end) const {
-    std::vector<WriteCandidate> found;
+DirtyPages BufferPool::Impl::dirty_before(Lsn end) const {
+    DirtyPages found;
     const uint32_t frames = frames_seen.load(std::memory_order_acquire);
     for (uint32_t f = 1; f < frames; ++f) {
+        if (f % kLooksPerSlice == 0 && !MUTANT(dirty_scan_never_yields)) threads::yield();
         const FrameInfo& i = info(f);
         if (!(i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) ||
             i.rec_lsn.load(std::memory_order_relaxed) >= end.value)
@@ -249,9 +257,9 @@ std::vector<WriteCandidate> BufferPool::Impl::dirty_before(Lsn end) const {
         const uint32_t page = i.page.load(std::memory_order_acquire);
         if (page == kPageNone.value) continue;
         DCHECK(page < options.pages_max);
-        found.push_back({page, f});
+        found.add({page, f});
     }
-    std::sort(found.begin(), found.end());
+    found.sort();
     return found;
 }
 

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
+#include "threads/base/zero_bytes.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/worker/io_wait.h"
 
@@ -91,7 +93,12 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
             const uint64_t b = first + i;
             const Slot* pair = slots + 2 * i;
             const bool valid[2] = {pair[0].valid(b, store), pair[1].valid(b, store)};
-            const bool written = !got || !pair[0].never_written() || !pair[1].never_written();
+            // A block's first save goes to the second slot. A crash may cut it off.
+            const auto* first_slot = reinterpret_cast<const std::byte*>(pair);
+            const bool first_save_cut_off =
+                all_zero(first_slot, kSlotBytes) && !valid[1] && !MUTANT(first_save_is_damage);
+            const bool written = !got || (!first_save_cut_off &&
+                                          (!pair[0].never_written() || !pair[1].never_written()));
             loaded.blocks += written;
             loaded.unknown += written && !valid[0] && !valid[1];
             if (!valid[0] && !valid[1]) continue;

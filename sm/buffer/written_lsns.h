@@ -78,7 +78,8 @@ public:
 
     struct Loaded {
         bool missing = false;  // there is no file, or an empty one
-        // Blocks that were ever saved, and how many of them have no valid slot.
+        // Blocks that were ever saved, and how many of them have no valid slot. A first save that a
+        // crash cut off is none: nothing was known before it either.
         uint64_t blocks = 0, unknown = 0;
     };
     // Reads the side file. `store` tells stores apart. Never fails: an unreadable block is "not

@@ -22,6 +22,13 @@ namespace lockstep::sm {
 inline constexpr PageId kFirstMapPage{2};
 inline constexpr uint32_t kPagesPerMap = (kPageBytes - 64) * 8;
 
+inline bool is_map_page(PageId page) {
+    return page == kFirstMapPage || (page.value != 0 && page.value % kPagesPerMap == 0);
+}
+// Makes `page` what its first formatting makes it: a map that uses nothing but itself. With
+// checksum.
+void make_empty_map(Page& page, PageId id, Lsn lsn);
+
 // Pages reserved for one structure change. The map page is exclusively held until the change is
 // logged.
 struct PageReservation {
@@ -65,8 +72,10 @@ public:
     Result<void> open();
 
     // Giving back the free end of the file while the store is open (space_map_shrink.cc), in three
-    // steps with a checkpoint between them. First the volume ends behind its last page in use; the
-    // result is its new length in pages. The file stays as long as it is.
+    // steps with a checkpoint between them. The caller holds this latch meanwhile.
+    threads::Latch& giving_back();
+    // First the volume ends behind its last page in use; the result is its new length in pages. The
+    // file stays as long as it is.
     Result<uint64_t> lower_end();
     // Forgets which LSNs the pages from `end` to `before` have. False: the volume has grown since.
     Result<bool> forget_end(uint64_t end, uint64_t before);

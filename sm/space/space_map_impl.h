@@ -66,6 +66,7 @@ struct SpaceMap::Impl {
     std::unique_ptr<std::atomic<uint32_t>[]> hints =
         std::make_unique<std::atomic<uint32_t>[]>(kMapsMax);
     threads::Latch grow_latch{900, "volume growth"};
+    threads::Latch giving_back{4, "giving back space"};  // below the checkpoint's
 
     Result<ExclusivePage> fix_map(uint32_t map);
     bool pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out);

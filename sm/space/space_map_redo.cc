@@ -60,4 +60,12 @@ void apply_space_format(Page& page, Slice payload) {
     assert_state(page);
 }
 
+void make_empty_map(Page& page, PageId id, Lsn lsn) {
+    DCHECK(is_map_page(id) && lsn != kLsnNone);
+    apply_space_format(page, Slice(reinterpret_cast<const char*>(&id.value), sizeof id.value));
+    page.header.lsn = lsn.value;
+    page.header.checksum = page_checksum(page, id);
+    DCHECK(page.id() == id && used(page) >= 1);
+}
+
 }  // namespace lockstep::sm

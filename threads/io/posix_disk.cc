@@ -12,6 +12,7 @@
 
 #include <lockstep/clock.h>
 #include "threads/base/error_detail.h"
+#include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/durable_writes.h"
 #include "threads/io/lock_holder.h"
@@ -129,7 +130,7 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     }
     // In a process without standard streams, the kernel gives files the numbers of these. What any
     // code prints would then land in the file.
-    if (fd >= 0 && fd <= STDERR_FILENO) {
+    if (fd >= 0 && fd <= STDERR_FILENO && !MUTANT(file_on_stderr)) {
         const auto low = static_cast<int>(fd);
         fd = retry([&] { return fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
         ::close(low);
@@ -200,6 +201,7 @@ Result<void> PosixDisk::make_directory(std::string_view path) {
     DCHECK(!path.empty());
     const std::string name(path);
     if (mkdir(name.c_str(), 0755) == 0) {
+        if (MUTANT(parent_not_synced)) return {};
         const Result<void> synced = sync_directory(name + "/..");
         return !synced && synced.error().os == EACCES ? Result<void>() : synced;
     }

@@ -251,6 +251,9 @@ Result<size_t> SimDisk::read_now(FileId file, uint64_t offset, void* data, size_
     if (bad) return fail_file(EIO, "read", offset, bytes);
     const size_t got = target->read(offset, static_cast<std::byte*>(data), bytes);
     DCHECK(got <= bytes && (got == 0 || offset + got <= target->length()));
+    if (got > 0 && target->is_written(offset, got) &&
+        faults_.strikes(SimFault::torn_read, target->path))
+        target->tear(offset, static_cast<std::byte*>(data), got, faults_.shape());
     if (got > 0 && faults_.strikes(SimFault::bit_flip, target->path)) {
         static_cast<std::byte*>(data)[faults_.shape().below(got)] ^= std::byte{1}
                                                                      << faults_.shape().below(8);

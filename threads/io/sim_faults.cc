@@ -8,7 +8,7 @@ const char* sim_fault_name(SimFault fault) {
         "read_error",        "read_error_forever", "write_error",       "sync_error",
         "no_space_allocate", "no_space_write",     "short_transfer",    "again",
         "bit_flip",          "lost_write",         "misdirected_write", "slow",
-        "rename_error",      "unlink_error"};
+        "rename_error",      "unlink_error",       "torn_read"};
     static_assert(std::size(kNames) == static_cast<size_t>(SimFault::kCount));
     return kNames[static_cast<size_t>(fault)];
 }

@@ -26,6 +26,7 @@ enum class SimFault : uint8_t {
     slow,                // takes 100 times as long
     rename_error,        // EIO from rename, which changes nothing; its path is the new name
     unlink_error,        // EIO from unlink, which changes nothing
+    torn_read,           // a read beside a write in flight: each sector as before or after it
     kCount
 };
 const char* sim_fault_name(SimFault fault);

@@ -2,8 +2,10 @@
 #include "threads/io/sim_file.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "threads/io/transfer.h"
 
 namespace lockstep::threads {
@@ -33,6 +35,27 @@ size_t SimFile::read(uint64_t offset, std::byte* data, size_t bytes) const {
     bytes = static_cast<size_t>(std::min<uint64_t>(bytes, length_ - offset));
     current_.read(offset, data, bytes);
     return bytes;
+}
+
+bool SimFile::is_written(uint64_t offset, uint64_t bytes) const {
+    return std::ranges::any_of(in_flight_, [&](const SimChange& change) {
+        return change.offset < offset + bytes && offset < change.offset + change.bytes;
+    });
+}
+
+void SimFile::tear(uint64_t offset, std::byte* data, size_t bytes, Rng& rng) const {
+    DCHECK(is_written(offset, bytes));
+    for (const SimChange& change : in_flight_) {
+        DCHECK(change.data != nullptr && change.number == 0);
+        const uint64_t end = std::min(change.offset + change.bytes, offset + bytes);
+        for (uint64_t at = std::max(change.offset, offset); at < end;) {
+            const uint64_t next = std::min(end, (at / kSectorBytes + 1) * kSectorBytes);
+            if (rng.chance(0.5))
+                std::memcpy(data + (at - offset), change.data.get() + (at - change.offset),
+                            next - at);
+            at = next;
+        }
+    }
 }
 
 bool SimFile::has_bad_sector(uint64_t offset, uint64_t bytes) const {
@@ -168,7 +191,8 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     std::list<SimChange> begun = in_flight_;
     uint64_t length = length_;
     for (SimChange& change : begun)
-        change.length_after = length = std::max(length, change.offset + change.bytes);
+        change.length_after = length = std::max(MUTANT(in_flight_length_alone) ? length_ : length,
+                                                change.offset + change.bytes);
     Changes changes;
     for (const SimChange& change : unsynced_) changes.push_back(&change);
     for (const SimChange& change : begun) changes.push_back(&change);

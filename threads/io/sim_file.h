@@ -40,6 +40,11 @@ public:
     uint64_t length() const { return length_; }
     // Short at the end of the file.
     size_t read(uint64_t offset, std::byte* data, size_t bytes) const;
+    // Does a write in flight change some of these bytes?
+    bool is_written(uint64_t offset, uint64_t bytes) const;
+    // Of bytes that were read, each sector that a write in flight changes becomes the new one or
+    // stays: what a device gives to a read that overtakes half of the write.
+    void tear(uint64_t offset, std::byte* data, size_t bytes, Rng& rng) const;
     bool has_bad_sector(uint64_t offset, uint64_t bytes) const;
     void spoil_sector(uint64_t offset) { bad_sectors_.insert(offset / 512); }
     void mend_sectors() { bad_sectors_.clear(); }

@@ -144,6 +144,13 @@ int64_t SimQueue::attempt_read(Operation& operation) {
         request, operation.progress, operation.attempt,
         [&](std::byte* piece, uint64_t at, uint64_t n) { got += file.read(from + at, piece, n); });
     DCHECK(got <= operation.attempt);
+    if (got > 0 && file.is_written(from, got) &&
+        disk_.faults_.strikes(SimFault::torn_read, file.path)) {
+        for_memory(request, operation.progress, got,
+                   [&](std::byte* piece, uint64_t at, uint64_t n) {
+                       file.tear(from + at, piece, n, disk_.faults_.shape());
+                   });
+    }
     if (got > 0 && disk_.faults_.strikes(SimFault::bit_flip, file.path)) {
         const std::byte bit = std::byte{1} << disk_.faults_.shape().below(8);
         const uint64_t flipped = disk_.faults_.shape().below(got);

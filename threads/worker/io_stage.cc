@@ -36,6 +36,7 @@ IoStage::IoStage(std::unique_ptr<IoQueue> queue, const Clock& clock)
     : queue_(std::move(queue)),
       clock_(clock),
       stage_({.capacity = kCapacity}),
+      log_stage_({.capacity = kLogCapacity}),
       carriers_(new Carrier[kCarriers]) {
     for (uint32_t i = 0; i < kCarriers; ++i) {
         carriers_[i].next_free = carriers_free_;
@@ -52,7 +53,8 @@ inline void IoStage::assert_state() const {
                           lines_[kWriteBack].length);
     DCHECK(on_device_[kDemand] <= kDemandMax && on_device_[kAhead] <= kReadAheadMax);
     DCHECK(on_device_[kWriteBack] <= kWriteBackMax);
-    DCHECK(queued_ + on_device_[kLog] + on_device_[kDemand] + on_device_[kAhead] +
+    DCHECK(lines_[kLog].length + on_device_[kLog] <= kLogCapacity);
+    DCHECK(queued_ - lines_[kLog].length + on_device_[kDemand] + on_device_[kAhead] +
                on_device_[kWriteBack] <=
            kCapacity);
     DCHECK((awaiting_admission_ == nullptr) == (awaiting_count_ == 0));
@@ -62,14 +64,14 @@ void IoStage::add(IoRequest& request) {
     assert_state();
     request.same = nullptr;
     request.alone = false;
-    if (!stage_.try_admit()) {
+    if (!stage_of(request).try_admit()) {
         if (current() == nullptr) {
             request.next = awaiting_admission_;
             awaiting_admission_ = &request;
             ++awaiting_count_;
             return;
         }
-        stage_.admit(kNever, ParkReason::io);
+        stage_of(request).admit(kNever, ParkReason::io);
     }
     enter(request);
     if (mode_ == IoMode::one_by_one) return wait_alone(request);
@@ -78,7 +80,7 @@ void IoStage::add(IoRequest& request) {
 
 bool IoStage::try_add(IoRequest& request) {
     assert_state();
-    if (!stage_.try_admit()) return false;
+    if (!stage_of(request).try_admit()) return false;
     request.same = nullptr;
     request.alone = false;
     enter(request);
@@ -91,7 +93,7 @@ void IoStage::enter(IoRequest& packet) {
     DCHECK(packet.same == nullptr && !packet.alone);
     packets_[c].add();
     bytes_[c].add(io_bytes(packet));
-    stage_.enqueue(lines_[c], packet, clock_.now());
+    stage_of(packet).enqueue(lines_[c], packet, clock_.now());
     ++queued_;
 }
 
@@ -112,7 +114,7 @@ void IoStage::admit_waiting() {
     awaiting_count_ = 0;
     for (IoRequest* r = oldest; r != nullptr;) {
         IoRequest* next = r->next;
-        if (stage_.try_admit()) {
+        if (stage_of(*r).try_admit()) {
             enter(*r);
         } else {
             r->next = awaiting_admission_;
@@ -139,7 +141,7 @@ uint32_t IoStage::servable() const {
 IoRequest* IoStage::take(size_t io_class, Nanos now) {
     IoRequest* packet = lines_[io_class].first;
     DCHECK(packet != nullptr && class_of(*packet) == io_class && queued_ > 0);
-    stage_.take(lines_[io_class], *packet, now);
+    stage_of(*packet).take(lines_[io_class], *packet, now);
     --queued_;
     ++on_device_[io_class];
     return packet;
@@ -304,11 +306,11 @@ void IoStage::deliver(IoRequest& request) {
         if (r->kind == IoKind::read && request.result > 0)
             copy_pieces(request, *r, static_cast<uint64_t>(request.result));
         off_device(*r);
-        stage_.finish();
+        stage_of(*r).finish();
         io_finish(*r);
     }
     off_device(request);
-    stage_.finish();
+    stage_of(request).finish();
     io_finish(request);
 }
 
@@ -334,7 +336,7 @@ void IoStage::on_carrier_done(IoRequest* request) {
             stage.off_device(*r);
             r->alone = true;
             ++stage.queued_;
-            stage.stage_.requeue(stage.lines_[class_of(*r)], *r, stage.clock_.now());
+            stage.stage_of(*r).requeue(stage.lines_[class_of(*r)], *r, stage.clock_.now());
             continue;
         }
         const auto bytes = static_cast<int64_t>(io_bytes(*r));
@@ -356,6 +358,7 @@ size_t IoStage::wait(Nanos deadline) {
 
 void IoStage::add_stats(IoStats& stats) const {
     stats.stage.add(stage_.stats());
+    stats.stage.add(log_stage_.stats());
     for (size_t c = 0; c < kIoClasses; ++c) {
         IoClassStats& s = stats.classes[c];
         s.packets += packets_[c].get();
@@ -372,7 +375,8 @@ void IoStage::add_stats(IoStats& stats) const {
 
 std::string IoStage::verify_idle() const {
     if (!idle()) return "the I/O stage is not empty";
-    return stage_.verify(0, 0);
+    const std::string fault = stage_.verify(0, 0);
+    return fault.empty() ? log_stage_.verify(0, 0) : fault;
 }
 
 }  // namespace lockstep::threads

@@ -10,7 +10,8 @@
 //            then *merged*: one transfer, copied to the others. Neighbours are *joined*: one
 //            vectored transfer, a *carrier*. Syncs of one file are merged as well.
 //            Back-pressure: at most kCapacity packets are inside. A user thread that brings one
-//            more is suspended (threads/sync/stage.h).
+//            more is suspended (threads/sync/stage.h). The log has places of its own, kLogCapacity,
+//            so a commit never waits until earlier reads have been admitted.
 // States     of a packet: outside -> queued (add) -> on the device (submit), alone, in a carrier or
 //            merged into another -> complete (on_done, on_carrier_done). When a carrier failed: in
 //            the carrier -> queued again, never joined again (on_carrier_done).
@@ -31,6 +32,7 @@
 #include <memory>
 
 #include <lockstep/io_stats.h>
+#include "threads/base/mutants.h"
 #include "threads/io/io.h"
 #include "threads/io/transfer.h"
 #include "threads/sync/stage.h"
@@ -40,7 +42,8 @@ namespace lockstep::threads {
 
 class IoStage {
 public:
-    static constexpr uint32_t kCapacity = 1024;
+    static constexpr uint32_t kCapacity = 1024;  // of all classes but the log
+    static constexpr uint32_t kLogCapacity = 64;
     // Limits of packets on the device, as the next three.
     static constexpr uint32_t kDemandMax = 128;
     static constexpr uint32_t kReadAheadMax = 128;
@@ -97,6 +100,9 @@ private:
         uint64_t bytes = 0;
     };
 
+    Stage<IoRequest, false>& stage_of(const IoRequest& packet) {
+        return packet.io_class == IoClass::log && !MUTANT(log_shares_places) ? log_stage_ : stage_;
+    }
     void enter(IoRequest& packet);
     void admit_waiting();
     uint32_t servable() const;
@@ -118,7 +124,7 @@ private:
     std::unique_ptr<IoQueue> queue_;
     const Clock& clock_;
     IoMode mode_ = IoMode::staged;
-    Stage<IoRequest, false> stage_;
+    Stage<IoRequest, false> stage_, log_stage_;
     StageLine<IoRequest> lines_[kIoClasses];
     StageClasses<kIoClasses> classes_{kPassedMax};
     // Requests made by completions while the stage was full, newest first.

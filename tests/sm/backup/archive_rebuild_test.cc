@@ -120,6 +120,17 @@ protected:
     static void damage(SimDisk& disk, uint32_t page, const std::string& directory = "/store") {
         flip(disk, directory + "/data", uint64_t{page} * kPageBytes + 100);
     }
+    void damage_newest_piece() {
+        std::string newest;
+        for (const std::string& name : names_in(disk_, kArchive))
+            if (name.ends_with(".log")) newest = std::string(kArchive) + "/" + name;
+        const auto file = disk_.open(newest, 0);
+        ASSERT_OK(file);
+        const auto bytes = disk_.size(*file);
+        disk_.close(*file);
+        ASSERT_OK(bytes);
+        flip(disk_, newest, *bytes / 2);
+    }
     // Pages that an open frees are not read, and so not rebuilt.
     void every_page(uint32_t step = 1, const std::string& directory = "/store") {
         uint32_t tried = 0, rebuilt = 0;
@@ -292,17 +303,22 @@ TEST_F(ArchiveRebuild, IfTheLiveLogIsDamaged) {
 // The reverse.
 TEST_F(ArchiveRebuild, IfTheNewestPieceOfTheArchiveIsDamaged) {
     make(Backups::full);
-    with_damaged_log([&](sm::Engine&) {
-        std::string newest;
-        for (const std::string& name : names_in(disk_, kArchive))
-            if (name.ends_with(".log")) newest = std::string(kArchive) + "/" + name;
-        const auto file = disk_.open(newest, 0);
-        ASSERT_OK(file);
-        const auto bytes = disk_.size(*file);
-        disk_.close(*file);
-        ASSERT_OK(bytes);
-        flip(disk_, newest, *bytes / 2);
+    with_damaged_log([&](sm::Engine&) { damage_newest_piece(); });
+}
+
+// The newest backup is of no use, and the one before needs the live log.
+TEST_F(ArchiveRebuild, IfTheNewestBackupAndTheNewestPieceAreDamaged) {
+    make(Backups::next);
+    const auto next = sm::read_manifest(disk_, "/next");
+    ASSERT_OK(next);
+    const uint64_t record = next->superblock.checkpoint_lsn;
+    with_damaged_log([&](sm::Engine& engine) {
+        const uint64_t segment_bytes = engine.log_options.segment_bytes;
+        const txn::LogFiles files(disk_, "/next", segment_bytes);
+        flip(disk_, files.segment_path(files.number_of(record)), record % segment_bytes + 16);
+        damage_newest_piece();
     });
+    EXPECT_NE(said_.find("the backup in /next cannot rebuild it"), std::string::npos) << said_;
 }
 
 TEST_F(ArchiveRebuild, NamesThePageIfTheArchiveLacksLog) {

@@ -2,6 +2,8 @@
 // backup_incremental_test.cc - incremental backups, and restores that put them together.
 #include "sm/backup/backup_manifest.h"
 #include "sm/buffer/superblock.h"
+#include "sm/space/space_map.h"
+#include "sm/store/engine_of.h"
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 #include "threads/io/disk_file.h"
@@ -99,6 +101,70 @@ TEST_F(BackupIncremental, MayHoldNothing) {
     ASSERT_OK(restore({"full", "one"}, "r"));
     expect_whole("r");
     EXPECT_EQ(opened("r"), before);
+}
+
+// An earlier backup has a map with pages in use. Then the file is cut before that map and grows
+// past it again, with zeros where the map was. `look`: what happens before the next backup.
+void with_a_map_that_went(Store& store, const std::function<void()>& back_up,
+                          const std::function<void()>& look) {
+    sm::Engine& engine = sm::engine_of(store);
+    sm::SpaceMap& space = *engine.space;
+    const PageId last{sm::kPagesPerMap + 50};
+    const auto change = [&](sm::PageAction action) -> Result<void> {
+        uint32_t run[] = {sm::kPagesPerMap + 1, 40};
+        sm::PageReservation r = TRY(space.prepare_free(last));  // holds the second map
+        sm::ChangePart part{
+            .page = &r.map,
+            .action = action,
+            .flags = 0,
+            .pieces = {Slice(reinterpret_cast<const char*>(run), sizeof run), {}, {}, {}}};
+        TRY(sm::change_pages(engine, nullptr, sm::ChangeRole::system, sm::LogKind::space_grow,
+                             ObjectId{0}, {&part, 1}));
+        return {};
+    };
+    const auto on_thread = [&](std::function<Result<void>()> fn) {
+        ASSERT_OK(store.start(std::move(fn), 0).join());
+    };
+    on_thread([&]() -> Result<void> {
+        TRY(space.ensure_size(last));
+        return change(sm::PageAction::space_set);
+    });
+    ASSERT_OK(store.checkpoint());
+    back_up();
+    on_thread([&] { return change(sm::PageAction::space_clear); });
+    EXPECT_GT(*store.give_back_space(), 500u << 20);
+    on_thread([&] { return space.ensure_size(last); });
+    look();
+    ASSERT_OK(store.checkpoint());
+}
+
+TEST_F(BackupIncremental, AMapThatWasCutOffDoesNotComeBack) {
+    for (const bool in_memory : {false, true}) {
+        SCOPED_TRACE(in_memory);
+        const std::string name = in_memory ? "t" : "s", one = name + "one", two = name + "two";
+        Store store = open(name);
+        make(store, "i", "h");
+        ASSERT_OK(put(store, 0, 100, 'a'));
+        BackupInfo last = *store.backup(path(name + "full"));
+        const auto back_up = [&](const std::string& to) {
+            BackupOptions how;
+            how.since = &last;
+            const auto made = store.backup(path(to), how);
+            ASSERT_OK(made);
+            last = *made;
+        };
+        with_a_map_that_went(
+            store, [&] { back_up(one); },
+            [&] {
+                if (in_memory) expect_sound(store);  // reads the map's zeros
+            });
+        back_up(two);
+        expect_whole(two);
+        ASSERT_OK(store.close());
+        ASSERT_OK(restore({name + "full", one, two}, "r"));
+        expect_whole("r");
+        EXPECT_EQ(opened("r").size(), 100u);
+    }
 }
 
 // Changes and checkpoints during the first backup: the second one must have what the first one

@@ -3,6 +3,7 @@
 // forms.
 #include <algorithm>
 
+#include "sm/buffer/write_backoff.h"
 #include "tests/sm/buffer/pool_test_util.h"
 #include "threads/io/aligned_buffer.h"
 
@@ -352,6 +353,29 @@ TEST(BufferPool, FullOfLatchedPages) {
         held.clear();
         EXPECT_TRUE(rig.pool().fix_shared(pages.back()));
     });
+    EXPECT_EQ(rig.verify(), "");
+}
+
+// A device that takes longer than the patience for a frame: whoever finds none waits for it.
+TEST(BufferPool, ASlowDeviceIsNoFullPool) {
+    PagesRig rig(300,
+                 {.pool_bytes = 1 << 20,
+                  .simulated = true,
+                  .sim = {.latency_min = 2 * kRoomPatience, .latency_max = 2 * kRoomPatience}});
+    rig.run([&] { rig.forget_pages(); });
+    ASSERT_LT(rig.pool().stats().frames, rig.pages.size());
+    size_t left = rig.pages.size();
+    std::vector<std::function<void()>> readers;
+    for (const PageId id : rig.pages)
+        readers.push_back([&rig, &left, id] {
+            const auto page = rig.pool().fix_shared(id);
+            EXPECT_TRUE(page) << page.error().text();
+            --left;
+        });
+    readers.push_back([&rig, &left] {  // time passes in small steps
+        for (; left > 0; threads::yield()) rig.clock.advance(10 * kMillisecond);
+    });
+    rig.run_all(std::move(readers));
     EXPECT_EQ(rig.verify(), "");
 }
 

@@ -210,6 +210,28 @@ TEST_F(LostBeforeARestart, WithoutTheSideFileThePageIsNotKnownAndSomebodyIsTold)
     ASSERT_OK(store.close());
 }
 
+// A crash cuts off the first save of a block, which goes to its second slot. Nothing was known
+// before, so nothing is lost.
+TEST_F(LostBeforeARestart, AFirstSaveThatIsCutOffIsNoDamage) {
+    prepare(0);
+    const size_t slot = sm::WrittenLsns::kSlotBytes;
+    ASSERT_GE(read_file("data.lsn").size(), 2 * slot);
+    const auto warnings_with = [&](const std::string& first, const std::string& second) {
+        write_file("data.lsn", 0, first);
+        write_file("data.lsn", slot, second);
+        std::string warnings;
+        Store store = open("a", options(&warnings));
+        EXPECT_TRUE(store.close());
+        return warnings;
+    };
+    const std::string none(slot, '\0'),
+        torn = std::string(512, '\0') + std::string(slot - 512, '#');
+    EXPECT_EQ(warnings_with(none, std::string(slot, '#')), "");
+    EXPECT_EQ(warnings_with(none, torn), "");
+    EXPECT_NE(warnings_with(std::string(slot, '#'), none), "");
+    EXPECT_NE(warnings_with(torn, std::string(slot, '#')), "");
+}
+
 // One slot of the side file is torn: the other one counts. Both: not known, and a warning.
 TEST_F(LostBeforeARestart, TornSideFile) {
     prepare(6 << 20);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "sm/backup/backup_pages.h"
 #include "tests/sm/buffer/pool_test_util.h"
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
@@ -123,6 +124,31 @@ TEST_F(Shrink, BesideTransactionsThatAllocate) {
     ASSERT_OK(store.close());
     store = open("a");
     expect_sound(store);
+}
+
+// Two calls at once. Between two steps of one of them the other one must not lower the volume, or
+// the pages that came and went meanwhile would be cut without being forgotten.
+TEST_F(Shrink, TwoCallsTakeTurns) {
+    Store store = open("a", small_options(2));
+    fill(store, "kept", 200, 100);
+    std::atomic<bool> stop{false};
+    std::vector<Handle<void>> callers;
+    for (int w = 0; w < 2; ++w)
+        callers.push_back(store.start(
+            [&]() -> Result<void> {
+                while (!stop.load()) TRY(store.give_back_space());
+                return {};
+            },
+            w));
+    for (int i = 0; i < 10; ++i) {
+        fill(store, "big", 300, 3000);
+        drop(store, "big");
+    }
+    stop.store(true);
+    for (auto& caller : callers) ASSERT_OK(caller.join());
+    EXPECT_EQ(store.stats().lost_writes, 0u);
+    expect_sound(store);
+    ASSERT_OK(store.close());
 }
 
 // A kill leaves a sound store with every committed record: before the cut, after it, and after the
@@ -289,6 +315,40 @@ TEST(ShrinkMaps, WritesOfGivenUpPagesLeaveNoTrace) {
     rig.run_all(std::move(both));
     EXPECT_EQ(rig.engine.pool->resident(pages[0]), nullptr);
     EXPECT_EQ(rig.engine.pool->written_lsns().of(pages[0]), 0u);
+}
+
+// An incremental backup must look at zeros that took the place of a page, also if they are in
+// memory: the earlier backup may have what was there.
+TEST(ShrinkMaps, ZerosOfGivenUpPagesMayBeNewer) {
+    sm::PoolRig rig({.pool_bytes = 8 << 20, .simulated = true, .cleaner = false});
+    sm::SpaceMap& space = *rig.engine.space;
+    sm::BufferPool& pool = *rig.engine.pool;
+    rig.run([&] {
+        std::vector<PageId> pages;
+        sm::make_pages(rig.engine, 1, pages);
+        ASSERT_TRUE(space.free_now(pages));
+        const Lsn earlier = rig.engine.log->tail();
+        const uint64_t before = space.pages_total();
+        EXPECT_EQ(*space.lower_end(), 3u);
+        EXPECT_TRUE(*space.forget_end(3, before));
+        EXPECT_TRUE(*space.cut_file(3));
+        ASSERT_TRUE(space.ensure_size(pages[0]));
+        EXPECT_TRUE(pool.may_be_newer(pages[0], earlier));
+        ASSERT_TRUE(pool.fix_shared(pages[0]));
+        ASSERT_NE(pool.resident(pages[0]), nullptr);
+        EXPECT_TRUE(pool.may_be_newer(pages[0], earlier));
+    });
+}
+
+// What an incremental backup has in place of a map of zeros.
+TEST(ShrinkMaps, AnEmptyMapIsAPage) {
+    const PageId id{sm::kPagesPerMap};
+    EXPECT_TRUE(sm::is_map_page(id) && sm::is_map_page(sm::kFirstMapPage));
+    EXPECT_FALSE(sm::is_map_page(PageId{0}) || sm::is_map_page(PageId{id.value + 2}));
+    const auto page = std::make_unique<sm::Page>();
+    sm::make_empty_map(*page, id, Lsn{512});
+    EXPECT_EQ(sm::page_fault(*page, id, 512, 512), nullptr);
+    EXPECT_EQ(page->kind(), sm::PageKind::space_map);
 }
 
 // The file of LSNs still names pages that the cut would turn into zeros.

@@ -46,6 +46,35 @@ TEST_F(SimDiskTest, ErrorsComeAtTheNumberAsked) {
     EXPECT_STREQ(sim_fault_name(SimFault::slow), "slow");
 }
 
+// Each sector is the one before the write or the one behind it, and both kinds are met.
+TEST_F(SimDiskTest, AReadBesideAWriteMayBeTorn) {
+    fill(0, 'a');
+    SimFaults& faults = disk.faults();
+    faults.set_odds(SimFault::torn_read, 1);
+    const std::vector<char> fresh(kPage, 'b');
+    std::vector<char> seen(kPage);
+    const auto read = [&] {
+        EXPECT_EQ(disk.read_now(file, 0, seen.data(), kPage).value_or(0), size_t{kPage});
+        return std::string(seen.begin(), seen.end());
+    };
+    EXPECT_EQ(read(), std::string(kPage, 'a'));
+    EXPECT_EQ(faults.count(SimFault::torn_read), 0u) << "no write is in flight";
+    Batch batch;
+    batch.add(IoKind::write, file, 0, const_cast<char*>(fresh.data()), kPage);
+    batch.submit(*queue);
+    bool torn = false;
+    for (int n = 0; n < 10; ++n) {
+        const std::string bytes = read();
+        for (size_t s = 0; s < kPage; s += 512)
+            ASSERT_EQ(bytes.substr(s, 512), std::string(512, bytes[s]));
+        torn |= bytes.find('a') != std::string::npos && bytes.find('b') != std::string::npos;
+    }
+    EXPECT_TRUE(torn);
+    drain();
+    EXPECT_EQ(read(), std::string(kPage, 'b'));
+    EXPECT_EQ(faults.count(SimFault::torn_read), 10u);
+}
+
 TEST_F(SimDiskTest, FaultsCanBeLimitedToPathsAndSwitchedOff) {
     const FileId log = *disk.open("d/log", Disk::kCreate);
     SimFaults& faults = disk.faults();

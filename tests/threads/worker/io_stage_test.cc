@@ -403,6 +403,45 @@ TEST(IoStageRuntime, AFullStageSuspendsItsProducerOnly) {
     runtime->stop();
 }
 
+// Reads fill the stage, and more of them wait for a place. The log goes to the device all the same.
+TEST(IoStageRuntime, TheLogDoesNotWaitForAPlaceBehindReads) {
+    ManualClock clock;
+    SimDisk disk({.seed = 1});
+    auto runtime = *Runtime::start({.caller_driven = true, .clock = &clock, .disk = &disk});
+    const FileId file = *disk.open("data", Disk::kCreate);
+    const auto buffer = *make_aligned_buffer(kPage);
+    std::vector<IoRequest> requests(IoStage::kCapacity + 200);
+    std::vector<AlignedBuffer> buffers(requests.size());
+    for (auto& own : buffers) own = *make_aligned_buffer(4096);
+    size_t started = 0;
+    bool committed = false;
+    ASSERT_TRUE(runtime->spawn(0, "reader", [&] {
+        for (; started < requests.size(); ++started) {
+            IoRequest& r = requests[started];
+            r.file = file;
+            r.offset = 8192 * started;
+            r.iov[0] = {buffers[started].get(), 4096};
+            r.iov_count = 1;
+            io_start(r);
+        }
+        for (IoRequest& r : requests) io_wait(r, ParkReason::page_read);
+    }));
+    for (int i = 0; i < 1000; ++i) runtime->step();  // time stands still: nothing completes
+    ASSERT_EQ(started, size_t{IoStage::kCapacity});
+    ASSERT_TRUE(runtime->spawn(0, "log", [&] {
+        EXPECT_TRUE(io_write(file, 0, buffer.get(), kPage, IoClass::log, "log"));
+        committed = true;
+    }));
+    for (int i = 0; i < 1000; ++i) runtime->step();
+    EXPECT_EQ(runtime->io_stats().classes[kLog].transfers, 1u);
+    while (!committed || !runtime->io_stats().stage.conserved() ||
+           runtime->io_stats().stage.finished < requests.size() + 1) {
+        for (int i = 0; i < 10 && runtime->step(); ++i) {}
+        disk.advance(clock);
+    }
+    runtime->stop();
+}
+
 // The runtime ends while requests that nobody waits for are queued and on the device: all complete
 // first.
 TEST(IoStageRuntime, StoppingFinishesWhatWasStarted) {
