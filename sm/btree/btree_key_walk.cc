@@ -24,30 +24,24 @@ inline void prefetch_bytes(const char* from, const char* to) {
         prefetch_line(from);
 }
 
+inline unsigned slots_end(unsigned count) {
+    return std::min<unsigned>(kSlotsAt + count * unsigned{sizeof(Slot)}, kPageBytes);
+}
+inline bool has_few_lines(unsigned count) {
+    return slots_end(count) <= kFewLines * kCacheLineBytes;
+}
+
 // What a search in a node of `count` slots touches: the header, the first and the last slot, and
 // the slots around `share` of the whole.
 inline void prefetch_node(const Page& page, unsigned count, unsigned share, unsigned around) {
     const char* const at = chars(page);
-    const unsigned end = std::min<unsigned>(kSlotsAt + count * unsigned{sizeof(Slot)}, kPageBytes);
-    if (share == kShareUnknown || end <= kFewLines * kCacheLineBytes)
+    const unsigned end = slots_end(count);
+    if (share == kShareUnknown || has_few_lines(count))
         return prefetch_bytes(at, at + std::min<unsigned>(end, 2 * kFewLines * kCacheLineBytes));
     prefetch_bytes(at, at + kSlotsAt + sizeof(Slot));
     const unsigned guess = kSlotsAt + (end - kSlotsAt) * share / kShareWhole;
     prefetch_bytes(at + guess - std::min(around, guess), at + std::min(guess + around, end));
     prefetch_line(at + end - sizeof(Slot));
-}
-
-// Do the heads tell that the key belongs into the child behind `slot`? -1 stands for first_child.
-inline bool in_child(const Page& p, int slot, const KeyView& key) {
-    const NodeHeader& h = header(p);
-    const size_t cut = std::min<size_t>(h.prefix, key.size());
-    const unsigned n = count(p), skip = h.common_bytes & 7u, other = 56 - 8 * skip;
-    DCHECK(slot >= -1 && slot < static_cast<int>(kSlotsMax));
-    if ((key.eight(cut) ^ load<uint64_t>(h.common)) << other << 8) return false;
-    const uint32_t head = __builtin_bswap32(key.four(cut + skip));
-    const Slot* const next = slots(p) + slot + 1;
-    return (slot < 0 || next[-1].head < head) &&
-           (static_cast<unsigned>(slot + 1) >= n || head < next->head);
 }
 
 // Does the key lie between the keys of `slot` and of the next one? It may lie outside of the node's
@@ -92,20 +86,52 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
                       kGuessAheadInner);
 }
 
+// Notes where the search for `key` ended: in the child `to` behind `slot`, or in first_child if -1.
+// The first and the last child are also bounded by the node's fences. Those are not compared, so
+// such a child gets no bounds, except in a root, whose fences are infinite.
+inline void KeyWalk::Near::enter(const Page& node, int slot, PageId to, const KeyView& key) {
+    DCHECK(slot >= -1 && slot < static_cast<int>(kSlotsMax));
+    const NodeHeader& h = header(node);
+    const auto above = static_cast<unsigned>(slot + 1);
+    const bool lowest = slot < 0, highest = above >= count(node), is_root = &node == root.page;
+    child = to;
+    text = key.data();
+    prefix = h.prefix;
+    skip = h.common_bytes & 7u;
+    common = load<uint64_t>(h.common);
+    const uint64_t from = lowest ? 0 : uint64_t{slots(node)[slot].head} + 1,
+                   to_head = highest ? uint64_t{1} << 32 : slots(node)[above].head;
+    first = static_cast<uint32_t>(from);
+    const bool bounded =
+        (is_root || MUTANT(walk_end_child_shared) || (!lowest && !highest)) && prefix <= key.size();
+    heads = bounded && to_head > from ? to_head - from : 0;
+    DCHECK(heads <= uint64_t{1} << 32);
+}
+
+inline bool KeyWalk::Near::holds(const KeyView& key) const {
+    DCHECK(skip <= 7 && (heads == 0 || text != nullptr));
+    if (prefix != 0 && !MUTANT(walk_prefix_unchecked) &&
+        (key.size() < prefix || !same_bytes(key.data(), text, prefix)))
+        return false;
+    if ((key.eight(prefix) ^ common) << (56 - 8 * skip) << 8) return false;
+    return __builtin_bswap32(key.four(prefix + skip)) - first < heads;
+}
+
 // Walks to the node above level 1, which the caches mostly have, and asks for the level-1 node,
 // whose number becomes `next`. False: a node is not in memory, or changes. look.parent is that
 // node, or the level-1 node if that is the root; then `next` is kPageNone.
-inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
+bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
     DCHECK(look.leaf == kPageNone);
     const BTree& tree = *look.tree;
     next = kPageNone;
     if (near.tree != &tree) {
-        near.tree = nullptr;
+        near = {};
         if (!pool_.try_fix_optimistic(tree.root(), near.root) ||
             near.root.page->header.object != tree.id().value) [[unlikely]]
             return false;
-        near.tree = &tree;
     }
+    near.heads = 0;
+    near.tree = nullptr;  // the next key does not share a descent that fails
     OptimisticPage at = near.root;
     for (unsigned level = at.page->header.level; level != 1; --level) {
         if (level == 0) [[unlikely]] {  // the root is the leaf
@@ -114,17 +140,15 @@ inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
             return false;
         }
         const Page& page = *at.page;
-        const bool close = near.page == &page && in_child(page, near.slot, look.key);
-        const int slot = close ? near.slot : child_slot(page, look.key);
+        const int slot = child_slot(page, look.key);
         next = child_at(page, slot);
         if (level == 2) {
             // Few nodes stay in the caches, and the key before has asked for this one.
             const bool ask = next != near.child && count(page) > BTree::Descent::kCachedInner;
             const unsigned share = ask ? share_behind(page, slot, look.key) : 0;
-            if (!at.valid()) return false;
-            near.page = &page;
-            near.slot = slot;
-            near.child = next;
+            near.enter(page, slot, next, look.key);
+            if (!at.valid()) [[unlikely]]
+                return false;
             if (ask) ask_for_inner(look, next, share);
             break;
         }
@@ -134,29 +158,28 @@ inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
             return false;
         at = child;
     }
+    near.tree = &tree;
     look.parent = at;
     return true;
 }
 
-// From the node above to the level-1 node `id`; look.parent becomes that. `before`: a look that is
-// there already, if the node is the same.
-inline bool KeyWalk::fix_parent(Look& look, PageId id, const Look* before) const {
-    DCHECK(id != kPageNone && (before == nullptr || before->tree == look.tree));
+// From the node above to the level-1 node `id`; look.parent becomes that.
+inline bool KeyWalk::fix_parent(Look& look, PageId id) const {
+    DCHECK(id != kPageNone);
     OptimisticPage child;
-    const bool here = before != nullptr || pool_.try_fix_optimistic(id, child);
-    // KW-1. The look before has seen the node after this key's search has named it.
-    if (!look.parent.valid() || !here) [[unlikely]]
+    const bool here = pool_.try_fix_optimistic(id, child);
+    if (!look.parent.valid() || !here) [[unlikely]]  // KW-1
         return false;
-    look.parent = before != nullptr ? before->parent : child;
-    return before != nullptr || is_node_of(*child.page, look.tree->id(), 1);
+    look.parent = child;
+    return is_node_of(*child.page, look.tree->id(), 1);
 }
 
 // A level-1 node is searched, and the leaf of the look is behind that slot.
 inline void KeyWalk::note_parent(size_t i, int slot) {
     const Look& look = looks_[i].look;
-    const Page& page = *look.parent.page;
-    shares_[i] = share_behind(page, slot, look.key);
-    note_slots(look.tree->stats().inner_slots, count(page));
+    const unsigned leaf_slots = look.tree->stats().leaf_slots.load(std::memory_order_relaxed);
+    shares_[i] =
+        has_few_lines(leaf_slots) ? kShareUnknown : share_behind(*look.parent.page, slot, look.key);
 }
 
 // The leaf of a key whose level-1 node is found. Returns its slot there.
@@ -166,6 +189,7 @@ inline int KeyWalk::name_leaf(size_t i) {
     const int slot = child_slot(*look.parent.page, look.key);
     look.leaf = child_at(*look.parent.page, slot);
     note_parent(i, slot);
+    note_slots(look.tree->stats().inner_slots, count(*look.parent.page));
     return slot;
 }
 
@@ -198,27 +222,33 @@ void KeyWalk::find_leaves() {
     DCHECK(size_ <= kKeys && threads::current()->latch_depth == 0);
     adjacent_ = are_adjacent();
     if (adjacent_) return find_adjacent_leaves();
-    bool found[kKeys];
+    Route routes[kKeys];
     PageId level_one[kKeys];
     Near near;
-    for (size_t i = 0; i < size_; ++i)
-        found[i] = find_level_one(looks_[i].look, level_one[i], near);
-    const Look* before = nullptr;  // the last one that is at its level-1 node
-    PageId node = kPageNone;       // of that
-    const char* numbers[kKeys];    // where that of the leaf stands
+    for (size_t i = 0; i < size_; ++i) {
+        Look& look = looks_[i].look;
+        if (near.tree == look.tree && near.holds(look.key)) routes[i] = Route::shared;
+        else routes[i] = find_level_one(look, level_one[i], near) ? Route::own : Route::lost;
+    }
+    const Look* before = nullptr;  // the last one, if it is at its level-1 node
+    const char* numbers[kKeys];    // where that of the leaf stands; null: there is none yet
     unsigned heads[kKeys];         // slots of the tied ones
     uint32_t tied = 0;
     for (size_t i = 0; i < size_; ++i) {
-        if (!found[i]) continue;
-        found[i] = false;
         Look& look = looks_[i].look;
-        if (const PageId id = level_one[i]; id != kPageNone) {
-            const bool same = id == node && before->tree == look.tree;
-            if (!fix_parent(look, id, same ? before : nullptr)) [[unlikely]]
+        numbers[i] = nullptr;
+        if (routes[i] == Route::shared) [[likely]] {
+            if (before == nullptr) [[unlikely]]
                 continue;
-            before = &look;
-            node = id;
+            look.parent = before->parent;
+        } else {
+            before = nullptr;
+            if (routes[i] == Route::lost ||
+                (level_one[i] != kPageNone && !fix_parent(look, level_one[i]))) [[unlikely]]
+                continue;
+            note_slots(look.tree->stats().inner_slots, count(*look.parent.page));
         }
+        before = &look;
         const Page& page = *look.parent.page;
         bool equal;
         const unsigned head = find_head(page, look.key, equal);
@@ -232,10 +262,9 @@ void KeyWalk::find_leaves() {
         note_parent(i, slot);
         numbers[i] = child_address(page, slot);
         prefetch_line(numbers[i]);
-        found[i] = true;
     }
     for (size_t i = 0; i < size_; ++i) {
-        if (!found[i]) continue;
+        if (numbers[i] == nullptr) continue;
         PageId& leaf = looks_[i].look.leaf;
         leaf = PageId{load<uint32_t>(numbers[i])};
         prefetch_line(pool_.word_address(leaf));
@@ -261,8 +290,8 @@ void KeyWalk::find_leaves() {
         }
         before = nullptr;
         PageId node;
-        if (!find_level_one(look, node, near) ||
-            (node != kPageNone && !fix_parent(look, node, nullptr))) [[unlikely]]
+        if (!find_level_one(look, node, near) || (node != kPageNone && !fix_parent(look, node)))
+            [[unlikely]]
             continue;
         slot = name_leaf(i);
         if (!ask_for_leaf(i)) [[unlikely]]

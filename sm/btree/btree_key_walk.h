@@ -75,17 +75,29 @@ private:
         Look look;
     };
     // Of the key before: its tree's root, the node above level 1 where its search ended, and the
-    // child there. Keys that are walked together are often near one another.
+    // child there. Keys that are walked together are often near one another. The heads between
+    // which keys belong into that child were read under a look that was valid afterwards.
     struct Near {
         const BTree* tree = nullptr;
         OptimisticPage root;
-        const Page* page = nullptr;
-        int slot = -1;
         PageId child = kPageNone;
-    };
+        const char* text = nullptr;  // of the key before
+        // The node's prefix and common bytes.
+        unsigned prefix = 0, skip = 0;
+        uint64_t common = 0;
+        // Heads from `first` on, so many; none: the bounds are unknown.
+        uint32_t first = 0;
+        uint64_t heads = 0;
 
-    [[gnu::always_inline]] bool find_level_one(Look& look, PageId& next, Near& near);
-    [[gnu::always_inline]] bool fix_parent(Look& look, PageId id, const Look* before) const;
+        // Does the key belong into the child, too? False may also mean that the heads do not tell.
+        bool holds(const node::KeyView& key) const;
+        void enter(const Page& node, int slot, PageId to, const node::KeyView& key);
+    };
+    // How a key's level-1 node was found.
+    enum class Route : uint8_t { lost, own, shared };  // shared: with the key before
+
+    [[gnu::noinline]] bool find_level_one(Look& look, PageId& next, Near& near);
+    [[gnu::always_inline]] bool fix_parent(Look& look, PageId id) const;
     [[gnu::always_inline]] void note_parent(size_t i, int slot);
     [[gnu::always_inline]] int name_leaf(size_t i);
     void name_tied_leaves(uint32_t tied, const unsigned* slots);

@@ -315,7 +315,7 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
     }
     stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
     if (small) TRY(merge(key, 0));
-    if (result.left != 0) {
+    if (MUTANT(note_of_large_ghost_stays) ? small : result.left != 0) {
         BTree::Target t;
         TRY(latch_leaf(key, t));
         result.left = header(*t.page).ghosts;

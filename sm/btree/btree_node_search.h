@@ -14,6 +14,7 @@
 #pragma once
 
 #include "sm/btree/btree_node.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_owner.h"
 
 namespace lockstep::sm::node {
@@ -189,7 +190,15 @@ inline bool ties(const Page& p, unsigned slot) {
     const NodeHeader& h = header(p);
     const unsigned n = count(p);
     const size_t cut = std::min<size_t>(h.prefix, key.size());
-    const KeyTail tail(key, cut, (h.common_bytes & 7u) + 4);
+    const size_t same = (h.common_bytes & 7u) + 4;
+    // Common bytes and head hold the whole of a short key, so the length decides: zeros pad the
+    // head. No record is read.
+    if (key.size() - cut <= same && ((slots(p)[slot].bits & kKeyBits) == key.size() - cut ||
+                                     MUTANT(short_key_length_ignored))) {
+        exact = true;
+        return slot;
+    }
+    const KeyTail tail(key, cut, same);
     if (ties(p, slot)) {
         const Found tie = search_ties(p, slot, n, tail);
         exact = tie.exact;

@@ -13,6 +13,8 @@ using namespace node;
 
 namespace {
 
+constexpr size_t kShortKey = 16;  // the lock name of such a key takes no call
+
 // The page may be changing (BN-3).
 inline RecordState state_in(const Page& page, unsigned slot) {
     const unsigned bits = slots(page)[slot].bits;
@@ -30,10 +32,17 @@ void add_slot(const Page& page, unsigned slot, Slice key, ChangedRecords& out) {
     out.add(object_of(page), key, state_in(page, slot));
 }
 // As many bytes are replaced there, and nothing else changes.
-inline void add_part(const Page& page, unsigned slot, Slice key, uint16_t offset, uint16_t bytes,
-                     ChangedRecords& out) {
+[[gnu::always_inline]] inline void add_part(const Page& page, unsigned slot, Slice key,
+                                            uint16_t offset, uint16_t bytes, ChangedRecords& out) {
     check_slot(page, slot, key);
-    out.add(object_of(page), key, state_in(page, slot), {offset, bytes, 0});
+    // The page is latched: nothing in it is out of bounds.
+    const Slot s = slots(page)[slot];
+    const char* const at = chars(page) + s.at;
+    const RecordState before{!(s.bits & kGhost), s.bits & kOverflow ? kRecordOverflow : uint8_t{0},
+                             Slice(at + kRecordHead + (s.bits & kKeyBits), load<uint16_t>(at))};
+    DCHECK(before.bytes.data() == value(page, slot).data());
+    DCHECK(before.bytes.size() == value(page, slot).size());
+    out.add(object_of(page), key, before, {offset, bytes, 0});
 }
 
 void take_away(RecordCopy& state) { state = RecordCopy(); }
@@ -55,9 +64,10 @@ void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisi
 
 void records_before_btree_put_many(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
+    const ObjectId object = object_of(page);
     for (unsigned left = in.get<payload::PutMany>().count; left != 0; --left) {
         const auto head = in.get<payload::RecordHead>();
-        out.add(object_of(page), in.bytes(head.key_bytes), {});
+        out.add(object, in.bytes(head.key_bytes), {});
         in.bytes(head.value_bytes);
     }
 }
@@ -71,13 +81,21 @@ void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, Undon
     }
 }
 
-void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
+[[gnu::noinline]] static void before_replace(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Replace>();
     const Slice key = in.bytes(p.key_bytes);
     if (p.old_bytes == p.new_bytes && p.flags == 0)
         add_part(page, p.slot, key, p.offset, p.old_bytes, out);
     else add_slot(page, p.slot, key, out);
+}
+// What most changes are, apart: this path calls nothing, so it saves no registers.
+void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
+    const auto& p = *reinterpret_cast<const payload::Replace*>(payload.data());
+    DCHECK(payload.size() >= sizeof p + p.key_bytes);
+    if (p.old_bytes != p.new_bytes || p.flags != 0 || p.key_bytes > kShortKey || out.full())
+        return before_replace(page, payload, out);
+    add_part(page, p.slot, {payload.data() + sizeof p, p.key_bytes}, p.offset, p.old_bytes, out);
 }
 void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -90,7 +108,8 @@ void records_undone_btree_replace(ObjectId object, PageId, Slice payload, Undone
     });
 }
 
-void records_before_btree_replace_many(const Page& page, Slice payload, ChangedRecords& out) {
+[[gnu::noinline]] static void before_replace_many(const Page& page, Slice payload,
+                                                  ChangedRecords& out) {
     payload::Reader in(payload);
     for (unsigned left = in.get<payload::ReplaceMany>().count; left != 0; --left) {
         const auto row = in.get<payload::ReplaceRow>();
@@ -99,6 +118,16 @@ void records_before_btree_replace_many(const Page& page, Slice payload, ChangedR
         in.bytes(row.bytes);
         add_part(page, row.slot, key, row.offset, row.bytes, out);
     }
+}
+// One row of a page, apart as in records_before_btree_replace().
+void records_before_btree_replace_many(const Page& page, Slice payload, ChangedRecords& out) {
+    const auto& many = *reinterpret_cast<const payload::ReplaceMany*>(payload.data());
+    const auto& row = *reinterpret_cast<const payload::ReplaceRow*>(&many + 1);
+    DCHECK(many.count != 0 && payload.size() >= sizeof many + sizeof row + row.key_bytes);
+    if (many.count != 1 || row.key_bytes > kShortKey || out.full())
+        return before_replace_many(page, payload, out);
+    const Slice key(reinterpret_cast<const char*>(&row + 1), row.key_bytes);
+    add_part(page, row.slot, key, row.offset, row.bytes, out);
 }
 // A row that a rollback has undone already has its old bytes; to write them again changes nothing.
 void records_undone_btree_replace_many(ObjectId object, PageId, Slice payload, UndoneVisit visit) {

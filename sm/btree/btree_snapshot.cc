@@ -307,6 +307,7 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     DCHECK(value_.size() == sizeof(OverflowRef));
     const Result<void> read =
         read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_);
+    if (MUTANT(chain_error_first)) TRY(read);
     // The chain stays while the record has a version. Only then the answer counts, or the error.
     TRY(tree_.history().check(snapshot_, tree_.lock()));
     TRY(read);

@@ -63,9 +63,9 @@ Result<void> Crew::for_each(size_t n, FunctionRef<Result<void>(size_t)> each) {
         else spawned = std::unexpected(thread.error());
     }
     // Too few members are enough; the caller is the last resort.
-    if (started == 0) work->run();
     DCHECK(started <= members_);
-    work->done.acquire(started, kNever, threads::ParkReason::event);
+    if (started == 0) work->run();
+    else work->done.acquire(started, kNever, threads::ParkReason::event);
     DCHECK(work->failed.load() || work->next.load() >= n);  // every piece was handed out
     if (!work->failed.load()) return {};
     return std::unexpected(work->error);

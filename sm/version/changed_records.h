@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "sm/version/version_table.h"
 #include "threads/base/mutants.h"
@@ -37,25 +38,32 @@ public:
         std::memcpy(changed.slot, key.bytes, sizeof changed.slot);
         changed.name.key = {changed.slot, sizeof changed.slot};
     }
+    // The next add() makes versions before it adds.
+    bool full() const { return n_ == kTogether; }
     // Makes the versions of what was added.
     void keep() {
-        if (!MUTANT(version_missing)) versions_.note(txn_, {record(0), n_});
-        n_ = 0;
+        const size_t n = std::exchange(n_, 0);
+        if (MUTANT(version_missing)) return;
+        if (n == 1) [[likely]]
+            versions_.note(txn_, *record(0));
+        else if (n != 0) versions_.note(txn_, {record(0), n});
     }
 
 private:
     static constexpr size_t kTogether = VersionTable::kTogether;
     static_assert(std::is_trivially_destructible_v<ChangedRecord>);
 
+    [[gnu::noinline]] void keep_all() { keep(); }
     ChangedRecord* record(size_t i) { return reinterpret_cast<ChangedRecord*>(memory_) + i; }
     ChangedRecord& put(const RecordName& name, const RecordState& before, const RecordPart& part) {
         DCHECK(n_ <= kTogether && name.hash != 0);
-        if (n_ == kTogether) keep();
-        versions_.prefetch(name.hash);
+        if (n_ == kTogether) [[unlikely]]
+            keep_all();
         ChangedRecord& changed = *new (record(n_++)) ChangedRecord;
         changed.name = name;
         changed.before = before;
         changed.part = part;
+        versions_.ask_for(changed);
         return changed;
     }
 

@@ -41,6 +41,15 @@ public:
     Version* find(const RecordName& name) const {
         return find(name.object, name.key, short_hash(name.hash));
     }
+    // Asks for what comes behind the first chain's newest version, which is mostly the one that
+    // the caller will look for.
+    void ask_behind_first() const {
+        DCHECK(lock.is_held());
+        const Version* const first = first_of(word_.load(std::memory_order_relaxed));
+        if (first == nullptr) return;
+        prefetch_line(first->writer);
+        prefetch_line(first->older);
+    }
     // Becomes the newest of its record, which has none.
     void push_first(Version& version) {
         DCHECK(lock.is_held() && !version.linked && newest_of(version) == nullptr);

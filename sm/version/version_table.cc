@@ -102,16 +102,6 @@ void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
     for (const Version* at = bucket.find(name); at != nullptr; at = at->older) at->apply(state);
 }
 
-void VersionTable::prefetch(uint64_t hash) const {
-    DCHECK(buckets_ != nullptr && hash != 0);
-    prefetch_line(&bucket_of(short_hash(hash)));
-}
-
-bool VersionTable::may_have(uint64_t hash) const {
-    DCHECK(buckets_ != nullptr);
-    return bucket_of(short_hash(hash)).may_have(short_hash(hash));
-}
-
 VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
                                       const RecordState& state, RecordCopy* out) const {
     DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);

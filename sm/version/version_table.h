@@ -34,6 +34,7 @@
 #include "sm/version/erased_keys.h"
 #include "sm/version/record_state.h"
 #include "sm/version/snapshot_set.h"
+#include "sm/version/version_bucket.h"
 #include "sm/version/version_pool.h"
 #include "threads/base/hints.h"
 #include "threads/base/spin_lock.h"
@@ -42,16 +43,17 @@
 
 namespace lockstep::sm {
 
-struct Version;
-struct VersionGroup;
-class VersionBucket;
-
 // A record that a transaction is about to change.
 struct ChangedRecord {
     RecordName name;
     RecordState before;
-    RecordPart part;
+    RecordPart part;  // that its new version will have
+    // From VersionTable::ask_for() on: where its versions are.
+    VersionBucket* bucket;
+    // What note() finds out.
+    bool may_have;               // versions of the record
     char slot[sizeof(SlotKey)];  // what `name` refers to, if it is a heap's
+    Version* instead;            // of the same writer, whose part is too small
 };
 
 class VersionTable {
@@ -82,7 +84,15 @@ public:
     // latched exclusively and their locks are held. Does nothing about a record whose version
     // from this transaction has what changes.
     static constexpr size_t kTogether = 16;
-    void note(txn::Transaction& txn, std::span<const ChangedRecord> changed);
+    void note(txn::Transaction& txn, std::span<ChangedRecord> changed);
+    // The same for one record: most changes have one.
+    void note(txn::Transaction& txn, ChangedRecord& record);
+    // Before note(): finds the record's bucket and asks for its memory.
+    void ask_for(ChangedRecord& record) const {
+        record.bucket = &bucket_of(short_hash(record.name.hash));
+        record.instead = nullptr;
+        prefetch_line(record.bucket);
+    }
     // `writer` changed the record before versions were kept, and has not ended. The page is
     // latched. `state` is the record in the page; it becomes that of the oldest version, if there
     // is one.
@@ -95,9 +105,11 @@ public:
         again,    // a writer is appending its commit record
     };
     // Asks for the memory that look() begins with.
-    void prefetch(uint64_t hash) const;
+    void prefetch(uint64_t hash) const { prefetch_line(&bucket_of(short_hash(hash))); }
     // False: look() at a record whose name has that hash says `page`.
-    bool may_have(uint64_t hash) const;
+    bool may_have(uint64_t hash) const {
+        return bucket_of(short_hash(hash)).may_have(short_hash(hash));
+    }
     // What the snapshot sees of a record that the page has as `state`. `out`, unless null: that
     // state if the answer is `version`.
     Look look(const Snapshot& snapshot, const RecordName& name, const RecordState& state,
@@ -126,23 +138,32 @@ public:
 private:
     struct Queue;
     struct Made;
-    struct Place;
+    // What note() does about a record that may have versions.
+    struct Decision {
+        bool makes = true;                // a new version
+        txn::Outcome* earlier = nullptr;  // the reference of the newest one, which was renewed
+        VersionGroup* left = nullptr;     // its last version has left its chain
+    };
 
     bool begin_in_period(txn::Transaction& txn);
-    VersionBucket& bucket_of(uint32_t short_hash) const;
-    template <size_t kRecords>
-    void note_these(txn::Outcome& writer, std::span<const ChangedRecord, kRecords> changed);
-    Place place_of(const ChangedRecord& record) const;
-    void ask_for_writers(std::span<const Place> places) const;
-    bool needs_version(txn::Outcome& writer, Place& place, Made& made);
+    VersionBucket& bucket_of(ShortHash hash) const {
+        DCHECK(buckets_ != nullptr);
+        return buckets_[hash & mask_];
+    }
+    Decision decide(txn::Outcome& writer, ChangedRecord& record);
+    bool is_settled(const Version& newest, const ChangedRecord& record) const;
+    [[gnu::noinline]] Decision decide_slowly(txn::Outcome& writer, ChangedRecord& record,
+                                             Version& newest);
     bool is_needless(const Version& newest) const;
     static bool may_leave(const Version& newest);
-    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const Place& place);
+    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const ChangedRecord& record);
     VersionGroup* make_group(size_t bytes);
     Version* add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
                          const RecordName& name, const RecordState& before, const RecordPart& part);
-    template <size_t kPlaces>
-    void make(txn::Outcome& writer, std::span<const Place* const, kPlaces> places, Made& made);
+    void make(txn::Outcome& writer, std::span<ChangedRecord* const> records, Made& made);
+    [[gnu::cold, gnu::noinline]] void replace(VersionBucket& bucket, Version& version,
+                                              Version& part);
+    [[gnu::noinline]] void make_alone(txn::Outcome& writer, ChangedRecord& record);
     void count_made(size_t n);
     void enqueue(txn::Outcome& writer, const Made& made);
     void drop(VersionGroup& group);     // queued; all its versions are unlinked

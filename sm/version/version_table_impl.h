@@ -1,7 +1,6 @@
 // version_table_impl.h - the queue of a worker, for the files of the table of versions.
 #pragma once
 
-#include "sm/version/version_bucket.h"
 #include "sm/version/version_table.h"
 
 namespace lockstep::sm {
@@ -28,10 +27,5 @@ struct alignas(kCacheLineBytes) VersionTable::Queue {
         (group.behind != nullptr ? group.behind->before : last) = group.before;
     }
 };
-
-inline VersionBucket& VersionTable::bucket_of(uint32_t hash) const {
-    DCHECK(buckets_ != nullptr);
-    return buckets_[hash & mask_];
-}
 
 }  // namespace lockstep::sm

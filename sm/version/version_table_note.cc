@@ -23,18 +23,6 @@ struct VersionTable::Made {
     }
 };
 
-// Where the table has the versions of a record that is about to change.
-struct VersionTable::Place {
-    const ChangedRecord* record;
-    VersionBucket* bucket;
-    bool may_have;               // versions of the record
-    RecordPart part;             // that its new version will have
-    Version* instead = nullptr;  // of the same writer, whose part is too small
-
-    const RecordName& name() const { return record->name; }
-    const RecordState& before() const { return record->before; }
-};
-
 inline void VersionTable::count_made(size_t n) {
     std::atomic<uint64_t>& made = queues_[threads::worker_index()].made;
     made.store(made.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -68,58 +56,62 @@ inline bool VersionTable::is_needless(const Version& newest) const {
 
 // The records' locks are held and their pages are latched, so only sweeps touch their chains
 // meanwhile, and those only what is queued.
-void VersionTable::note(txn::Transaction& txn, std::span<const ChangedRecord> changed) {
+void VersionTable::note(txn::Transaction& txn, ChangedRecord& record) {
+    txn::Outcome* const writer = txn.outcome;
+    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
+    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
+    if (writer == nullptr) [[unlikely]]
+        return give_up();
+    record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
+    if (record.may_have) {
+        const Decision decision = decide(*writer, record);
+        if (decision.earlier != nullptr) [[likely]] {
+            txn::Outcome::drop(decision.earlier);
+            writer->add_use();
+            return count_made(1);
+        }
+        if (!decision.makes) return;
+        if (decision.left != nullptr) drop(*decision.left);
+    }
+    make_alone(*writer, record);
+}
+
+void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed) {
     txn::Outcome* const writer = txn.outcome;
     DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
     DCHECK(txn.runs_here() && threads::worker_index() < workers_ && changed.size() <= kTogether);
     if (writer == nullptr) [[unlikely]]
         return give_up();
-    if (changed.size() == 1) [[likely]]
-        note_these(*writer, changed.first<1>());
-    else note_these(*writer, changed);
-    if (bytes() > limit_) [[unlikely]]
-        relieve();
-}
-
-// kRecords: how many there are, if that is known at compile time.
-template <size_t kRecords>
-[[gnu::always_inline]] inline void VersionTable::note_these(
-    txn::Outcome& writer, std::span<const ChangedRecord, kRecords> changed) {
-    constexpr bool kOne = kRecords == 1;
-    Place places[kOne ? 1 : kTogether];
     size_t chains = 0;
-    for (size_t i = 0; i < changed.size(); ++i) {
-        places[i] = place_of(changed[i]);
-        chains += places[i].may_have;
+    for (ChangedRecord& record : changed) {
+        record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
+        chains += record.may_have;
     }
-    if (!kOne && chains > 1) ask_for_writers({places, changed.size()});
+    // Asks for what decide() reads behind the newest versions, for all of them at a time.
+    for (const ChangedRecord& record : changed) {
+        if (!record.may_have || chains < 2) continue;
+        const SpinGuard guard(record.bucket->lock);
+        record.bucket->ask_behind_first();
+    }
     Made made;
-    const Place* wanted[kOne ? 1 : kTogether];
+    ChangedRecord* wanted[kTogether];
     size_t n = 0;
-    for (size_t i = 0; i < changed.size(); ++i)
-        if (!places[i].may_have || needs_version(writer, places[i], made)) wanted[n++] = &places[i];
-    if (!kOne) make(writer, std::span<const Place* const>(wanted, n), made);
-    else if (n == 1) make(writer, std::span<const Place* const, 1>(wanted, 1), made);
-    enqueue(writer, made);
-}
-
-// Asks for the record's newest version.
-inline VersionTable::Place VersionTable::place_of(const ChangedRecord& record) const {
-    const ShortHash hash = short_hash(record.name.hash);
-    VersionBucket& bucket = bucket_of(hash);
-    return {&record, &bucket, bucket.ask_for_first(hash), record.part};
-}
-
-// Asks for what needs_version() reads behind the newest versions, for all of them at a time.
-void VersionTable::ask_for_writers(std::span<const Place> places) const {
-    for (const Place& place : places) {
-        if (!place.may_have) continue;
-        const SpinGuard guard(place.bucket->lock);
-        const Version* const newest = place.bucket->find(place.name());
-        if (newest == nullptr) continue;
-        prefetch_line(newest->writer);
-        if (newest->older != nullptr) prefetch_line(newest->older);
+    for (ChangedRecord& record : changed) {
+        if (record.may_have) {
+            const Decision decision = decide(*writer, record);
+            if (decision.earlier != nullptr) {
+                txn::Outcome::drop(decision.earlier);
+                ++made.renewed;
+            }
+            if (!decision.makes) continue;
+            if (decision.left != nullptr) drop(*decision.left);
+        }
+        wanted[n++] = &record;
     }
+    if (n != 0) make(*writer, {wanted, n}, made);
+    enqueue(*writer, made);
+    if (n != 0 && bytes() > limit_) [[unlikely]]
+        relieve();
 }
 
 // VT-5.
@@ -129,57 +121,67 @@ inline bool VersionTable::may_leave(const Version& newest) {
            below->part.covers(newest.part) || MUTANT(part_uncovered);
 }
 
-// False: the record has a version of this writer, at least now, that has what is about to change.
-// A new version has the whole record if the one below would not cover its part: it covers the parts
-// of those that follow, so they can leave, and chains stay short.
-[[gnu::always_inline]] inline bool VersionTable::needs_version(txn::Outcome& writer, Place& place,
-                                                               Made& made) {
-    VersionGroup* left = nullptr;
-    txn::Outcome* earlier = nullptr;
-    {
-        const SpinGuard guard(place.bucket->lock);
-        Version* const newest = place.bucket->find(place.name());
-        if (newest == nullptr) return true;
-        if (newest->writer == &writer && !MUTANT(version_of_each_change)) {
-            if (newest->part.covers(place.part) || MUTANT(part_not_extended)) return false;
-            place.part = RecordPart::all(place.before().bytes);
-            place.instead = newest;
-            return true;
-        }
-        const bool leaves = is_needless(*newest) && may_leave(*newest);
-        const Version* const below = leaves ? newest->older : newest;
-        if (below != nullptr && !below->part.covers(place.part))
-            place.part = RecordPart::all(place.before().bytes);
-        if (!leaves) return true;
-        if (place.part.bytes <= newest->room) {
-            earlier = renew(*newest, writer, place);
-        } else {
-            place.bucket->unlink(*newest);
-            if (newest->group().let_go()) left = &newest->group();
-        }
+// Under the bucket's lock: is `newest` one that decide_slowly() would renew? True only in the
+// frequent case: the writers of `newest` and of the version below have committed, no snapshot lies
+// between them, and the version below covers both parts.
+[[gnu::always_inline]] inline bool VersionTable::is_settled(const Version& newest,
+                                                            const ChangedRecord& record) const {
+    DCHECK(newest.linked && newest.writer != nullptr);
+    const Version* const below = newest.older;
+    if (newest.writer->committed_below(kLsnMax) != txn::Outcome::Below::yes) return false;
+    return below != nullptr && below->part.covers(newest.part) && below->part.covers(record.part) &&
+           record.part.bytes <= newest.room && !below->writer->aborted() &&
+           (!snapshots_.between(below->writer, *newest.writer) || MUTANT(settled_unchecked));
+}
+
+// A record that may have versions. makes == false: it has a version of this writer, at least now,
+// that has what is about to change.
+[[gnu::always_inline]] inline VersionTable::Decision VersionTable::decide(txn::Outcome& writer,
+                                                                          ChangedRecord& record) {
+    const SpinGuard guard(record.bucket->lock);
+    Version* const newest = record.bucket->find(record.name);
+    if (newest == nullptr) return {};
+    if (is_settled(*newest, record)) [[likely]]
+        return {.makes = false, .earlier = renew(*newest, writer, record)};
+    return decide_slowly(writer, record, *newest);
+}
+
+// The same under the bucket's lock. A new version has the whole record if the one below would not
+// cover its part: it covers the parts of those that follow, so they can leave, and chains stay
+// short.
+VersionTable::Decision VersionTable::decide_slowly(txn::Outcome& writer, ChangedRecord& record,
+                                                   Version& newest) {
+    DCHECK(record.bucket->lock.is_held());
+    if (newest.writer == &writer && !MUTANT(version_of_each_change)) {
+        if (newest.part.covers(record.part) || MUTANT(part_not_extended)) return {.makes = false};
+        record.part = RecordPart::all(record.before.bytes);
+        record.instead = &newest;
+        return {};
     }
-    if (earlier != nullptr) {
-        txn::Outcome::drop(earlier);
-        ++made.renewed;
-        return false;
-    }
-    if (left != nullptr) drop(*left);
-    return true;
+    const bool leaves = is_needless(newest) && may_leave(newest);
+    const Version* const below = leaves ? newest.older : &newest;
+    if (below != nullptr && !below->part.covers(record.part))
+        record.part = RecordPart::all(record.before.bytes);
+    if (!leaves) return {};
+    if (record.part.bytes <= newest.room)
+        return {.makes = false, .earlier = renew(newest, writer, record)};
+    record.bucket->unlink(newest);
+    return {.left = newest.group().let_go() ? &newest.group() : nullptr};
 }
 
 // Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
 // reference to the writer before.
 inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
-                                         const Place& place) {
+                                         const ChangedRecord& record) {
     DCHECK(version.linked && !version.writer->active() && writer.active());
     txn::Outcome* const earlier = std::exchange(version.writer, &writer);
     version.group().renewed.store(!MUTANT(renewed_holds_up), std::memory_order_relaxed);
-    if (!MUTANT(renewed_in_part)) version.set(place.before(), place.part);
+    if (!MUTANT(renewed_in_part)) version.set(record.before, record.part);
     return earlier;
 }
 
 // Null: no memory.
-inline VersionGroup* VersionTable::make_group(size_t bytes) {
+[[gnu::always_inline]] inline VersionGroup* VersionTable::make_group(size_t bytes) {
     const uint32_t worker = threads::worker_index();
     DCHECK(threads::current() != nullptr && worker < workers_ && bytes <= UINT16_MAX);
     const VersionPool::Taken taken = pool_.take(worker, bytes);
@@ -193,35 +195,36 @@ inline VersionGroup* VersionTable::make_group(size_t bytes) {
 }
 
 // In no chain yet. Of a ghost too: catching up may bring them back.
-inline Version* VersionTable::add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
-                                          const RecordName& name, const RecordState& before,
-                                          const RecordPart& part) {
+[[gnu::always_inline]] inline Version* VersionTable::add_version(VersionGroup& group, size_t place,
+                                                                 txn::Outcome& writer,
+                                                                 const RecordName& name,
+                                                                 const RecordState& before,
+                                                                 const RecordPart& part) {
     DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX);
     DCHECK(before.bytes.size() <= kPageBytes && place < group.bytes && place % 8 == 0);
-    auto* const version = new (reinterpret_cast<char*>(&group) + place) Version;
-    version->writer = &writer;
-    version->hash = short_hash(name.hash);
-    version->object = name.object;
-    version->key_bytes = static_cast<uint16_t>(name.key.size());
-    version->room = part.bytes;
-    version->place = static_cast<uint8_t>(place / 8);
-    bytes::copy_bytes(version->text(), name.key);
-    version->set(before, part);
+    auto* const version = new (reinterpret_cast<char*>(&group) + place)
+        Version{.writer = &writer,
+                .hash = short_hash(name.hash),
+                .object = name.object,
+                .part = part,
+                .key_bytes = static_cast<uint16_t>(name.key.size()),
+                .room = part.bytes,
+                .place = static_cast<uint8_t>(place / 8),
+                .bits = before.bits,
+                .live = before.live};
+    bytes::copy_bytes(bytes::copy_bytes(version->text(), name.key), part.of(before.bytes));
     return version;
 }
 
 // Groups of as many versions as fit.
-template <size_t kPlaces>
-[[gnu::always_inline]] inline void VersionTable::make(txn::Outcome& writer,
-                                                      std::span<const Place* const, kPlaces> places,
-                                                      Made& made) {
-    const auto size_of = [](const Place& place) {
-        return Version::size_of(place.name().key.size(), place.part.bytes);
+void VersionTable::make(txn::Outcome& writer, std::span<ChangedRecord* const> records, Made& made) {
+    const auto size_of = [](const ChangedRecord& record) {
+        return Version::size_of(record.name.key.size(), record.part.bytes);
     };
-    for (size_t i = 0; i < places.size();) {
-        size_t bytes = sizeof(VersionGroup) + size_of(*places[i]), end = i + 1;
-        for (; end < places.size(); ++end) {
-            const size_t more = size_of(*places[end]);
+    for (size_t i = 0; i < records.size();) {
+        size_t bytes = sizeof(VersionGroup) + size_of(*records[i]), end = i + 1;
+        for (; end < records.size(); ++end) {
+            const size_t more = size_of(*records[end]);
             if (bytes + more > VersionGroup::kGroupBytes) break;
             bytes += more;
         }
@@ -232,25 +235,61 @@ template <size_t kPlaces>
         made.add(*group);
         made.versions += static_cast<uint32_t>(end - i);
         for (size_t at = sizeof(VersionGroup); i < end; ++i) {
-            const Place& place = *places[i];
+            const ChangedRecord& record = *records[i];
             Version* const version =
-                add_version(*group, at, writer, place.name(), place.before(), place.part);
-            at += size_of(place);
-            if (place.instead != nullptr) [[unlikely]]
-                version->keep(*place.instead);
-            VersionGroup* left = nullptr;
-            {
-                const SpinGuard guard(place.bucket->lock);
-                place.may_have ? place.bucket->push(*version) : place.bucket->push_first(*version);
-                if (place.instead != nullptr) [[unlikely]] {
-                    place.bucket->unlink(*place.instead);
-                    if (place.instead->group().let_go()) left = &place.instead->group();
-                }
+                add_version(*group, at, writer, record.name, record.before, record.part);
+            at += size_of(record);
+            if (record.instead != nullptr) [[unlikely]] {
+                replace(*record.bucket, *version, *record.instead);
+                continue;
             }
-            if (left != nullptr) [[unlikely]]
-                drop(*left);
+            const SpinGuard guard(record.bucket->lock);
+            if (record.may_have) record.bucket->push(*version);
+            else record.bucket->push_first(*version);
         }
     }
+}
+
+// The same for one version. Not through make(): half the versions are made alone.
+void VersionTable::make_alone(txn::Outcome& writer, ChangedRecord& record) {
+    VersionGroup* const group = make_group(
+        sizeof(VersionGroup) + Version::size_of(record.name.key.size(), record.part.bytes));
+    if (group == nullptr) [[unlikely]]
+        return give_up();
+    group->left.store(1, std::memory_order_relaxed);
+    Version& version =
+        *add_version(*group, sizeof(VersionGroup), writer, record.name, record.before, record.part);
+    if (record.instead != nullptr) [[unlikely]] {
+        replace(*record.bucket, version, *record.instead);
+    } else {
+        const SpinGuard guard(record.bucket->lock);
+        if (record.may_have) record.bucket->push(version);
+        else record.bucket->push_first(version);
+    }
+    writer.add_use();
+    count_made(1);
+    bytes_.fetch_add(VersionPool::bytes_of(group->bytes), std::memory_order_relaxed);
+    {
+        Queue& queue = queues_[group->queue];
+        const SpinGuard guard(queue.lock);
+        queue.push(*group, *group);
+    }
+    if (bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+// `version` has the whole record and takes the place of `part`, of the same writer.
+void VersionTable::replace(VersionBucket& bucket, Version& version, Version& part) {
+    DCHECK(version.writer == part.writer && version.part.whole);
+    version.keep(part);
+    VersionGroup* left = nullptr;
+    {
+        const SpinGuard guard(bucket.lock);
+        bucket.push(version);
+        bucket.unlink(part);
+        if (part.group().let_go()) left = &part.group();
+    }
+    if (left != nullptr) drop(*left);
 }
 
 void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,

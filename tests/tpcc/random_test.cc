@@ -75,6 +75,24 @@ TEST(Random, DataHasOriginalWhereAsked) {
     }
 }
 
+// Texts of the word's own letters: parts of it, also just before the whole.
+TEST(Random, OriginalIsFoundAmongItsOwnLetters) {
+    const std::string word = "ORIGINAL";
+    Rng rng{7};
+    for (int i = 0; i < 20'000; ++i) {
+        std::string text;
+        while (text.size() < 24) {
+            const size_t from = rng.below(word.size());
+            text += word.substr(from, 1 + rng.below(word.size()));
+        }
+        text.resize(rng.below(text.size() + 1));
+        ASSERT_EQ(is_original(text), text.find(word) != std::string::npos) << text;
+    }
+    EXPECT_TRUE(is_original(word));
+    EXPECT_FALSE(is_original(word.substr(1)));
+    EXPECT_FALSE(is_original(""));
+}
+
 TEST(Random, ShuffleIsAPermutationAndMovesThings) {
     Rng rng(4);
     std::vector<int> values(100);

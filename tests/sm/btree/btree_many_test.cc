@@ -336,6 +336,14 @@ TEST_P(HighTree, GroupsFindEveryKey) {
     store.on_thread([&] { ASSERT_OK(tree->split(sorted[2000], 2, kPageBytes)); });
     expect_root(3);
     expect_found(sorted);
+    // And with nodes below the root that have prefixes.
+    store.on_thread([&] {
+        for (size_t at = 100; at < sorted.size(); at += 200)
+            ASSERT_OK(tree->split(sorted[at], 1, kPageBytes));
+        for (const size_t at : {1000, 3000}) ASSERT_OK(tree->split(sorted[at], 2, kPageBytes));
+    });
+    expect_root(3);
+    expect_found(sorted);
 }
 // Groups whose first and last key differ in the last byte only: children of one parent, over
 // several leaves, with gaps; also out of order, twice, and with another key among them.
@@ -377,12 +385,12 @@ TEST_P(HighTree, AdjacentKeysAreFound) {
         store.commit(txn);
     });
 }
-// Families of keys with the same head, in leaves and in the nodes above: few, and more than a leaf
-// has room for.
+// Families of keys with the same head, the lowest or the highest of all, in leaves and in the nodes
+// above: few, and more than a leaf has room for.
 TEST_P(HighTree, KeysWithEqualHeadsAreFound) {
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
     const auto member = [&](uint64_t family, uint64_t n) {
-        return common + number_key(family) + number_key(n);
+        return common + number_key(family % 8 < 4 ? family : ~family) + number_key(n);
     };
     const auto members = [](uint64_t family) { return family % 4 == 0 ? 400u : 3u; };
     store.on_thread([&] {
