@@ -10,112 +10,17 @@
 #pragma once
 
 #include "threads/base/mutants_backup.h"
+#include "threads/base/mutants_snapshot.h"
+#include "threads/base/mutants_threads.h"
 #include "threads/base/mutants_two_phase.h"
 
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_MUTANT_TABLE(X) \
     LOCKSTEP_BACKUP_MUTANTS(X) \
+    LOCKSTEP_SNAPSHOT_MUTANTS(X) \
+    LOCKSTEP_THREADS_MUTANTS(X) \
     LOCKSTEP_TWO_PHASE_MUTANTS(X) \
-    X(snapshot_off_by_one, sm_snapshot_test, \
-      "a snapshot sees a transaction whose commit record stands at its place") \
-    X(first_version_only, sm_snapshot_test, "a reader takes the newest version it must not miss") \
-    X(version_missing, sm_snapshot_test, "a change leaves no version") \
-    X(version_of_each_change, sm_snapshot_upkeep_test, \
-      "each change of a transaction leaves a version, not only the first") \
-    X(version_dropped_early, sm_snapshot_test, \
-      "a version that some snapshot needs is taken out of the middle of its chain") \
-    X(version_freed_early, sm_snapshot_upkeep_test, "the cleaner frees a version that is needed") \
-    X(renewed_in_part, sm_snapshot_upkeep_test, \
-      "a version that is renewed in place keeps the state of its earlier change") \
-    X(renewed_holds_up, sm_snapshot_upkeep_test, \
-      "a renewed version keeps its old place in the queue, so those behind it are not freed") \
-    X(group_used_once, sm_snapshot_upkeep_test, \
-      "versions that one change makes together count as one reference to their writer") \
-    X(group_cut, sm_snapshot_upkeep_test, \
-      "of the versions that one change makes together only the first one goes") \
-    X(group_freed_early, sm_snapshot_upkeep_test, \
-      "the memory of versions made together is freed as soon as one of them goes") \
-    X(part_of_page, sm_snapshot_upkeep_test, \
-      "a reader applies the part of a version to the page, and not to the newer versions") \
-    X(part_not_extended, sm_snapshot_upkeep_test, \
-      "a version keeps only what its transaction changed first") \
-    X(part_uncovered, sm_snapshot_upkeep_test, \
-      "a version goes although the one below does not cover its part") \
-    X(version_tags_lost, sm_snapshot_upkeep_test, \
-      "a version that goes hides those of other records in its bucket") \
-    X(expelled_unmarked, sm_snapshot_upkeep_test, \
-      "the oldest snapshot loses its versions silently") \
-    X(snapshot_unvalidated, sm_snapshot_model_test, \
-      "a snapshot's read does not check that its page has stayed as it was") \
-    X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
-    X(ghost_removed_early, sm_snapshot_upkeep_test, \
-      "a ghost is removed as if no snapshot saw it alive") \
-    X(erased_key_freed_early, sm_snapshot_upkeep_test, \
-      "the cleaner frees the key of an erased record that a snapshot sees") \
-    X(erased_keys_left_out, sm_snapshot_upkeep_test, \
-      "a snapshot's scan passes over erased keys beyond the bound of one look") \
-    X(loaded_over_erased, sm_snapshot_upkeep_test, \
-      "a bulk load makes a snapshot forget the records that were erased before") \
-    X(chain_freed_under_snapshot, sm_snapshot_test, \
-      "an overflow chain is freed that a snapshot reads") \
-    X(no_catch_up, sm_snapshot_test, \
-      "changes of live transactions from before the first snapshot have no versions") \
-    X(lost_wakeup, threads_thread_test, "a park ignores the token of an earlier wake") \
-    X(timer_stays, threads_timer_test, \
-      "a thread woken before its deadline leaves its timer armed") \
-    X(event_missed, threads_event_test, "a wait does not check whether the event is already set") \
-    X(waiter_left_queued, threads_event_test, "a waiter that times out stays in its queue") \
-    X(semaphore_double_grant, threads_event_test, \
-      "a semaphore grants units without subtracting them") \
-    X(follows_the_end, threads_task_word_test, \
-      "what follows a task is accepted after its end, and never called") \
-    X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
-    X(condition_queued_late, threads_sync_workers_test, \
-      "a wait for a condition unlocks its mutex before it is queued") \
-    X(sync_overtakes, threads_sync_test, "a newcomer overtakes the waiters of a semaphore") \
-    X(channel_end_untold, threads_sync_test, "a channel that is closed wakes no receiver") \
-    X(fd_wait_not_ended, threads_wait_fd_test, \
-      "the end of a runtime wakes no wait for a descriptor") \
-    X(fd_not_armed_again, threads_wait_fd_test, \
-      "a descriptor with waits left is not polled again") \
-    X(socket_write_short, threads_socket_test, "a write to a socket sends what fits, once") \
-    X(offload_on_the_spot, threads_offload_test, "offload() runs the function on the worker") \
-    X(slice_reported_again, threads_slice_watch_test, "a long slice is reported at each look") \
-    X(latch_wake_forgotten, threads_latch_test, \
-      "a released latch does not wake its exclusive waiter") \
-    X(latch_version_kept, threads_latch_test, \
-      "a change under an exclusive latch does not change the version") \
-    X(upgrade_unvalidated, threads_latch_test, \
-      "an optimistic reader upgrades on a page that has changed") \
-    X(stray_not_unlinked, threads_steps_test, \
-      "a member that blocks stays in the ring of its team") \
-    X(ctx_with_latch, threads_steps_test, \
-      "CTX switches while the member holds an exclusive latch") \
-    X(ring_predecessor_stale, threads_steps_test, \
-      "CTX does not record the predecessor of the running member") \
-    X(team_without_bound, threads_steps_test, "a team takes all waiting threads") \
-    X(mail_lost, threads_runtime_test, \
-      "only the first of several wake-ups from other workers takes effect") \
-    X(stall_ends_admission, threads_packet_workers_test, \
-      "no packet is admitted while all executing threads wait for locks") \
-    X(log_wait_counts, threads_packet_test, \
-      "an executing thread that waits for the log counts as busy") \
-    X(oldest_stack_first, threads_packet_test, "the thread that has rested longest runs first") \
-    X(submit_wakes_nobody, threads_packet_workers_test, \
-      "a packet does not wake the worker that sleeps") \
-    X(sleeps_beside_packets, threads_packet_sleep_test, \
-      "a worker goes to sleep without a last look at the queues of the others") \
-    X(stealer_polls_nothing, threads_packet_workers_test, \
-      "a worker that takes packets from another one does not look for completions") \
-    X(team_rest_left, threads_packet_test, \
-      "the rest of a team is not continued while a member waits") \
-    X(packet_lost_in_theft, threads_packet_workers_test, \
-      "of the packets that another worker takes, the last is lost") \
-    X(pinned_taken, threads_packet_workers_test, "another worker takes a packet that is pinned") \
-    X(withdrawn_still_due, threads_packet_test, \
-      "a packet that waits for a time runs although it was withdrawn") \
-    X(io_full_is_error, threads_io_wait_test, "a full disk is reported as an I/O error") \
     X(u_lets_u_in, txn_lock_mode_test, "two owners may hold U at once") \
     X(ix_beside_s, txn_lock_mode_test, "IX is compatible with S on the whole index") \
     X(gap_unguarded, isolation_phantom_test, "an insert ignores a protected gap") \
@@ -460,7 +365,70 @@
       "writers go on at full speed while the log is scarce") \
     X(tpcc_stock_forgotten, tpcc_consistency_test, \
       "a New-Order leaves the stock of every eighth item as it was") \
-    X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
+    X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays") \
+    X(hand_never_yields, sm_buffer_pool_test, \
+      "the clock hand lets no thread run while it finds no frame") \
+    X(given_up_lsn_noted, sm_space_map_shrink_test, \
+      "a read of a page that was given up notes its LSN") \
+    X(given_up_write_not_awaited, sm_space_map_shrink_test, \
+      "a write of a page that was given up notes its LSN later") \
+    X(cut_without_saved_lsns, sm_space_map_shrink_test, \
+      "the data file is cut although the LSNs of pages were not saved") \
+    X(heap_places_unbounded, sm_heap_space_test, \
+      "the lists of pages with room grow with each erase") \
+    X(scan_end_inside_unlocked, isolation_phantom_test, \
+      "a scan that ends within a leaf does not protect the gap after its range") \
+    X(split_fit_unchecked, sm_btree_long_keys_test, \
+      "a long key behind a run of short ones is split off where it does not fit") \
+    X(emptied_leaf_unnoted, sm_ghost_cleaner_test, \
+      "a leaf whose last record is erased gets no note") \
+    X(note_of_large_ghost_stays, sm_ghost_cleaner_test, \
+      "the note of a leaf whose ghosts fit into no neighbour stays for ever") \
+    X(notes_of_all_indexes, sm_ghost_cleaner_test, \
+      "a long delete takes the notes of other indexes") \
+    X(dropped_primary_unchecked, sm_secondary_life_test, \
+      "a secondary index is made of an index that its transaction has dropped") \
+    X(build_outside_operation, sm_txn_watch_test, \
+      "the build of a secondary index may be ended in its middle") \
+    X(entry_not_read_again, sm_secondary_test, \
+      "a read by a unique key follows the entry that it saw before it waited") \
+    X(get_by_key_not_rechecked, sm_secondary_test, \
+      "a read by key returns a record that has lost the key") \
+    X(order_given_up, sm_txn_watch_test, \
+      "an operator's order is lost while the transaction is ended for its idle time") \
+    X(savepoint_of_another_txn, sm_savepoint_test, \
+      "the savepoint of another transaction is taken") \
+    X(set_steps_unordered, sm_store_steps_test, \
+      "two calls of set_steps() reach the workers in different orders") \
+    X(damaged_drop_ends_open, sm_object_life_test, \
+      "a damaged page on the drop list keeps the store from being opened") \
+    X(promise_again_below_slack, txn_log_space_test, \
+      "a promise of the last run is refused in a full log") \
+    X(slow_device_is_full, sm_buffer_pool_test, \
+      "a pool whose pages wait for a slow device counts as full") \
+    X(dirty_scan_never_yields, sm_dirty_pages_test, \
+      "a checkpoint lets no thread run while it looks for dirty pages") \
+    X(dirty_miscounted, sm_buffer_pool_test, "a page that was written still counts as dirty") \
+    X(first_save_is_damage, sm_lost_write_test, \
+      "a first save of page LSNs that a crash cut off counts as damaged") \
+    X(walk_prefix_unchecked, sm_btree_many_test, \
+      "a group walk does not compare the prefix of a node with the next key") \
+    X(walk_end_child_shared, sm_btree_many_test, \
+      "a group walk sends keys beyond a node into its last child") \
+    X(short_key_length_ignored, sm_btree_node_test, \
+      "a key counts as found that equals a record's but for zeros at the end") \
+    X(system_txn_takes_callers_slot, sm_system_slots_test, \
+      "a transaction of the store takes a slot of the callers") \
+    X(load_always_unlisted, sm_system_slots_test, \
+      "a load whose pages could not be freed leaves the drop list") \
+    X(key_function_outside_operation, sm_txn_watch_callback_test, \
+      "a transaction whose key function waits is ended in the middle of its change") \
+    X(modify_reason_lost, sm_txn_watch_callback_test, \
+      "a transaction that is ended while modify() waits gets no reason") \
+    X(savepoint_dropped_revived, sm_savepoint_test, \
+      "a savepoint that was rolled back becomes valid again with the next one") \
+    X(salvage_believes_clean_mark, tools_prepared_test, \
+      "salvage takes a killed store for one that was closed")
 // clang-format on
 
 #ifdef LOCKSTEP_MUTANTS

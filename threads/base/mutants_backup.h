@@ -93,5 +93,15 @@
     X(repair_cut_short, sm_repair_test, \
       "a repair takes a damaged log record for the end of the log") \
     X(repair_error_final, sm_archive_rebuild_test, \
-      "a page is not rebuilt from a backup if the live log is damaged")
+      "a page is not rebuilt from a backup if the live log is damaged") \
+    X(archive_before_creation_ends, sm_archive_crash_test, \
+      "the archive learns of a store that a crash takes away again") \
+    X(map_of_zeros_left_out, sm_backup_incremental_test, \
+      "an incremental backup leaves out a space map that was cut off") \
+    X(zeros_in_memory_unchanged, sm_space_map_shrink_test, \
+      "a page of zeros in memory that was given up counts as unchanged") \
+    X(archive_first_for_ever, sm_archive_rebuild_test, \
+      "behind a backup of no use, the next one is not tried with the live log first") \
+    X(rebuild_from_live_log_only, sm_archive_rebuild_test, \
+      "a rebuild does not look for a damaged piece of log at the other place")
 // clang-format on

@@ -37,5 +37,8 @@
     X(gid_freed_under_lock, sm_prepared_allocation_test, \
       "the entry of a gid is freed under the spin lock") \
     X(xid_unsound, tools_xa_test, \
-      "a gid that is no XID's is taken for one if its length is right")
+      "a gid that is no XID's is taken for one if its length is right") \
+    X(old_prepare_read_again, txn_log_stamp_test, \
+      "an open reads the log once more for each old prepare record") \
+    X(compact_forgets_in_doubt, tools_prepared_test, "compact drops transactions in doubt")
 // clang-format on

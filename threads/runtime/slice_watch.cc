@@ -14,12 +14,25 @@
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/runtime/slice_time.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
 namespace {
 
 constexpr uint64_t kLooksPerBound = 4;
+
+Nanos interval_of(Nanos bound) { return std::max(bound / kLooksPerBound, kMillisecond / 4); }
+
+// `elapsed` has passed since the time was noted last. `queued`: then, becomes `queued_now`. A look
+// that comes late says that this thread, too, had no CPU or was stopped: it counts as one.
+void note_time(Nanos& held, Nanos& queued, Nanos elapsed, Nanos queued_now, Nanos bound) {
+    DCHECK(bound > 0 && elapsed < kNever);
+    queued_now = std::max(queued_now, queued);
+    const Nanos interval = interval_of(bound);
+    held = held_after(held, elapsed, queued_now - queued, interval + interval / 2);
+    queued = queued_now;
+}
 
 // "1234 ms".
 std::string millis(Nanos time) { return std::to_string(time / kMillisecond) + " ms"; }
@@ -63,18 +76,16 @@ void* SliceWatch::thread_main(void* self) {
     return nullptr;
 }
 
-// A look that comes late says that this thread, too, had no CPU or was stopped: it counts as one.
 void SliceWatch::work() {
-    const Nanos interval = std::max(bound_ / kLooksPerBound, kMillisecond / 4);
+    const Nanos interval = interval_of(bound_);
     const timespec pause{.tv_sec = static_cast<time_t>(interval / kSecond),
                          .tv_nsec = static_cast<long>(interval % kSecond)};
     Nanos last = clock_.now();
     while (ending_.load(std::memory_order_acquire) == 0) {
         syscall(SYS_futex, &ending_, FUTEX_WAIT_PRIVATE, 0, &pause, nullptr, 0);
         const Nanos now = clock_.now();
-        const Nanos elapsed = std::min(now - last, interval + interval / 2);
-        last = now;
-        for (State& state : states_) look(state, elapsed);
+        for (State& state : states_) look(state, now - last);
+        last = clock_.now();
     }
 }
 
@@ -92,21 +103,22 @@ void SliceWatch::look(State& state, Nanos elapsed) {
         state.before = usage_of(state.watched.number);
         return;
     }
-    state.held += elapsed;
-    if (state.reported || state.held < bound_) return;
-    const Nanos queued = usage_of(state.watched.number).queued - state.before.queued;
-    if (state.held >= bound_ + queued) warn(state);
+    note_time(state.held, state.before.queued, elapsed, usage_of(state.watched.number).queued,
+              bound_);
+    if (!state.reported && state.held >= bound_) warn(state);
 }
 
 void SliceWatch::warn(State& state) {
     DCHECK(!state.reported && state.held >= bound_);
     const Worker& worker = *state.watched.worker;
+    const Nanos began = clock_.now();
     const std::optional<StackSample> sample = samples_.take(state.watched.handle);
     // SL-2: the slice has just ended, or the scheduler ran.
     if (worker.slices() != state.slices || (sample && sample->thread_id == 0)) return;
     // The kernel counts a wait for a CPU when it ends, which the answer shows.
     const Usage now = usage_of(state.watched.number);
-    if (state.held < bound_ + (now.queued - state.before.queued)) return;
+    note_time(state.held, state.before.queued, clock_.now() - began, now.queued, bound_);
+    if (state.held < bound_) return;
     state.reported = !MUTANT(slice_reported_again);
     std::string text = "worker " + std::to_string(worker.index()) + ": ";
     if (sample) {

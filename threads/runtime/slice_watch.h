@@ -57,7 +57,7 @@ private:
         bool begun = false;      // the number was the same twice
         uint64_t slices = 0;     // when last looked at
         Nanos held = 0;          // that number has not changed for so long, at least
-        Usage before;            // early in this slice
+        Usage before;            // on_cpu: early in this slice; queued: at the last look
         bool reported = false;   // this slice
         uint64_t thread_id = 0;  // whose slice was reported
     };

@@ -19,6 +19,7 @@
 #include <lockstep/steps_options.h>
 #include <lockstep/types.h>
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 
@@ -46,8 +47,9 @@ public:
     // Discards the present pair of windows: the worker was idle for a while. The next pair begins
     // with the current setting. True: setting() has changed.
     bool disturbed() {
+        assert_state();
         half_ = false;
-        return std::exchange(testing_, false);
+        return !MUTANT(trial_survives_pause) && std::exchange(testing_, false);
     }
     TunerStats stats() const;
 

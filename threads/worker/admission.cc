@@ -113,16 +113,22 @@ bool Admission::expire_due(Nanos now) {
 Admission::Withdrawn Admission::withdraw(Packet& packet) {
     const SpinGuard guard(lock_);
     // The place first. A packet that another worker has just enqueued then shows its new home, too.
+    bool home_first = MUTANT(withdraw_home_first);
+    if (home_first) {
+        home_first = packet.home.get() == worker_;
+        SIM_POINT();
+    }
     const uint8_t place = packet.place.get();
     std::atomic_thread_fence(std::memory_order_acquire);
     SIM_POINT();
-    if (packet.home.get() != worker_) return Withdrawn::at_another_worker;
+    if (packet.home.get() != worker_ && !home_first) return Withdrawn::at_another_worker;
     switch (place) {
         case Packet::kOutside: return Withdrawn::outside;
         case Packet::kTimed:
             if (!MUTANT(withdrawn_still_due)) heap_.remove(packet);
             break;
         default:
+            DCHECK(place == Packet::kQueued && length_ > 0);  // AD-1
             stage_.cancel(line_of(packet), packet);
             --length_;
             pinned_ -= packet.pinned;

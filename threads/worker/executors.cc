@@ -103,9 +103,10 @@ Nanos Executors::look_again(Nanos now) {
     return 0;
 }
 
-// By the time of the turn: packets that poll with yield() come here often.
+// By the time of the turn: threads that poll with yield() come here often.
 void Executors::note_stall() {
     DCHECK(stalled());
+    if (MUTANT(yield_admits_nothing)) return;
     if (busy_ > worker_.waiting(ParkReason::lock) + worker_.waiting(ParkReason::admission)) return;
     const Nanos now = worker_.turn_time();
     if (stalled_since_ == 0) stalled_since_ = now;

@@ -22,7 +22,7 @@
 //                 admitted, or a time is set at which one more may. [checked: look_again()]
 //            EX-4 Threads that wake each other for ever do not keep packets from beginning: after
 //                 kPassedOverMax slices one is admitted. So does a yield(). Both keep to the limit,
-//                 except a packet's yield() while all busy threads wait. [checked: yields()]
+//                 except a yield() while all busy threads wait. [checked: yields()]
 // Blocking   never, but main().
 #pragma once
 
@@ -97,8 +97,9 @@ public:
     // The worker has nothing to run. 0: now a thread may be admitted. Otherwise the time at which
     // one may be, kNever if no packet waits (EX-3).
     Nanos look_again(Nanos now);
-    // A packet yields. It may wait for a packet that has not begun: if all busy threads wait,
-    // another one may be admitted after the same pause.
+    // A thread yields, with or without a packet. It may wait for a packet that has not begun, and
+    // the busy threads for a lock that it holds. So if all of these wait, another packet may be
+    // admitted after the same pause.
     void yields() {
         if (stalled()) [[unlikely]]
             note_stall();

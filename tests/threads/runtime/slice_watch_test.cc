@@ -15,6 +15,7 @@
 
 #include "tests/end_child.h"
 #include "threads/runtime/runtime.h"
+#include "threads/runtime/slice_time.h"
 
 namespace lockstep::threads {
 
@@ -89,6 +90,26 @@ void spawn(Runtime& runtime, const char* name, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(0, name, std::move(fn)));
 }
 
+// On a busy machine both the watch and the worker often wait for a CPU.
+TEST(SliceTime, LooksThatComeLateStillCount) {
+    constexpr Nanos kMost = 7 * kMillisecond;
+    Nanos held = 0;
+    for (int looks = 0; looks < 4; ++looks)
+        held = held_after(held, 50 * kMillisecond, 44 * kMillisecond, kMost);
+    EXPECT_EQ(held, 24 * kMillisecond);
+    // The process was stopped.
+    EXPECT_EQ(held_after(held, 60 * kSecond, 0, kMost), held + kMost);
+}
+
+// A wait for a CPU is known when it ends.
+TEST(SliceTime, AWaitForACpuDoesNotCount) {
+    constexpr Nanos kMost = 7 * kMillisecond;
+    Nanos held = 3 * kMillisecond;
+    for (int looks = 0; looks < 4; ++looks) held = held_after(held, 5 * kMillisecond, 0, kMost);
+    EXPECT_EQ(held_after(held, 5 * kMillisecond, 24 * kMillisecond, kMost), 4 * kMillisecond);
+    EXPECT_EQ(held_after(held, 0, kSecond, kMost), 0u);
+}
+
 TEST(SliceWatch, NamesAThreadThatComputes) {
     Reports reports;
     auto runtime = *Runtime::start({});
@@ -128,7 +149,7 @@ TEST(SliceWatch, TheFramePointerMayBeAnyNumber) {
         auto runtime = *Runtime::start({});
         ASSERT_TRUE(runtime->watch_slices(20 * kMillisecond, reports.sink()));
         spawn(*runtime, "spinner", [&] {
-            while (reports.warnings() == 0) spin_with_frame_pointer(1'000'000'000, number);
+            while (reports.warnings() == 0) spin_with_frame_pointer(10'000'000, number);
         });
         runtime->stop();
         EXPECT_TRUE(reports.says("\"spinner\"")) << reports.text();

@@ -150,6 +150,31 @@ TEST_F(PacketTest, APacketThatYieldsMayWaitForOneThatHasNotBegun) {
     step_all();
 }
 
+// The same for a thread that runs no packet, as the function of Store::run() on a foreign thread.
+TEST_F(PacketTest, AThreadThatYieldsMayWaitForAPacketThatHasNotBegun) {
+    start({.executors = 2});
+    Event released;
+    bool last_began = false;
+    int ended = 0;
+    ASSERT_TRUE(runtime_->spawn(0, "test", [&] {
+        while (!last_began) yield();
+        released.set();
+    }));
+    for (int n = 0; n < 4; ++n)
+        submit([&, n] {
+            if (n == 3) last_began = true;
+            else released.wait(ParkReason::lock);
+            ++ended;
+        });
+    for (int n = 0; n < 1000 && ended < 4; ++n) {
+        runtime_->step();
+        clock_.advance(10 * kMicrosecond);
+    }
+    EXPECT_EQ(ended, 4);
+    last_began = true;
+    step_all();
+}
+
 // All commits of 64 packets wait for the log together, whatever the limit.
 TEST_F(PacketTest, WaitsForTheLogDoNotCount) {
     start({.executors = 2});

@@ -198,10 +198,10 @@ TEST(PacketSimulated, EverySchedule) {
     }
 }
 
-// A packet submits itself to the workers in turn while another thread withdraws it. No queue loses
-// its other packets. Builds without SIM_POINT() meet few of these schedules.
+// A packet submits itself to the workers in turn while another thread withdraws it and submits it
+// again. No queue loses its other packets. Builds without SIM_POINT() meet few of these schedules.
 TEST(PacketSimulated, AWithdrawalMeetsASubmissionElsewhere) {
-    constexpr uint32_t kSubmissions = 20, kOthers = 8;
+    constexpr uint32_t kSubmissions = 20, kWithdrawals = 200, kOthers = 8;
     const uint64_t first = seed_of_run(5);
     for (uint64_t seed = first; seed < first + 50; ++seed) {
         ManualClock clock;
@@ -211,8 +211,7 @@ TEST(PacketSimulated, AWithdrawalMeetsASubmissionElsewhere) {
                                         .interrupt_one_in = 4,
                                         .clock = &clock});
         Works works;
-        uint32_t runs = 0, others = 0;
-        bool back = false;
+        uint32_t runs = 0, others = 0, withdrawn = 0;
         Work* self = nullptr;
         Work& moving = works.add([&] {
             ++runs;
@@ -221,7 +220,8 @@ TEST(PacketSimulated, AWithdrawalMeetsASubmissionElsewhere) {
         self = &moving;
         submit_or_fail(*runtime, 0, moving);
         Work& withdrawer = works.add([&] {
-            for (; !back && runs < kSubmissions; yield()) back = runtime->withdraw(moving);
+            for (; withdrawn < kWithdrawals && runs < kSubmissions; yield())
+                if (runtime->withdraw(moving)) submit_or_fail(*runtime, ++withdrawn, moving);
         });
         submit_or_fail(*runtime, 1, withdrawer);
         for (uint32_t n = 0; n < kOthers; ++n)
@@ -229,7 +229,7 @@ TEST(PacketSimulated, AWithdrawalMeetsASubmissionElsewhere) {
         step_all(*runtime, clock);
         EXPECT_EQ(others, kOthers) << "seed " << seed;
         EXPECT_EQ(runtime->packets(), 0u) << "seed " << seed;
-        EXPECT_TRUE(back || runs == kSubmissions) << "seed " << seed;
+        EXPECT_EQ(runs, kSubmissions) << "seed " << seed << ", withdrawn " << withdrawn;
         ASSERT_TRUE(runtime->admission_stats().conserved()) << "seed " << seed;
     }
 }
