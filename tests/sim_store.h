@@ -82,6 +82,7 @@ public:
     void after_step(std::function<void()> fn) { after_step_ = std::move(fn); }
     // Interrupts a worker at one in `points` simulation points. Before open().
     void version_bytes(uint64_t bytes) { hooks_.version_bytes = bytes; }
+    void pool_bytes(uint64_t bytes) { hooks_.pool_bytes = bytes; }
     void interrupt_one_in(uint32_t points) { hooks_.interrupt_one_in = points; }
     // A restart calls fn between redo and undo.
     void redone(std::function<void(sm::Engine&)> fn) { hooks_.redone = std::move(fn); }

@@ -133,6 +133,7 @@ void Attempt::commit(Txn& txn) {
     shared_.digest.add(200, host_.clock().now(), thread_, number_, point ? point->value : 1);
     if (!point) return refused(txn, "commit", point.error());
     shared_.report.add(Count::committed);
+    shared_.report.add(Count::hoards, plan_.hoard);
     if (!durable && plan_.wait && *point != kLsnNone) {
         const Result<void> waited = host_->wait_durable(*point);
         if (waited) work_.ledger().became_durable(number);
@@ -203,6 +204,13 @@ void Attempt::wrote(const std::string& object, const std::string& key, Value val
 }
 
 void Attempt::note(Observation observation, uint64_t began) {
+    // Nobody else has rows in an object that it has made or dropped itself.
+    if (work_.uses_shared_names() && objects_.contains(observation.object)) {
+        if (!observation.seen.empty())
+            unexpected("read", fmt::format("{}[{}] has come from nowhere", observation.object,
+                                           show(observation.seen.begin()->first)));
+        return;
+    }
     if (serializable() || is_snapshot() || observation.existence_only)
         reads_.push_back(std::move(observation));
     else if (!host_.engine().failed())

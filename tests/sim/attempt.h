@@ -56,6 +56,25 @@ private:
     Result<void> fill(Txn& txn, const std::string& name, const Op& op);
     Result<std::optional<Index>> private_index(const std::string& name);
     Result<void> misuse(Txn& txn, const Op& op);
+    Result<void> by_secondary(Txn& txn, const Op& op);
+    Result<void> get_by_secondary(Txn& txn, Index by, const std::string& object,
+                                  const std::string& key);
+    // Walks all entries with `low` <= secondary key < `high`.
+    Result<Rows> walk_entries(Txn& txn, Index by, const std::string& low, const std::string& high,
+                              uint32_t walk);
+    Result<void> on_shared(Txn& txn, const Op& op);
+    Result<std::optional<Index>> shared_index(Txn& txn, const std::string& name);
+    Result<void> make_shared(Txn& txn, const std::string& name, const Op& op);
+    Result<void> drop_shared(Txn& txn, const std::string& name);
+    Result<void> load_shared(Txn& txn, const std::string& name, const Index& index, const Op& op);
+    Result<void> change_shared(Txn& txn, const std::string& name, const Index& index, const Op& op);
+    Result<void> read_shared(Txn& txn, const std::string& name, const Index& index);
+    // An answer told whether an object of this name exists.
+    void named(const std::string& name, bool exists);
+    void made(const std::string& name);
+    // Entries [low, high) of the secondary index of `object`, all of them.
+    void read_entries(const std::string& object, const std::string& low, const std::string& high,
+                      Rows entries);
     Result<void> save(Txn& txn);
     Result<void> rollback(Txn& txn, const Op& op);
 

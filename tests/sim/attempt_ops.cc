@@ -25,6 +25,14 @@ Result<void> Attempt::operation(Txn& txn, const Op& op) {
         case OpKind::drop:
         case OpKind::bulk_load:
         case OpKind::fill: return on_schema(txn, op);
+        case OpKind::by_get:
+        case OpKind::by_scan: return by_secondary(txn, op);
+        case OpKind::shared_create:
+        case OpKind::shared_drop:
+        case OpKind::shared_load:
+        case OpKind::shared_fill:
+        case OpKind::shared_erase:
+        case OpKind::shared_read: return on_shared(txn, op);
         default: return on_index(txn, op);
     }
 }

@@ -38,7 +38,7 @@ ordered_json settings_of(const Arguments& a) {
             {"keys", a.keys},
             {"sync_after_write", a.syncs_after_write},
             {"secondary", a.secondary},
-            {"plain", a.plain}};
+            {"variety", a.variety}};
 }
 
 void take_settings(Arguments& a, const ordered_json& from) {
@@ -56,7 +56,7 @@ void take_settings(Arguments& a, const ordered_json& from) {
     from.at("keys").get_to(a.keys);
     from.at("sync_after_write").get_to(a.syncs_after_write);
     from.at("secondary").get_to(a.secondary);
-    a.plain = from.value("plain", false);
+    a.variety = from.value("variety", from.value("plain", false) ? 0u : 1u);
 }
 
 [[noreturn]] void give_up(const std::string& text) { throw std::runtime_error(text); }

@@ -9,6 +9,9 @@ namespace lockstep::sim {
 
 namespace {
 
+// Of Options::transactions_max; and threads, some of which then wait in begin.
+constexpr uint32_t kTransactionsLeast = 16, kCrowd = 20;
+
 template <class T, size_t N>
 T one_of(Rng& rng, const T (&choices)[N]) {
     return choices[rng.below(N)];
@@ -59,10 +62,12 @@ FaultProfile draw_profile(Rng& rng) {
 }
 
 // A transaction in doubt keeps its locks for longer than others may wait.
-void use_variety(Config& c) {
-    c.variety = draw_variety(c.seed);
+void use_variety(Config& c, uint32_t version) {
+    c.variety = draw_variety(c.seed, version);
     c.secondary = c.secondary || c.variety.secondary;
     if (c.variety.prepare_odds > 0) c.lock_timeout = std::min(c.lock_timeout, 200 * kMillisecond);
+    if (c.variety.small_pool) c.pool_bytes = 1 << 20;
+    if (c.variety.crowd) c.transactions_max = kTransactionsLeast, c.threads = kCrowd;
 }
 
 }  // namespace
@@ -113,7 +118,7 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     if (arguments.keys > 0) c.keys = arguments.keys;
     c.syncs_after_write = arguments.syncs_after_write;
     c.secondary = arguments.secondary;
-    if (!arguments.plain && c.workload == Workload::records) use_variety(c);
+    if (arguments.variety > 0 && c.workload == Workload::records) use_variety(c, arguments.variety);
     if (c.workload == Workload::tpcc) {
         c.lock_timeout = 10 * kSecond;
         c.log_bytes = 64 << 20;

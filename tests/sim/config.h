@@ -55,8 +55,8 @@ struct Arguments {
     uint64_t keys = 0;               // 0: drawn
     bool syncs_after_write = false;  // the disk ignores RWF_DSYNC
     bool keep_going = false;
-    bool secondary = false;  // each index of the records has a secondary one
-    bool plain = false;      // no irregular work
+    bool secondary = false;             // each index of the records has a secondary one
+    uint32_t variety = kVarietyNewest;  // version of the irregular work; 0: none
     // Prefix of two files with everything that goes into the digest: ".1" and ".2", one per pass.
     std::string trace;
     std::string campaign;  // directory of a campaign; empty: none
@@ -76,6 +76,7 @@ struct Config {
     uint32_t executors = 16;
     StepsOptions steps{};
     uint64_t pool_bytes = 4 << 20;
+    uint32_t transactions_max = 64;
     uint64_t log_bytes = 64 << 20;
     uint64_t log_segment_bytes = 1 << 20;
     uint64_t checkpoint_log_bytes = 1 << 20;

@@ -37,6 +37,7 @@ void FaultInjector::begin(Host&) {
         faults.set_odds(SimFault::again, 0.2);
         faults.set_odds(SimFault::slow, 0.1);
     }
+    if (shared_.config.variety.torn_reads) faults.set_odds(SimFault::torn_read, 0.7);
     switch (shared_.config.profile) {
         case FaultProfile::write_errors:
             faults.only_paths_with(SimFault::write_error, "data");
@@ -111,6 +112,7 @@ void FaultInjector::count() {
     shared_.report.add(Count::disk_full, disk_.refusals());
     shared_.report.add(Count::lost_write, faults.count(SimFault::lost_write));
     shared_.report.add(Count::sync_error, faults.count(SimFault::sync_error));
+    shared_.report.add(Count::torn_read, faults.count(SimFault::torn_read));
 }
 
 }  // namespace lockstep::sim

@@ -3,6 +3,7 @@
 
 #include "sm/buffer/page.h"
 #include "sm/store/engine.h"
+#include "tests/sim/entries.h"
 #include "txn/log/log.h"
 
 namespace lockstep::sim {
@@ -11,7 +12,8 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     : SimStore(disk, stream(config.seed, Stream::schedule).fork(variant).next(), config.workers),
       tick_(config.tick) {
     Options& o = options();
-    o.pool_bytes = config.pool_bytes;
+    o.transactions_max = config.transactions_max;
+    if (config.pool_bytes < o.pool_bytes) pool_bytes(config.pool_bytes);
     o.log_bytes = config.log_bytes;
     o.log_segment_bytes = config.log_segment_bytes;
     o.checkpoint_log_bytes = config.checkpoint_log_bytes;
@@ -26,28 +28,21 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     if (config.seed % 4 == 1) version_bytes(2048);
 }
 
-namespace {
-
-// Two entries for most records, which others share; none for an empty value.
-void sim_keys(Slice, Slice value, SecondaryKeys& keys) {
-    if (value.empty()) return;
-    keys.add(value.substr(0, 3));
-    keys.add(value.substr(value.size() - 1));
-}
-
-}  // namespace
-
 Result<void> Host::open(std::string_view directory) {
     TRY(SimStore::open(directory));
+    return attach_keys();
+}
+
+Result<void> Host::attach_keys() {
     for (const Store::Entry& entry : (*this)->list())
-        if (entry.of != ObjectId{}) TRY((*this)->attach_key(entry.name, sim_keys));
+        if (entry.of != ObjectId{}) TRY((*this)->attach_key(entry.name, entry_keys));
     return {};
 }
 
 Lsn Host::log_end() { return engine().log->tail(); }
 
 Result<void> Host::make_secondary(Txn& txn, const std::string& name, Index of) {
-    TRY((*this)->open_or_create_index(txn, "by." + name, {.of = of, .key = sim_keys}));
+    TRY((*this)->open_or_create_index(txn, "by." + name, {.of = of, .key = entry_keys}));
     return {};
 }
 

@@ -21,6 +21,8 @@ public:
 
     // Opens the store and attaches the key functions of its secondary indexes.
     Result<void> open(std::string_view directory = "/store");
+    // Once more, for those that were in doubt at the open.
+    Result<void> attach_keys();
     Lsn log_end();  // where the next record will be
     void step() { SimStore::step(tick_); }
     // Runs fn on a user thread of the store and steps until it has ended. False on a hang.

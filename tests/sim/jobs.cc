@@ -58,7 +58,7 @@ std::string replay_options(const Arguments& a) {
     if (a.keys > 0) line += fmt::format(" --keys {}", a.keys);
     if (a.syncs_after_write) line += " --sync-after-write";
     if (a.secondary) line += " --secondary";
-    if (a.plain) line += " --plain";
+    if (a.variety != kVarietyNewest) line += fmt::format(" --variety {}", a.variety);
     if (a.depth != 3) line += fmt::format(" --depth {}", a.depth);
     if (a.outcomes != 2) line += fmt::format(" --outcomes {}", a.outcomes);
     return line;

@@ -37,15 +37,28 @@ size_t Ledger::commit_called(std::string marker, Changes changes,
     const size_t number = commits_.size();
     for (const Change& change : c.changes) {
         apply(model_, change);
-        if (change.kind == Change::row)
-            history_[change.object][change.key].push_back({number, change.value});
+        note_history(number, change);
     }
     commits_.push_back(std::move(c));
     return number;
 }
 
+void Ledger::note_history(size_t number, const Change& change) {
+    if (change.kind == Change::row)
+        history_[change.object][change.key].push_back({number, change.value});
+    else
+        history_[kNames][change.object].push_back(
+            {number, change.kind == Change::drop ? nullptr : value_of({})});
+}
+
 // The newest version of each key that the read covers: also of those that it found missing.
 void Ledger::note_sources(const Observation& read, std::vector<size_t>& sources) const {
+    if (read.of == Observation::Of::entries) return note_sources_of_entries(read, sources);
+    if (read.of == Observation::Of::name) {
+        if (const auto* all = versions(kNames, read.object); all != nullptr && !all->empty())
+            sources.push_back(all->back().commit);
+        return;
+    }
     const auto of_object = history_.find(read.object);
     if (of_object == history_.end()) return;
     const auto& keys = of_object->second;
@@ -114,8 +127,8 @@ void Ledger::second_phase_returned(size_t number, Lsn after, Lsn before, const R
 void Ledger::commit_refused(size_t number) {
     Commit& refused = commits_[number];
     for (const Change& change : refused.changes) {
-        if (change.kind != Change::row) continue;
-        std::erase_if(history_[change.object][change.key],
+        const bool row = change.kind == Change::row;
+        std::erase_if(history_[row ? change.object : kNames][row ? change.key : change.object],
                       [number](const Version& v) { return v.commit == number; });
     }
     refused.changes.clear();
@@ -164,6 +177,12 @@ void Ledger::abort_called(const std::vector<Observation>& reads, const std::stri
 
 std::string Ledger::check(const std::vector<Observation>& reads, const std::string& who) {
     for (const Observation& read : reads) {
+        if (read.of != Observation::Of::rows) {
+            std::string fault =
+                read.of == Observation::Of::name ? check_name(read, who) : check_entries(read, who);
+            if (!fault.empty()) return fault;
+            continue;
+        }
         if (!read.point) {
             if (std::string fault = check_range(read, who); !fault.empty()) return fault;
             continue;

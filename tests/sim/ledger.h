@@ -34,6 +34,9 @@ inline constexpr const char* kMarkers = "ledger";  // the index of marker rows
 // A read of other transactions' data: rows of [low, high), or to the end if `high` is empty. Rows
 // that the transaction itself had changed are left out.
 struct Observation {
+    // entries: of the secondary index of `object` (entries.h). name: whether the object exists;
+    // `seen` has the empty key if so.
+    enum class Of : uint8_t { rows, entries, name } of = Of::rows;
     std::string object, low, high;
     bool point = true;
     // The answer told only that the row exists: `seen` has a row without a value.
@@ -110,6 +113,8 @@ private:
         bool unknown = false;  // the call failed
         std::string fault;     // a wrong read
     };
+    // In the history: the names of objects, as rows of an object that no store has.
+    static constexpr const char* kNames = "(names)";
     struct Version {
         size_t commit;
         Value value;
@@ -126,6 +131,10 @@ private:
 
     std::string check(const std::vector<Observation>& reads, const std::string& who);
     std::string check_range(const Observation& read, const std::string& who);
+    std::string check_entries(const Observation& read, const std::string& who);
+    std::string check_name(const Observation& read, const std::string& who);
+    void note_history(size_t number, const Change& change);
+    void note_sources_of_entries(const Observation& read, std::vector<size_t>& sources) const;
     static void apply_late(Content& expected, const Content& seen,
                            const std::vector<LateCommit>& late);
     static bool has_marker(const Content& seen, const std::string& marker);

@@ -41,7 +41,11 @@ int main(int argc, char** argv) {
     app.add_option("--keys", a.keys, "keys per index; 0: drawn");
     app.add_flag("--secondary", a.secondary,
                  "each index of the records has a secondary one, which verify() compares with it");
-    app.add_flag("--plain", a.plain, "no irregular work: the seed decides less");
+    app.add_option("--variety", a.variety,
+                   "version of the irregular work: 0, none; 1, without what was added later")
+        ->check(CLI::Range(0u, kVarietyNewest));
+    app.add_flag_callback(
+        "--plain", [&a] { a.variety = 0; }, "the same as --variety 0");
     app.add_flag("--sync-after-write", a.syncs_after_write,
                  "the disk ignores durable writes, so the queues sync behind them");
 

@@ -5,6 +5,7 @@
 
 #include <iterator>
 
+#include "tests/sim/plan_shared.h"
 #include "tests/sim/plan_variety.h"
 
 namespace lockstep::sim {
@@ -167,12 +168,15 @@ constexpr uint64_t kNotedStream = 1000;
 constexpr double kSnapshotOdds = 0.15;
 constexpr uint64_t kSnapshotStream = 2000;
 constexpr uint64_t kVarietyStream = 3000;
+constexpr uint64_t kSecondStream = 4000;
 
-const char* kOpNames[] = {"get",         "get_update", "insert",      "update",     "put",
-                          "patch",       "erase",      "scan_up",     "scan_down",  "scan_turn",
-                          "heap_insert", "heap_get",   "heap_update", "heap_erase", "heap_scan",
-                          "savepoint",   "rollback",   "yield",       "sleep",      "misuse",
-                          "create",      "drop",       "bulk_load",   "fill"};
+const char* kOpNames[] = {
+    "get",          "get_update", "insert",        "update",      "put",         "patch",
+    "erase",        "scan_up",    "scan_down",     "scan_turn",   "heap_insert", "heap_get",
+    "heap_update",  "heap_erase", "heap_scan",     "savepoint",   "rollback",    "yield",
+    "sleep",        "misuse",     "create",        "drop",        "bulk_load",   "fill",
+    "by_get",       "by_scan",    "shared_create", "shared_drop", "shared_load", "shared_fill",
+    "shared_erase", "shared_read"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(OpKind::kCount));
 
 std::string text_of(const TxnPlan& t) {
@@ -188,6 +192,8 @@ std::string text_of(const TxnPlan& t) {
     if (t.backups > 0) line += fmt::format(" after {} backups", t.backups);
     if (t.shrink) line += " after giving back space";
     if (t.ends_another) line += " after the end of another";
+    if (t.cycle) line += " after backup, space given back, backup";
+    if (t.audit) line += " after an audit";
     for (const Op& op : t.ops)
         line += fmt::format(" {}({},{},{},{})", kOpNames[static_cast<size_t>(op.kind)], op.object,
                             op.key, op.span, op.size);
@@ -209,6 +215,8 @@ Plan draw_plan(const Config& config, Rng rng) {
         Planner snapshot_planner(config, snapshot_odds.fork(0));
         Rng variety_odds = Rng(rng).fork(kVarietyStream + n);
         VarietyPlanner variety_planner(config, variety_odds.fork(0));
+        Rng second_odds = Rng(rng).fork(kSecondStream + n);
+        SharedPlanner shared_planner(config, second_odds.fork(0));
         const uint32_t count =
             config.transactions / config.threads + (n < config.transactions % config.threads);
         for (uint32_t i = 0; i < count; ++i) {
@@ -220,8 +228,15 @@ Plan draw_plan(const Config& config, Rng rng) {
             if (odds.chance(kNotedOdds)) noted_planner.append_noted(plan.threads[n]);
             if (snapshot_odds.chance(kSnapshotOdds))
                 plan.threads[n].push_back(snapshot_planner.snapshot());
+            if (second_odds.chance(config.variety.shared_odds))
+                plan.threads[n].push_back(shared_planner.transaction());
+            if (second_odds.chance(config.variety.hoard_odds))
+                plan.threads[n].push_back(shared_planner.hoard());
         }
-        for (TxnPlan& t : plan.threads[n]) variety_planner.around(t);
+        for (TxnPlan& t : plan.threads[n]) {
+            variety_planner.around(t);
+            shared_planner.around(t);
+        }
     }
     return plan;
 }

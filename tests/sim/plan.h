@@ -34,6 +34,15 @@ enum class OpKind : uint8_t {
     drop,
     bulk_load,
     fill,
+    by_get,  // through a secondary index; key, span: of the secondary keys
+    by_scan,
+    // Of a name that all threads use:
+    shared_create,
+    shared_drop,
+    shared_load,
+    shared_fill,
+    shared_erase,
+    shared_read,  // all records, and all entries of its secondary index
     kCount
 };
 
@@ -62,12 +71,16 @@ struct TxnPlan {
     uint32_t backups = 0;       // before it begins, one after the other
     bool shrink = false;        // before it begins, space is given back
     bool ends_another = false;  // before it begins, some transaction is ended
+    bool hoard = false;         // it changes much of a small log
+    bool cycle = false;         // before it begins: a backup, space given back, a backup
+    bool audit = false;         // before it begins, and while no other runs: verify()
     // Of a two-phase commit: how long it is in doubt; kNever: to the end of the run. Whether it
     // commits then.
     Nanos in_doubt = 0;
     bool decision = true;
     // Its operations change the schema of the thread's own objects.
     bool private_objects = false;
+    bool shared_names = false;  // it may change the schema, so it is never prepared
 };
 
 struct Plan {

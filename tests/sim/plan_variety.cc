@@ -107,7 +107,8 @@ void VarietyPlanner::around(TxnPlan& plan) {
     const bool never = rng_.chance(0.02) && config_.log_bytes >= (64 << 20);
     const Nanos doubt = never ? kNever : kDoubts[rng_.below(5)];
     const Nanos idle = kIdle[rng_.below(3)];
-    if (prepare && !plan.private_objects && plan.isolation != Isolation::snapshot) {
+    if (prepare && !plan.private_objects && !plan.shared_names &&
+        plan.isolation != Isolation::snapshot) {
         plan.ending = Ending::prepare;
         plan.in_doubt = doubt;
         plan.decision = decision;

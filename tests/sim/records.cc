@@ -60,7 +60,7 @@ std::string Records::next_marker() {
 std::string Records::key_text(uint32_t number) const {
     const Config& config = shared_.config;
     return key_of(config.variety, config.key_pad, number,
-                  kKeyBytesMax - (config.secondary ? 5 : 0));
+                  kKeyBytesMax - (config.secondary || uses_shared_names() ? 5 : 0));
 }
 
 // The objects come into being in one transaction, which is judged like any other.
@@ -133,6 +133,8 @@ private:
 
 void Records::start(Host& host) {
     running_ = static_cast<uint32_t>(plan_.threads.size());
+    born_ = host.log_end();
+    for (const Store::Entry& entry : host->list()) numbers_seen_.insert(entry.id.value);
     if (shared_.config.packets) {
         for (uint32_t n = 0; n < plan_.threads.size(); ++n)
             (new Submitter(*this, host, n))->submit(host.clock().now());
@@ -157,15 +159,21 @@ void Records::run_thread(Host& host, uint32_t thread) {
 
 void Records::run_plan(Host& host, const TxnPlan& plan, uint32_t thread) {
     rest(host, plan.idle);
+    if (plan.audit) audit(host);
+    if (plan.cycle) cycle(host);
     if (plan.checkpoint) {
         shared_.report.add(Count::checkpoints);
         check("checkpoint", host->checkpoint());
     }
+    rest(host, 0);
     if (plan.clean_ghosts) check("removal of ghosts", host.engine().ghosts->run_once());
     for (uint32_t n = 0; n < plan.backups; ++n) back_up(host);
     if (plan.shrink) give_back_space(host);
     if (plan.ends_another) end_another(host, plan.ops.size() + finished_);
+    rest(host, 0);
+    ++live_;
     run_transaction(host, plan, thread);
+    --live_;
     ++finished_;
 }
 
@@ -186,6 +194,7 @@ std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t vari
         shared_.report.fail("after recovery: " + settled.fault);
         return nullptr;
     }
+    check("attach_key", recovered.attach_keys());
     auto seen = recovered.read_all();
     if (!seen) {
         shared_.report.fail("reading after recovery: " + seen.error().text());
@@ -201,9 +210,13 @@ std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t vari
     smaller.transactions = 6;
     smaller.threads = 3;
     smaller.schema_changes = false;
-    return std::make_unique<Records>(
+    smaller.variety.hoard_odds = 0;
+    if (smaller.variety.late_backups) smaller.variety.backup_odds = 0.1;
+    auto later = std::make_unique<Records>(
         next, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)),
         std::move(*seen), generation_ + 1, std::move(settled.rolled_back));
+    later->inherit(*this, at);
+    return later;
 }
 
 void Records::judge_injured(Host& host, uint64_t at) {

@@ -38,10 +38,13 @@ public:
     Doubts& doubts() { return doubts_; }
     std::string gid_of(const std::string& marker) const;
     void decide_later(Host& host, Doubt& doubt, Nanos pause);
+    bool uses_shared_names() const { return shared_.config.variety.shared_odds > 0; }
+    // Whether an object of this number was there before, or is asked for again.
+    bool knows_object(ObjectId id) { return !numbers_seen_.insert(id.value).second; }
     bool was_ended(TxnId id) const { return ended_.contains(id.value); }
 
 private:
-    class Submitter;
+    class Submitter;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
     void run_thread(Host& host, uint32_t thread);
     void run_plan(Host& host, const TxnPlan& plan, uint32_t thread);
     void run_transaction(Host& host, const TxnPlan& plan, uint32_t thread);
@@ -59,8 +62,16 @@ private:
     struct Copy {
         std::string directory;
         BackupInfo info;
-        size_t base;  // of an incremental backup: the one that it was made since
+        size_t base;     // of an incremental backup: the one that it was made since
+        uint64_t ended;  // time of the ledger
     };
+    std::string directory_of(size_t copy) const;
+    // Copies that were complete before a crash at `at`. Later ones may follow them.
+    void inherit(const Records& earlier, uint64_t at);
+    void cycle(Host& host);
+    // No transaction begins or goes on until verify() has ended.
+    void audit(Host& host);
+    bool verify_is_prevented(Host& host, const Error& error) const;
 
     Shared& shared_;
     const Plan plan_;
@@ -70,8 +81,13 @@ private:
     Doubts doubts_;
     std::vector<Copy> copies_;
     size_t copies_begun_ = 0;
-    std::set<uint64_t> ended_;  // ids of transactions that may have been ended from outside
-    Nanos quiet_until_ = 0;     // no transaction begins before
+    size_t inherited_ = 0;              // of the copies: those of an earlier run
+    Lsn born_{};                        // end of the log when this work began
+    uint32_t live_ = 0, deciding_ = 0;  // transactions, and decisions that are to come
+    bool auditing_ = false;
+    std::set<uint32_t> numbers_seen_;  // of objects
+    std::set<uint64_t> ended_;         // ids of transactions that may have been ended from outside
+    Nanos quiet_until_ = 0;            // no transaction begins before
     bool shrinking_ = false;
     bool settled_ = false;  // see will_be_judged()
     uint64_t markers_ = 0, numbers_ = 0;

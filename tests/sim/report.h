@@ -73,6 +73,21 @@ enum class Count : uint8_t {
     copies_judged,
     shrinks,
     ended_outside,  // transactions
+    names_made,     // that all threads use
+    names_dropped,
+    names_checked,  // answers whether a name exists
+    shared_loads,
+    entry_ranges_checked,  // of secondary indexes
+    entries_checked,
+    hoards,          // transactions that changed much of a small log
+    pages_evicted,   // from small pools
+    begins_delayed,  // by Options::transactions_max
+    audits,          // verify() between transactions
+    cycles,
+    late_backups,  // made behind a recovery
+    late_copies_judged,
+    steps_switched,
+    torn_read,
     killed,
     power_cut,
     short_log,    // crash points at which the log's file was shorter than a segment

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kStepsMax = 30'000'000;  // of one run: a run that needs more hangs
 // Of an image more that is damaged, at each chosen event.
 constexpr double kInjuryOdds = 0.5;
+constexpr uint64_t kSwitchStream = 5;
 
 // Length of the file of the log's first segment; 0 if it is gone.
 uint64_t first_segment_bytes(threads::SimDisk& disk) {
@@ -30,7 +31,8 @@ Run::Run(const Config& config, const Arguments& arguments, Report& report, Progr
       report_(report),
       progress_(progress),
       shared_{config, report, digest_},
-      crash_(stream(config.seed, Stream::crash)) {}
+      crash_(stream(config.seed, Stream::crash)),
+      switches_(stream(config.seed, Stream::configuration).fork(kSwitchStream)) {}
 
 uint64_t Run::execute(const Plan& plan) {
     Report first_report;  // of the first pass: its counters would count twice
@@ -136,6 +138,7 @@ uint64_t Run::pass(const Plan& plan, bool images) {
         for (uint64_t n = 0; !work->done() && !stopped_ && !report_.failed(); ++n) {
             if (n > kStepsMax) report_.fail("liveness: the transactions do not end");
             faults.step(host, *work);
+            switch_steps(host);
             host.step();
             if (const auto thread = shared_.liveness.late(host.clock().now()))
                 report_.fail(
@@ -145,7 +148,7 @@ uint64_t Run::pass(const Plan& plan, bool images) {
             recover_images(*work);
         }
         faults.end(host);
-        report_.add(Count::interruptions, host.engine().runtime->stats().interruptions);
+        count_at_end(host);
     }
     if (!report_.failed() && !stopped_) finish(host, *work);
     disk.observe(nullptr);
@@ -153,6 +156,37 @@ uint64_t Run::pass(const Plan& plan, bool images) {
     recover_images(*work);
     work_ = nullptr;
     return digest_.value();
+}
+
+// In the middle of whatever the threads do. As Store::set_steps(), which would wait for them: this
+// thread runs them.
+void Run::switch_steps(Host& host) {
+    if (!switches_.chance(config_.variety.steps_odds)) return;
+    static constexpr StepsMode kModes[] = {
+        StepsMode::on,       StepsMode::off,     StepsMode::ctx,     StepsMode::on,
+        StepsMode::grouping, StepsMode::fastctx, StepsMode::prefetch};
+    StepsOptions steps = config_.steps;
+    steps.mode = kModes[switches_.below(std::size(kModes))];
+    steps.team_max = 1 + static_cast<uint32_t>(switches_.below(16));
+    steps.window_records = switches_.chance(0.5) ? 2 : 0;
+    host.engine().steps_now = steps;
+    host.engine().steps_mode.store(steps.mode, std::memory_order_relaxed);
+    for (uint32_t w = 0; w < config_.workers; ++w)
+        host->start(
+            [steps]() -> Result<void> {
+                threads::set_steps(steps);
+                return {};
+            },
+            static_cast<int>(w));
+    report_.add(Count::steps_switched);
+}
+
+void Run::count_at_end(Host& host) {
+    const StoreStats stats = host->stats();
+    report_.add(Count::interruptions, host.engine().runtime->stats().interruptions);
+    if (config_.variety.small_pool) report_.add(Count::pages_evicted, stats.evictions);
+    if (config_.variety.crowd)
+        report_.add(Count::begins_delayed, stats.waits[kWaitCauses - 1].count);
 }
 
 void Run::recover_images(Work& work) {

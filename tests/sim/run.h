@@ -44,6 +44,8 @@ private:
     void choose_events(uint64_t total);
     void take_images(threads::SimDisk& disk, uint64_t event, uint64_t at);
     void recover_images(Work& work);
+    void switch_steps(Host& host);
+    void count_at_end(Host& host);
     void finish(Host& host, Work& work);
     void finish_with_lost_writes(Host& host, Work& work);
 
@@ -54,6 +56,7 @@ private:
     Digest digest_;
     Shared shared_;
     Rng crash_;
+    Rng switches_;                  // of StepsOptions
     std::vector<uint64_t> chosen_;  // event numbers, descending: the next one is last
     std::vector<Image> images_;
     Work* work_ = nullptr;

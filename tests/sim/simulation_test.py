@@ -38,14 +38,36 @@ PROFILES = {
 # had been freed, and the open read it.
 # 19901, 21686 wronged the engine: a block of the log was lost that held no durable record's bytes.
 FAILED_ONCE = [125, 597, 1362, 3285, 5473, 7171, 19901, 21686, 24739, 45314, 61786, 301320]
-# The same of irregular work, with the I/O event. 6: a creation was cut off, and the archive knew
-# the number of the store that never was. 1220: a restart could not promise space again to a
-# transaction in doubt, because the log was full.
+# The same of irregular work of version 1, with the I/O event. 6: a creation was cut off, and the
+# archive knew the number of the store that never was. 1220: a restart could not promise space again
+# to a transaction in doubt, because the log was full.
 FAILED_ONCE_IRREGULAR = {6: 49, 1220: 1331}
+# Of version 2. A single bad read of the superblocks failed a backup: by an error (1), or because
+# the older copy was taken (8). 400: a backup failed because of a torn free page. Somebody had taken
+# the page before the backup asked whether it was free.
+FAILED_ONCE_SECOND = {1: 138, 8: 190, 400: 620}
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
 # Irregular work, at least so often.
-IRREGULAR = {"prepared": 300, "in_doubt": 300, "backups": 30, "shrinks": 50, "ended_outside": 100}
+IRREGULAR = {
+    "prepared": 300,
+    "in_doubt": 300,
+    "backups": 30,
+    "shrinks": 50,
+    "ended_outside": 100,
+    "names_made": 10,
+    "names_dropped": 5,
+    "names_checked": 100,
+    "shared_loads": 5,
+    "entry_ranges_checked": 100,
+    "hoards": 5,
+    "pages_evicted": 100,
+    "audits": 10,
+    "cycles": 5,
+    "late_backups": 10,
+    "late_copies_judged": 10,
+    "steps_switched": 20,
+}
 # Crash points in a young log, and power cuts that take length of its file, at least.
 YOUNG_LOGS = {"short_log": 500, "log_cut_off": 20}
 INJECTIONS = [
@@ -103,7 +125,10 @@ def main():
         run(counts, options.program, "--plain", "--seed", seed, "--crash-points", 50)
     for seed, event in FAILED_ONCE_IRREGULAR.items():
         at_event = ["--workload", "records", "--until", event]
-        run(counts, options.program, "--seed", seed, *at_event)
+        run(counts, options.program, "--variety", 1, "--seed", seed, *at_event)
+    for seed, event in FAILED_ONCE_SECOND.items():
+        at_event = ["--workload", "records", "--until", event]
+        run(counts, options.program, "--variety", 2, "--seed", seed, *at_event)
     for seed, profile in FAILED_ONCE_WITH.items():
         with_faults = ["--faults", profile, "--crash-points", 0]
         run(counts, options.program, "--plain", "--seed", seed, *with_faults)

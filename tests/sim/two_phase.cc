@@ -13,9 +13,11 @@ std::string Records::gid_of(const std::string& marker) const {
 void Records::decide_later(Host& host, Doubt& doubt, Nanos pause) {
     if (pause == kNever) return;
     ++running_;
+    ++deciding_;
     host->start([this, &host, &doubt, pause]() -> Result<void> {
         if (pause > 0) sleep_for(pause);
         decide(host, doubt);
+        --deciding_;
         --running_;
         return {};
     });

@@ -9,8 +9,22 @@ namespace lockstep::sim {
 
 namespace {
 constexpr size_t kCopiesMax = 4;
-std::string directory_of(size_t copy) { return fmt::format("/backup{}", copy); }
 }  // namespace
+
+std::string Records::directory_of(size_t copy) const {
+    return generation_ == 0 ? fmt::format("/backup{}", copy)
+                            : fmt::format("/backup{}.{}", generation_, copy);
+}
+
+void Records::inherit(const Records& earlier, uint64_t at) {
+    if (!shared_.config.variety.late_backups) return;
+    for (const Copy& copy : earlier.copies_) {
+        if (copy.ended > at) break;
+        copies_.push_back(copy);
+        copies_.back().ended = 0;
+    }
+    inherited_ = copies_.size();
+}
 
 void Records::check(const char* what, const Result<void>& done) {
     if (done) return;
@@ -27,23 +41,26 @@ void Records::rest(Host& host, Nanos pause) {
         shared_.report.add(Count::idle_times);
         quiet_until_ = std::max(quiet_until_, host.clock().now() + pause);
     }
-    while (host.clock().now() < quiet_until_ && !shared_.report.failed())
-        sleep_for(quiet_until_ - host.clock().now());
+    while ((host.clock().now() < quiet_until_ || auditing_) && !shared_.report.failed())
+        sleep_for(host.clock().now() < quiet_until_ ? quiet_until_ - host.clock().now()
+                                                    : kMillisecond);
 }
 
 // Each second one is incremental. Two that follow each other on an idle store are of one point.
 void Records::back_up(Host& host) {
-    if (copies_begun_ == kCopiesMax || generation_ > 0) return;
+    const bool late = generation_ > 0;
+    if (copies_begun_ == kCopiesMax || (late && !shared_.config.variety.late_backups)) return;
     const size_t number = copies_begun_++;
     BackupOptions how;
     const BackupInfo since = copies_.empty() ? BackupInfo() : copies_.back().info;
-    const bool incremental = number % 2 == 1 && !copies_.empty();
+    // The first one behind a recovery follows one from before the crash.
+    const bool incremental = number % 2 == (inherited_ > 0 ? 0 : 1) && !copies_.empty();
     if (incremental) how.since = &since;
     const size_t base = copies_.size() - 1;
     const auto done = host->backup(directory_of(number), how);
     if (!done) return check("backup", std::unexpected(done.error()));
-    shared_.report.add(Count::backups);
-    copies_.push_back({directory_of(number), *done, incremental ? base : kNoBase});
+    shared_.report.add(late ? Count::late_backups : Count::backups);
+    copies_.push_back({directory_of(number), *done, incremental ? base : kNoBase, ledger_.tick()});
 }
 
 void Records::give_back_space(Host& host) {
@@ -52,6 +69,13 @@ void Records::give_back_space(Host& host) {
     shrinking_ = false;
     shared_.report.add(Count::shrinks);
     if (!done) check("give_back_space", std::unexpected(done.error()));
+}
+
+void Records::cycle(Host& host) {
+    shared_.report.add(Count::cycles);
+    back_up(host);
+    give_back_space(host);
+    back_up(host);
 }
 
 // Any of them. It may end by itself first, or be in doubt.
@@ -70,7 +94,8 @@ void Records::end_another(Host& host, uint64_t choice) {
 // Each holds exactly the commits up to its point. With the archive, it becomes the state of the
 // archive's end and of a point between.
 void Records::judge_copies(threads::SimDisk& disk) {
-    for (const Copy& copy : copies_) {
+    for (size_t at = inherited_; at < copies_.size(); ++at) {
+        const Copy& copy = copies_[at];
         std::vector<std::string> parts{copy.directory};
         for (size_t n = copy.base; n != kNoBase; n = copies_[n].base)
             parts.insert(parts.begin(), copies_[n].directory);
@@ -78,7 +103,10 @@ void Records::judge_copies(threads::SimDisk& disk) {
         if (!shared_.config.variety.archive) continue;
         const Lsn end = judge_copy(disk, parts, "", {.archive = kArchive});
         if (end == kLsnNone || end <= copy.info.lsn) continue;
-        const Lsn between{(end.value + copy.info.lsn.value) / 2};
+        const uint64_t length = end.value - copy.info.lsn.value;
+        const Lsn between{shared_.config.variety.second
+                              ? copy.info.lsn.value + hash_of(copy.directory + "/") % length
+                              : copy.info.lsn.value + length / 2};
         judge_copy(disk, parts, "", {.archive = kArchive, .until = between});
     }
 }
@@ -115,7 +143,7 @@ Lsn Records::judge_copy(threads::SimDisk& disk, const std::vector<std::string>& 
     const auto faults = host->verify();
     if (!faults) return wrong("verify: " + faults.error().text());
     for (const std::string& text : *faults) wrong(text);
-    shared_.report.add(Count::copies_judged);
+    shared_.report.add(generation_ > 0 ? Count::late_copies_judged : Count::copies_judged);
     return point;
 }
 

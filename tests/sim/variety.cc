@@ -11,7 +11,7 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr uint64_t kVarietyStream = 3;
+constexpr uint64_t kVarietyStream = 3, kSecondStream = 4;
 constexpr uint32_t kGroup = 16;  // keys that share a first byte or two
 
 // Groups have one byte as long as that suffices, so that the shortest keys are there.
@@ -57,6 +57,20 @@ T one_of(Rng& rng, const T (&choices)[N]) {
     return choices[rng.below(N)];
 }
 
+// Always the same draws in the same order.
+void draw_second(Variety& variety, Rng rng) {
+    variety.second = true;
+    variety.hoard_odds = one_of(rng, {0.0, 0.0, 0.02, 0.05});
+    variety.shared_odds = one_of(rng, {0.0, 0.0, 0.1, 0.2});
+    variety.cycle_odds = one_of(rng, {0.0, 0.0, 0.02});
+    variety.audit_odds = one_of(rng, {0.0, 0.0, 0.02});
+    variety.steps_odds = one_of(rng, {0.0, 0.0, 0.001, 0.01});
+    variety.small_pool = rng.chance(0.4);
+    variety.crowd = rng.chance(0.1);
+    variety.torn_reads = rng.chance(0.5);
+    variety.late_backups = rng.chance(0.12);
+}
+
 }  // namespace
 
 std::string key_of(const Variety& variety, uint32_t key_pad, uint32_t number, size_t longest) {
@@ -75,7 +89,7 @@ std::string key_of(const Variety& variety, uint32_t key_pad, uint32_t number, si
 }
 
 // Always the same draws in the same order.
-Variety draw_variety(uint64_t seed) {
+Variety draw_variety(uint64_t seed, uint32_t version) {
     Rng rng = stream(seed, Stream::configuration).fork(kVarietyStream);
     Variety variety;
     if (rng.chance(0.6)) variety.keys = static_cast<KeyForm>(1 + rng.below(4));
@@ -92,15 +106,19 @@ Variety draw_variety(uint64_t seed) {
     variety.shrink_odds = one_of(rng, {0.0, 0.0, 0.02});
     variety.secondary = rng.chance(0.15);
     variety.archive = rng.chance(0.25);
+    if (version >= 2) draw_second(variety, stream(seed, Stream::configuration).fork(kSecondStream));
     return variety;
 }
 
 std::string Variety::text() const {
     return fmt::format(
         "keys {} step {} share {:.1f} range {} short {:.1f} border {:.2f} prepare {:.1f} idle "
-        "{:.2f} backup {:.2f} end {:.2f} shrink {:.2f} secondary {} archive {}",
+        "{:.2f} backup {:.2f} end {:.2f} shrink {:.2f} secondary {} archive {} "
+        "hoard {:.2f} shared {:.1f} cycle {:.2f} audit {:.2f} switch {:.3f} small pool {} crowd {} "
+        "torn {} late {}",
         static_cast<int>(keys), key_step, share, range, short_odds, border_odds, prepare_odds,
-        idle_odds, backup_odds, end_odds, shrink_odds, secondary, archive);
+        idle_odds, backup_odds, end_odds, shrink_odds, secondary, archive, hoard_odds, shared_odds,
+        cycle_odds, audit_odds, steps_odds, small_pool, crowd, torn_reads, late_backups);
 }
 
 }  // namespace lockstep::sim

@@ -1,8 +1,9 @@
 // variety.h - what makes the work of a seed irregular: forms of keys, and how often each kind of
 // unusual work occurs.
 //
-// Concepts   Each seed has a mixture of its own, which may leave out any kind. The draws have a
-//            stream of their own. Without the mixture (`--plain`) a seed is what it was before.
+// Concepts   Each seed has a mixture of its own, which may leave out any kind. The draws have
+//            streams of their own, one for each version. Without the mixture (`--plain`) a seed is
+//            what it was before.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +35,23 @@ struct Variety {
     double shrink_odds = 0;   // of giving back space
     bool archive = false;     // the log goes to an archive
     bool secondary = false;   // see Config::secondary
+    // Of the second version:
+    bool second = false;        // it has what follows
+    double hoard_odds = 0;      // of transactions that take much of a small log
+    double shared_odds = 0;     // of work on names that all threads make and drop
+    double cycle_odds = 0;      // of backup, space given back, backup
+    double audit_odds = 0;      // of verify() between transactions, beside all else
+    double steps_odds = 0;      // of another StepsOptions, before a step of the run
+    bool small_pool = false;    // a pool of 1 MB
+    bool crowd = false;         // more threads than Options::transactions_max
+    bool torn_reads = false;    // a read beside a write gives sectors of both
+    bool late_backups = false;  // backups also after a recovery
     std::string text() const;
 };
-Variety draw_variety(uint64_t seed);
+// `version`: 1 is without what later versions have added. A seed of version 1 does what it always
+// did.
+inline constexpr uint32_t kVarietyNewest = 2;
+Variety draw_variety(uint64_t seed, uint32_t version);
 
 // `longest`: at most so many bytes.
 std::string key_of(const Variety& variety, uint32_t key_pad, uint32_t number, size_t longest);
