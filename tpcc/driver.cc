@@ -1,6 +1,7 @@
 // driver.cc - starts the terminals, waits for them, merges their statistics.
 #include "tpcc/driver.h"
 
+#include "threads/base/check.h"
 #include "tpcc/terminal.h"
 
 namespace lockstep::tpcc {
@@ -53,7 +54,7 @@ private:
             control_.measure_end = control_.measure_begin + settings_.duration;
         for (const auto& stats : stats_) {
             stats->measure_begin = control_.measure_begin;
-            stats->measure_end = control_.measure_end;
+            stats->measure_end.store(control_.measure_end, std::memory_order_relaxed);
             stats->keeps_window = settings_.interval != 0;
         }
         const uint32_t warehouses = control_.db.scale.warehouses;
@@ -105,15 +106,18 @@ private:
         return time < control_.measure_begin ? std::min(due, control_.measure_begin) : due;
     }
 
-    // Closes the point of the series that is due. True: there is a new one.
-    bool close_point(bool last) {
+    enum class Close : uint8_t { if_due, now, last };
+
+    // Closes the point of the series; the last one only if anything was counted. True: there is a
+    // new one.
+    bool close_point(Close when) {
         const Nanos t = now();
-        if (settings_.interval == 0 || (t < point_due_ && !last)) return false;
+        if (settings_.interval == 0 || (t < point_due_ && when == Close::if_due)) return false;
         const Nanos began =
             control_.started + (series_.points().empty() ? 0 : series_.points().back().end);
         counts_->clear();
         for (const auto& stats : stats_) stats->window.take(*counts_);
-        if (last && counts_->empty()) return false;
+        if (when == Close::last && counts_->empty()) return false;
         series_.close(*control_.db.store, t, *counts_,
                       began >= control_.measure_begin && began < control_.measure_end);
         point_due_ = first_point_after(t);
@@ -167,7 +171,7 @@ private:
             sleep_for(sleep_time(sleep));
             sleep = std::min(2 * sleep, kProgressInterval);
             withdraw_terminals();
-            const bool new_point = close_point(false);
+            const bool new_point = close_point(Close::if_due);
             if (!new_point && now() - shown < kProgressInterval) continue;
             shown = now();
             hand_over_deliveries();
@@ -183,16 +187,31 @@ private:
         return progress_({now() - control_.started, completed(), newest, new_point});
     }
 
+    // A run for a time that ends early measures until now. The terminals have ended, so only
+    // Deliveries follow.
+    void end_measuring() {
+        DCHECK(control_.terminals_live.load() == 0);
+        ended_ = now();
+        if (ended_ >= control_.measure_end) {
+            ended_ = control_.measure_end;
+            return;
+        }
+        for (const auto& stats : stats_)
+            stats->measure_end.store(ended_, std::memory_order_relaxed);
+        control_.measure_end = ended_;
+        if (close_point(Close::now)) show(true);  // what follows is another point's
+    }
+
     // Waits for the deliveries that are still queued.
     void drain() {
-        if (settings_.transactions == 0) ended_ = std::min(now(), control_.measure_end);
+        if (settings_.transactions == 0) end_measuring();
         while (control_.servers_live.load(std::memory_order_acquire) > 0) sleep_for(kMillisecond);
         if (settings_.transactions != 0) ended_ = now();
         for (auto& handle : handles_) {
             const Result<void> joined = handle.join();
             if (!joined) control_.fail_run(joined.error());
         }
-        if (close_point(true)) show(true);
+        if (close_point(Close::last)) show(true);
         hand_over_deliveries();
     }
 

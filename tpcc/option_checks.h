@@ -22,4 +22,9 @@ inline CLI::Validator number_in(double least, double most) {
 inline const CLI::Validator kNotEmpty(
     [](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); }, "");
 
+// CLI11 makes a large number of a negative one.
+inline const CLI::Validator kNotNegative(
+    [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); },
+    "");
+
 }  // namespace lockstep::tpcc

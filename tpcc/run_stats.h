@@ -61,9 +61,14 @@ struct alignas(2 * kCacheLineBytes) WorkerStats {
     bool keeps_window = false;
     Window window;  // if keeps_window is set
     // Fixed before the first terminal starts.
-    Nanos measure_begin = 0, measure_end = kNever;
+    Nanos measure_begin = 0;
+    // The controller moves it to the end of a run that ends early. Deliveries that were queued end
+    // behind it.
+    std::atomic<Nanos> measure_end{kNever};
 
-    bool measures(Nanos at) const { return at >= measure_begin && at < measure_end; }
+    bool measures(Nanos at) const {
+        return at >= measure_begin && at < measure_end.load(std::memory_order_relaxed);
+    }
     void count_abort(TxnType type, AbortCause cause, Nanos at);
     void merge(const WorkerStats& other);
 };

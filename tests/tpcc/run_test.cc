@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
+#include <lockstep/sync.h>
 #include "tests/tpcc/tpcc_test_util.h"
 #include "tpcc/ack.h"
 #include "tpcc/consistency.h"
@@ -344,6 +346,46 @@ TEST(Run, ProgressMayEndIt) {
     ASSERT_TRUE(report);
     EXPECT_LT((*report)->measured, 20 * kSecond);
     EXPECT_EQ((*report)->ending, Ending::interrupted);
+}
+
+// Deliveries that are still queued at an early end are carried out, but not measured. A transaction
+// that locks a new order holds them all up until the terminals have ended.
+TEST(Run, DeliveriesBehindAnEarlyEndDoNotCount) {
+    TestStore store;
+    Database db = load_small(*store, small_scale(1));
+    Event locked, ends;
+    auto holder = store->start([&] {
+        return store->run([&](Txn& txn) -> Result<void> {
+            Cursor orders = db.new_order.scan(txn, {}, {}, Access::update);
+            EXPECT_TRUE(LOCKSTEP_TRY(orders.next()));
+            locked.set();
+            LOCKSTEP_TRY(ends.wait());
+            sleep_for(300 * kMillisecond);  // a terminal ends within the run of one transaction
+            return {};
+        });
+    });
+    ASSERT_TRUE(locked.wait());
+    RunSettings settings = small_run(0);
+    settings.duration = 100 * kSecond;
+    settings.interval = 20 * kMillisecond;
+    settings.terminals = 800;
+    settings.weights = MixWeights{0, 0, 0, 1, 0};
+    size_t drained = 0;
+    settings.on_deliveries = [&](std::span<const DeliveryResult> results) -> Result<void> {
+        drained += results.size();
+        return {};
+    };
+    const auto report = run_terminals(db, settings, [&](const RunProgress&) {
+        ends.set();
+        return false;
+    });
+    ASSERT_TRUE(report);
+    ASSERT_TRUE(holder.join());
+    EXPECT_EQ((*report)->ending, Ending::interrupted);
+    EXPECT_GT(drained, 100u);
+    EXPECT_EQ(count(**report, TxnType::delivery), 0u);
+    for (const SeriesPoint& point : (*report)->series.points())
+        EXPECT_TRUE(!point.measured || point.types[3].count == 0);
 }
 
 // A full disk ends the run with an error. It must not throw: the log is written on a user thread.
