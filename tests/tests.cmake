@@ -40,6 +40,13 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
 endif()
 include(${CMAKE_SOURCE_DIR}/tests/install/packages.cmake)
 
+# Also with sanitizers: tools/planted.py runs the script that needs it.
+if(TARGET lockstep)
+    add_executable(prepared-program ${CMAKE_SOURCE_DIR}/tests/tools/prepared_program.cc)
+    target_link_libraries(prepared-program PRIVATE lockstep_flags lockstep_static)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS prepared-program)
+endif()
+
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py
         $<TARGET_FILE:lockstep-tpcc>)
@@ -68,9 +75,6 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
             ${CMAKE_SOURCE_DIR}/tests/tools/control_test.py $<TARGET_FILE:lockstep>
             $<TARGET_FILE:lockstep-tpcc> $<TARGET_FILE:control-program>)
         set_tests_properties(control PROPERTIES LABELS script TIMEOUT 300)
-        add_executable(prepared-program ${CMAKE_SOURCE_DIR}/tests/tools/prepared_program.cc)
-        target_link_libraries(prepared-program PRIVATE lockstep_flags lockstep_static)
-        list(APPEND LOCKSTEP_TEST_PROGRAMS prepared-program)
         add_test(NAME cli_prepared COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/tools/prepared_test.py $<TARGET_FILE:lockstep>
             $<TARGET_FILE:prepared-program>)

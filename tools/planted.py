@@ -24,6 +24,10 @@ BUG = re.compile(r'X\((\w+), (\w+),[\s\\]*"([^"]*)"\)')
 # mutants that no single test program catches.
 LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test"}
 SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
+# Scripts that the tables name like test programs, and the programs that they run.
+SCRIPTS = {
+    "tools_prepared_test": ("tests/tools/prepared_test.py", "lockstep", "prepared-program"),
+}
 
 
 def mutants():
@@ -39,11 +43,17 @@ class Suite:
         self.programs = sorted(p.name for p in self.bin.glob("*_test") if p.name not in LEFT_OUT)
         if (self.bin / SIMULATOR[0]).exists():
             self.programs.append("simulator")
+        for name, (_, *programs) in SCRIPTS.items():
+            if all((self.bin / program).exists() for program in programs):
+                self.programs.append(name)
         self.seconds = {}
 
     def command(self, program):
         if program == "simulator":
             return [str(self.bin / SIMULATOR[0]), *SIMULATOR[1:]]
+        if program in SCRIPTS:
+            script, *programs = SCRIPTS[program]
+            return [sys.executable, str(ROOT / script), *(str(self.bin / p) for p in programs)]
         return [str(self.bin / program), "--gtest_fail_fast", "--gtest_brief=1"]
 
     def run(self, program, bug):

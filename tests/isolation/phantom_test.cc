@@ -43,8 +43,10 @@ struct Case {
 // All readers and changes for a position.
 std::vector<Case> cases(int at, int end) {
     std::vector<Script> readers = {{read(at), read(at)}};
-    const std::pair<int, int> ranges[] = {{0, 1'000'000}, {at, at + 1},     {at + 1, end},
-                                          {at - 1, at},   {at - 2, at + 3}, {at, 1'000'000}};
+    // {at - 2, at + 1}: the scan ends in the gap of the position, behind a row of the same leaf.
+    const std::pair<int, int> ranges[] = {{0, 1'000'000},  {at, at + 1},     {at + 1, end},
+                                          {at - 1, at},    {at - 2, at + 3}, {at, 1'000'000},
+                                          {at - 2, at + 1}};
     for (const auto& [low, high] : ranges) {
         if (low < 0 || low >= high) continue;
         readers.push_back({select(1, low, high), select(1, low, high)});
