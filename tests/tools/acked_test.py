@@ -4,6 +4,7 @@ is too much, and work that is not whole.
 
 Usage: acked_test.py PROGRAM"""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -69,6 +70,26 @@ class Acked(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("are wrong or too many", done.stdout)
         self.assertIn("heap notes: 3 records instead of 2", done.stdout)
+
+    def test_no_file_of_the_store_becomes_standard_output(self):
+        """The acknowledgements have no place, so the work fails, and the store is sound."""
+        closed = subprocess.run(
+            [PROGRAM, "run", self.store, "--clients", "3"],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+            preexec_fn=lambda: os.close(1),
+        )
+        self.assertNotEqual(closed.returncode, 0)
+        self.assertIn("standard output: Bad file descriptor", closed.stderr)
+        self.assertEqual(self.check("").returncode, 0)
+
+    def test_a_list_that_is_missing_is_no_empty_list(self):
+        self.work()
+        done = run("check", self.store, "--acked", self.place / "none", "--clients", 3)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("none cannot be read", done.stderr)
 
     def test_an_empty_store_is_noticed(self):
         self.assertEqual(self.check("").returncode, 0)

@@ -9,6 +9,7 @@ Usage: backup_test.py LOCKSTEP
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +17,7 @@ import time
 from cli_store import fail, make_rng, random_contents, read_json, run, same, write_json
 
 LOCKSTEP = os.path.abspath(sys.argv[1])
+NOBODY = 65534
 
 
 def contents_of(path):
@@ -87,6 +89,13 @@ def test_archive(place, rng):
         fail("a refused restore left something")
 
 
+def without_rights():
+    """As root nothing stops a deletion."""
+    if os.geteuid() == 0:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
 def check_kept_current(place):
     """`backup --update`, the first time, again, and behind commands that were cut off."""
     store, kept, rest = place("growing"), place("kept"), place("kept.next")
@@ -111,6 +120,73 @@ def check_kept_current(place):
         run(LOCKSTEP, "restore", "--backup", kept, "--to", place(f"kept{n}"))
         same(contents_of(place(f"kept{n}")), contents_of(store), f"kept current, {n}")
     run(LOCKSTEP, "backup", store, kept, "--update", "--since", kept, status=108)
+    check_deletion_cut_off(place, store, kept, rest)
+
+
+def check_deletion_cut_off(place, store, kept, rest):
+    """Whatever stops the deletion of the changes: the next run knows them and deletes the rest."""
+    run(LOCKSTEP, "backup", store, rest, "--since", kept)
+    # Another user's file in a folder of its own stops the deletion there. It is met last.
+    for n in range(40):
+        stuck = os.path.join(rest, f"stuck{n}")
+        os.makedirs(stuck)
+        names = os.listdir(rest)
+        if names.index(f"stuck{n}") > names.index("backup"):
+            break
+        os.rmdir(stuck)
+    os.makedirs(stuck, exist_ok=True)
+    open(os.path.join(stuck, "file"), "wb").close()
+    for folder, _, files in os.walk(place(".")):
+        for path in (folder, *(os.path.join(folder, name) for name in files)):
+            if os.geteuid() == 0 and not path.startswith(stuck):
+                os.chown(path, NOBODY, NOBODY)
+    os.chmod(stuck, 0o555)
+    done = subprocess.run(
+        [LOCKSTEP, "backup", store, kept, "--update"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        preexec_fn=without_rights,
+    )
+    if done.returncode != 1 or "cannot be deleted" not in done.stderr or stuck not in done.stderr:
+        fail(f"the deletion was not stopped: {done}")
+    os.chmod(stuck, 0o755)
+    run(LOCKSTEP, "backup", store, kept, "--update")
+    if os.path.exists(rest):
+        fail("the changes are left")
+    # What is no backup belongs to somebody else.
+    os.makedirs(rest)
+    open(os.path.join(rest, "mine"), "wb").close()
+    run(LOCKSTEP, "backup", store, kept, "--update", status=1, says=[rest, "Move it away"])
+    if os.listdir(rest) != ["mine"]:
+        fail("a file of somebody else is gone")
+    os.unlink(os.path.join(rest, "mine"))  # an empty folder is no hindrance
+    run(LOCKSTEP, "backup", store, kept, "--update")
+
+
+def check_archive_of_opens(place):
+    """Each command that opens a store gives its log to the archive, the compaction too: the archive
+    has the state before it, and none behind it."""
+    store, archive, first = place("opened"), place("opens"), place("opens.first")
+    with_archive = ("--archive", archive)
+
+    def rows(n):
+        return write_json({b"rows": {b"%d/%d" % (n, i): b"x" for i in range(300)}})
+
+    run(LOCKSTEP, "load", store, *with_archive, stdin=rows(0))
+    run(LOCKSTEP, "backup", store, first, *with_archive)
+    commands = (("verify",), ("dump",), ("prepared",), ("compact", "--end-only"), ("compact",))
+    for n, (name, *options) in enumerate(commands):
+        run(LOCKSTEP, "load", store, stdin=rows(n + 1))  # without the archive
+        before = contents_of(store)
+        run(LOCKSTEP, name, store, *options, *with_archive)
+        back = place(f"opens.{n}")
+        run(LOCKSTEP, "restore", "--backup", first, "--to", back, *with_archive)
+        same(contents_of(back), before, f"archive of {name}")
+        same(contents_of(store), before, name)
+    # The compacted store is another one.
+    run(LOCKSTEP, "verify", store, *with_archive, status=1, says="the log of another store")
+    run(LOCKSTEP, "verify", store, "--archive", place("opens.new"))
 
 
 def files_of(path):
@@ -200,6 +276,7 @@ def main():
         run(LOCKSTEP, "update-backup", more, full, status=1, says="only a full backup")
 
         check_kept_current(place)
+        check_archive_of_opens(place)
 
         # What must be refused.
         run(LOCKSTEP, "backup", store, full, status=1, says="the directory is not empty")
@@ -213,6 +290,14 @@ def main():
         run(LOCKSTEP, "verify", more, status=1, says="an incremental backup")
         if os.path.exists(place("c")):
             fail("a refused command left something")
+
+        # One that cannot be checked hides no other.
+        done = subprocess.run(
+            [LOCKSTEP, "verify-backup", store, full, "--json"], capture_output=True, timeout=100
+        )
+        told = json.loads(done.stdout)
+        if done.returncode != 1 or "no backup" not in told[0]["error"] or told[1]["faults"]:
+            fail(f"verify-backup of two: {done}")
 
         # Damage is named, and an unfinished backup is not opened.
         damage(os.path.join(full, "data"), 9 * 8192 + 1000)

@@ -179,6 +179,10 @@ TEST(LiveTextTest, Units) {
     EXPECT_EQ(rate_text(1'530'000), "1.53M");
     EXPECT_EQ(cut("abc", 3), "abc");
     EXPECT_EQ(cut("abcd", 3), "ab~");
+    EXPECT_EQ(cut("\u00e9\u20ac\u00e9", 3), "\u00e9\u20ac\u00e9");
+    EXPECT_EQ(cut("\u00e9\u20ac\u00e9x", 3), "\u00e9\u20ac~");
+    EXPECT_EQ(cut("\u20ac\u20ac", 1), "~");
+    EXPECT_EQ(cut("\u20ac", 0), "");
 }
 
 TEST(LiveTextTest, FieldsOfNestedObjects) {

@@ -11,12 +11,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import cli_store
 
 LOCKSTEP, PROGRAM = sys.argv[1:3]
 UNPRINTABLE = "b\x01\u00ff"
 SHOWN = "b\\x01\\xc3\\xbf"
+SHOWN_KEY = {"hex": UNPRINTABLE.encode().hex()}  # of a JSON dump
 
 
 def run(*arguments, **expected):
@@ -67,8 +69,25 @@ def check_open_store(store):
         program.close()
 
 
+def check_dump(store):
+    """A dump has no change of a transaction in doubt, waits for none, and names them."""
+    began = time.monotonic()
+    done = subprocess.run([LOCKSTEP, "dump", store], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+    assert time.monotonic() - began < 8, "waited for a lock"
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    keys = [row["key"] for row in rows if "key" in row]
+    assert keys == [SHOWN_KEY], keys
+    assert rows[-1] == {"end": 1}, rows[-1]
+    assert "note: " in done.stderr and "2 transactions are in doubt (a, c)" in done.stderr, done
+    assert "`lockstep prepared`" in done.stderr, done
+
+
 def check_closed_store(store):
     run("prepared", store, says=["2 transactions in doubt"])
+    remedies = ["2 transactions are in doubt", f"`lockstep prepared {store}`", "`lockstep commit`"]
+    run("stat", store, status=3, says=remedies)
+    check_dump(store)
     run("verify", store, says=[" 0 faults"])
     # A copy of the records has no log, which alone tells what is not decided yet.
     run("compact", store, status=1, says=["2 transactions are in doubt"])

@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 
 #include "tools/acked/check.h"
 #include "tools/acked/log_mark.h"
 #include "tools/acked/work.h"
+#include "tpcc/standard_files.h"
 
 namespace {
 
@@ -38,7 +41,10 @@ int run(Words& words) {
         if (mark) return mark->write(std::to_string(client) + ":" + std::to_string(number));
         const std::string line = std::to_string(client) + " " + std::to_string(number) + "\n";
         // One call writes the whole line: clients of two workers may write at once.
-        if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(kExitError);
+        if (write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+            return;
+        std::fprintf(stderr, "lockstep-acked: standard output: %s\n", std::strerror(errno));
+        _exit(kExitError);
     };
     words.work.logger = tell;
     const auto done = acked::run_work(words.path, words.work);
@@ -49,6 +55,7 @@ int run(Words& words) {
 int check(const Words& words) {
     std::vector<uint64_t> acked(words.work.clients);
     std::ifstream file(words.acked);
+    if (!file) return std::cerr << words.acked << " cannot be read\n", kExitError;
     for (uint64_t client = 0, number = 0; file >> client >> number;)
         if (client < acked.size()) acked[client] = std::max(acked[client], number);
     const auto verdict = acked::check_store(words.path, words.work.seed, acked, words.ahead, tell);
@@ -61,6 +68,7 @@ int check(const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    tpcc::hold_standard_files();
     CLI::App app("Runs transactions that are acknowledged outside their store, and checks it");
     app.require_subcommand(1);
     Words words;

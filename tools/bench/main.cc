@@ -11,6 +11,7 @@
 
 #include "tools/bench/bench.h"
 #include "tpcc/build_info.h"
+#include "tpcc/option_checks.h"
 #include "tpcc/option_names.h"
 #include "tpcc/say.h"
 #include "tpcc/standard_files.h"
@@ -115,7 +116,7 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
         ->capture_default_str();
     app.add_option("--threads", settings.threads, "User threads");
     app.add_option("--seconds", settings.seconds, "Measured time of each result")
-        ->check(CLI::PositiveNumber);
+        ->check(tpcc::number_in(0.001, 1e6));
 }
 
 // The CTX points that `points` names go to the settings. False, with the reason printed, if it

@@ -4,7 +4,11 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <vector>
+
 #include "sm/backup/backup_manifest.h"
+#include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 #include "threads/io/io.h"
@@ -32,6 +36,24 @@ Result<void> refuse_backup(const std::string& directory) {
                      fmt::format("`lockstep verify-backup {}` checks it, and `lockstep restore` "
                                  "makes a store of it",
                                  directory));
+}
+
+Result<void> delete_backup(const std::string& directory) {
+    namespace fs = std::filesystem;
+    DCHECK(is_backup(directory));
+    std::error_code error;
+    fs::path at = directory;
+    std::vector<fs::path> files;
+    for (fs::directory_iterator entry(at, error), end; !error && entry != end;
+         entry.increment(error))
+        if (entry->path().filename() != sm::kManifestName) files.push_back(entry->path());
+    files.push_back(at / sm::kManifestName);
+    files.push_back(at);
+    for (size_t i = 0; !error && i < files.size(); ++i) fs::remove_all(at = files[i], error);
+    if (!error) return {};
+    Unexpected failed = fail_os(ErrorCode::io_error, error.value(), "delete a backup");
+    set_error_detail(failed.error(), at.string() + " cannot be deleted");
+    return failed;
 }
 
 nlohmann::ordered_json json_of(const BackupInfo& b) {

@@ -22,6 +22,10 @@ bool is_restored(const std::string& directory);
 // says of it.
 Result<void> refuse_backup(const std::string& directory);
 
+// Deletes the directory. The file `backup` goes last, so what a kill leaves is still known as a
+// backup, and a later call deletes the rest. Error: what could not be deleted, and why.
+Result<void> delete_backup(const std::string& directory);
+
 nlohmann::ordered_json json_of(const BackupInfo& backup);
 
 }  // namespace lockstep::cli

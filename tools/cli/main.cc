@@ -9,6 +9,7 @@
 
 #include "tools/cli/commands.h"
 #include "tpcc/build_info.h"
+#include "tpcc/option_checks.h"
 #include "tpcc/parse_failure.h"
 #include "tpcc/say.h"
 #include "tpcc/standard_files.h"
@@ -48,8 +49,8 @@ void add_stat(CLI::App& app, int& status) {
     stat->footer(
         "Exit status: 0 the store or backup is shown; 1 there is no store, or it is damaged; 2 "
         "another "
-        "process has it open and does not answer (Options::control); 3 it was not closed, so only "
-        "files, superblock and log are shown.");
+        "process has it open and does not answer (Options::control); 3 it was not closed, or has "
+        "transactions in doubt, so only files, superblock and log are shown.");
     auto o = std::make_shared<RawSettings>();
     stat->add_option("path", o->path, "Store directory")->required();
     stat->add_flag("--json", o->json, "Print JSON");
@@ -62,8 +63,10 @@ void add_raw_files(CLI::App& app, int& status) {
                                    "Exit status: 0 done; 1 failed, or the log is damaged.");
     auto o = std::make_shared<RawSettings>();
     log->add_option("path", o->path, "Store directory")->required();
-    log->add_option("--from", o->from, "First LSN (default: the last checkpoint)");
-    log->add_option("--count", o->count, "Stop after that many records (0 = all)");
+    log->add_option("--from", o->from, "First LSN (default: the last checkpoint)")
+        ->check(tpcc::kNotNegative);
+    log->add_option("--count", o->count, "Stop after that many records (0 = all)")
+        ->check(tpcc::kNotNegative);
     log->add_flag("--json", o->json, "Print JSON lines");
     log->callback([o, &status] { status = dump_log(o->path, o->from, o->count, o->json); });
 

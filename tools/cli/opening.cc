@@ -4,12 +4,16 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
+#include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 #include "tools/cli/backup_directory.h"
+#include "tpcc/option_checks.h"
 #include "tpcc/say.h"
 
 namespace lockstep::cli {
@@ -51,6 +55,36 @@ Result<Store> open_store(const std::string& path, const OpenHow& how) {
         tpcc::say_error("{}: {}\n", level == 0 ? "error" : "note", text);
     };
     return Store::open(path, options);
+}
+
+bool lies_in(const std::string& path, const std::string& directory) {
+    namespace fs = std::filesystem;
+    if (path.empty() || path == "-") return false;  // standard output
+    std::error_code error;
+    const fs::path above = fs::weakly_canonical(directory, error);
+    const fs::path below = fs::weakly_canonical(path, error);
+    const auto [rest, unused] =
+        std::mismatch(above.begin(), above.end(), below.begin(), below.end());
+    return !error && rest == above.end();
+}
+
+std::string text_of_failed_open(const std::string& path, const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    const bool damaged = error.code == ErrorCode::corrupt_log ||
+                         error.code == ErrorCode::corrupt_page ||
+                         error.code == ErrorCode::corrupt_superblock;
+    if (!damaged) return error.text();
+    return error.text() + "; `lockstep restore` makes a store of a backup, and `lockstep salvage " +
+           path + "` saves what its data file has";
+}
+
+void add_archive_option(CLI::App& command, std::string& archive) {
+    DCHECK(archive.empty());
+    command
+        .add_option("--archive", archive,
+                    "The store's log archive: a directory (Options::archive). Without it, an "
+                    "archived store may get a gap in its archive")
+        ->check(tpcc::kNotEmpty);
 }
 
 uint32_t cores() {

@@ -5,6 +5,10 @@
 
 #include <lockstep/store.h>
 
+namespace CLI {  // NOLINT(readability-identifier-naming): of CLI11
+class App;
+}
+
 namespace lockstep::cli {
 
 struct OpenHow {
@@ -20,6 +24,14 @@ Result<void> require_store(const std::string& path);
 // Opens and recovers the store; its messages go to stderr. A backup is refused
 // (backup_directory.h). Errors: those of require_store() and Store::open().
 Result<Store> open_store(const std::string& path, const OpenHow& how = {});
+// The error's text, and of damage what an operator can do about it.
+std::string text_of_failed_open(const std::string& path, const Error& error);
+// The file or directory lies, or would lie, somewhere below the directory. Standard output (empty
+// or "-") does not.
+bool lies_in(const std::string& path, const std::string& directory);
+// Adds --archive, for OpenHow::archive. Each command that opens a store for writing has it: an open
+// without the archive may recycle log that the archive lacks.
+void add_archive_option(CLI::App& command, std::string& archive);
 
 // Processor cores that this process may use, at least 1.
 uint32_t cores();

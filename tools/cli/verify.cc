@@ -15,15 +15,16 @@ namespace {
 constexpr int kUnsound = 2;
 
 struct VerifyOptions {
-    std::string path;
+    std::string path, archive;
     uint64_t pool = 1ull << 30;
     uint32_t jobs = cores();
     bool json = false;
 };
 
 int run_verify(const VerifyOptions& o) {
-    auto store = open_store(o.path, {.pool_bytes = o.pool, .workers = o.jobs});
-    if (!store) return complain(o.path, store.error().text());
+    auto store =
+        open_store(o.path, {.pool_bytes = o.pool, .workers = o.jobs, .archive = o.archive});
+    if (!store) return complain(o.path, text_of_failed_open(o.path, store.error()));
     const auto faults = store->verify(o.jobs);
     if (!faults) return complain(o.path, faults.error().text());
     const uint64_t pages = store->stats().pages_total;
@@ -52,6 +53,7 @@ void add_verify(CLI::App& app, int& status) {
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
+    add_archive_option(*command, o->archive);
     command->add_flag("--json", o->json, "Print JSON");
     command->callback([o, &status] { status = run_verify(*o); });
 }

@@ -10,6 +10,8 @@
 
 #include "tools/peers/tournament.h"
 #include "tpcc/build_info.h"
+#include "tpcc/option_checks.h"
+#include "tpcc/standard_files.h"
 
 namespace {
 
@@ -60,7 +62,7 @@ void add_options(CLI::App& app, Words& words, Selection& selection, Conditions& 
         ->capture_default_str()
         ->group("What runs");
     app.add_option("--seconds", words.seconds, "Measured time of a slice; a fifth before warms up")
-        ->check(CLI::Range(0.1, 3600.0))
+        ->check(tpcc::number_in(0.1, 3600))
         ->capture_default_str()
         ->group("What runs");
     app.add_option("--warehouses", conditions.sizes.warehouses, "Of TPC-C")
@@ -190,6 +192,7 @@ int run(const Selection& selection, const Conditions& conditions, const Words& w
 }  // namespace
 
 int main(int argc, char** argv) {
+    tpcc::hold_standard_files();
     CLI::App app{"The same workloads on Lockstep and on other storage engines, interleaved."};
     app.set_version_flag("--version", tpcc::version_text("lockstep-peers"));
     app.footer(kExamples);

@@ -89,7 +89,7 @@ int copy_store(const BackupSettings& o, Json& told) {
         options.since = &since;
     }
     auto store = open_store(o.path, {.pool_bytes = o.pool, .archive = o.archive});
-    if (!store) return complain(o.path, store.error().text());
+    if (!store) return complain(o.path, text_of_failed_open(o.path, store.error()));
     const auto made = store->backup(o.to, options);
     const auto closed = store->close();
     if (!made) return complain(o.to, made.error().text());
@@ -106,18 +106,24 @@ int bring_up_to_date(const BackupSettings& o, Json& told) {
     changes.to = (full.has_filename() ? full : full.parent_path()).string() + ".next";
     // What a command that was cut off has left: whole, it is used; else it is made anew.
     std::error_code error;
-    const bool left = std::filesystem::exists(changes.to + "/backup", error);
-    if (left && read_backup(changes.to)) {
-        if (const auto updated = update_backup(o.to, changes.to); !updated)
-            return complain(o.to, updated.error().text());
+    if (is_backup(changes.to)) {
+        if (read_backup(changes.to)) {
+            if (const auto updated = update_backup(o.to, changes.to); !updated)
+                return complain(o.to, updated.error().text());
+        }
+        if (const auto deleted = delete_backup(changes.to); !deleted)
+            return complain(changes.to, deleted.error().text());
+    } else if (std::filesystem::exists(changes.to, error) &&
+               !std::filesystem::is_empty(changes.to, error)) {
+        return complain(changes.to,
+                        "has files, and no backup: the changes are copied there for a while. Move "
+                        "it away, or delete it if it is of no use");
     }
-    if (left) std::filesystem::remove_all(changes.to, error);
-    if (error) return complain(changes.to, error.message());
     if (const int status = copy_store(changes, told); status != 0) return status;
     if (const auto updated = update_backup(o.to, changes.to); !updated)
         return complain(o.to, updated.error().text());
-    std::filesystem::remove_all(changes.to, error);
-    if (error) return complain(changes.to, error.message());
+    if (const auto deleted = delete_backup(changes.to); !deleted)
+        return complain(changes.to, deleted.error().text());
     told["since"] = 0;  // of the full backup that it is now
     return 0;
 }
@@ -133,29 +139,37 @@ int run_backup(const BackupSettings& o) {
     return status;
 }
 
-int run_verify(const RestoreSettings& o) {
-    bool sound = true;
-    Json all = Json::array();
-    for (const std::string& path : o.backups) {
-        const auto info = read_backup(path);
-        if (!info) return complain(path, info.error().text());
-        const auto faults = verify_backup(path);
-        if (!faults) return complain(path, faults.error().text());
-        sound = sound && faults->empty();
-        if (o.json) {
-            Json one = json_of(*info);
-            one["path"] = path;
-            one["faults"] = *faults;
-            all.push_back(one);
-            continue;
-        }
+// One backup: the exit status. `all` gets it, also one that could not be checked.
+int verify_one(const std::string& path, bool json, Json& all) {
+    const auto info = read_backup(path);
+    const auto faults = info ? verify_backup(path) : std::unexpected(info.error());
+    if (!faults) {
+        all.push_back({{"path", path}, {"error", faults.error().text()}});
+        return complain(path, faults.error().text());
+    }
+    all.push_back(json_of(*info));
+    all.back()["path"] = path;
+    all.back()["faults"] = *faults;
+    if (!json) {
         for (const auto& fault : *faults) fmt::print("{}: {}\n", path, fault);
         fmt::print("{}: the state at LSN {}, {}, {}\n", path, info->lsn.value,
                    counted(info->pages_copied, "page", "pages"),
                    counted(faults->size(), "fault", "faults"));
     }
+    return faults->empty() ? 0 : kUnsound;
+}
+
+// Each backup is checked, whatever the others are like. One that could not be checked decides the
+// status.
+int run_verify(const RestoreSettings& o) {
+    int status = 0;
+    Json all = Json::array();
+    for (const std::string& path : o.backups) {
+        const int one = verify_one(path, o.json, all);
+        status = status == 1 || one == 1 ? 1 : std::max(status, one);
+    }
     if (o.json) fmt::print("{}\n", json_text(all, 2));
-    return sound ? 0 : kUnsound;
+    return status;
 }
 
 // "2026-11-24 03:00:00.25": local time, or UTC with a Z at the end; or seconds since 1970 behind an
@@ -265,12 +279,9 @@ void add_backup_command(CLI::App& app, int& status) {
         ->excludes(since);
     command
         ->add_option("--rate", o->rate, "Copy at most that fast: bytes a second (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false));
-    command
-        ->add_option("--archive", o->archive,
-                     "The store's log archive, if no process has the store open. Without it, "
-                     "an archived store gets a gap in its archive")
-        ->check(tpcc::kNotEmpty);
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(tpcc::kNotNegative);  // runs first
+    add_archive_option(*command, o->archive);
     command->add_option("--pool", o->pool, "Buffer pool in bytes, if no process has the store open")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
@@ -282,7 +293,7 @@ void add_verify_command(CLI::App& app, int& status) {
     auto* verify = app.add_subcommand(
         "verify-backup",
         "Check every page and log record of backups, without opening or changing them.\n"
-        "Exit status: 0 sound; 1 could not be checked; 2 faults were found, one a line.");
+        "Exit status: 0 sound; 1 one could not be checked; 2 faults were found, one a line.");
     auto o = std::make_shared<RestoreSettings>();
     verify->add_option("backups", o->backups, "Directories of backups")->required();
     verify->add_flag("--json", o->json, "Print JSON");

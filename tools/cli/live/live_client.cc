@@ -53,6 +53,8 @@ LiveError refused(const std::string& directory, int why) {
     if (why == EAGAIN)
         return {"no_answer", directory, "the control socket's queue is full", "try again"};
     const auto holder = writer_of(directory);
+    if (!holder && ::access((directory + "/data").c_str(), F_OK) != 0)
+        return {"not_open", directory, "holds no store", "check the path"};
     if (!holder)
         return {"not_open", directory, "no process has this store open",
                 "`lockstep stat` reads a closed store"};

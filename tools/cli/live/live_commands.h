@@ -14,11 +14,17 @@ struct TopSettings {
     bool once = false, json = false;
 };
 
+struct TwoPhaseSettings {
+    std::string path, archive;  // the archive: if no process has the store open
+    bool json = false;
+};
+
 // The transactions in doubt; and the end of one by its gid, as sm/store/gid_text.h writes it. If no
 // process has the store open, it is opened for that. two_phase.cc
-int list_prepared(const std::string& path, bool json);
-int end_prepared(const std::string& path, const std::string& text, bool commits, bool json);
-// Refreshes a screen until the key q, an interrupt, or the end of the store. live_terminal.cc
+int list_prepared(const TwoPhaseSettings& settings);
+int end_prepared(const TwoPhaseSettings& settings, const std::string& text, bool commits);
+// Refreshes a screen until the key q, a signal, or the end of the store. Returns 128 and the
+// signal's number after a signal. live_terminal.cc
 int top(const std::string& path, const TopSettings& settings);
 int live_locks(const std::string& path, bool json);
 int live_transactions(const std::string& path, bool json);

@@ -6,6 +6,7 @@
 
 #include "tools/cli/commands.h"
 #include "tools/cli/live/live_commands.h"
+#include "tools/cli/opening.h"
 #include "tpcc/option_checks.h"
 
 namespace lockstep::cli {
@@ -16,7 +17,7 @@ struct Given {
     std::string path;
     bool json = false;
     uint64_t id = 0;
-    std::string gid;
+    std::string gid, archive;
     TopSettings top;
 };
 
@@ -51,6 +52,8 @@ void add_top(CLI::App& app, int& status) {
         ->capture_default_str();
     sub->add_flag("--once", given->top.once, "One screen after the first interval, then exit");
     sub->add_flag("--json", given->top.json, "A line of JSON in each interval, no screen");
+    sub->footer(std::string(kFooter) +
+                "\nAfter a signal it is 128 and the signal's number: 130 after Ctrl-C.");
     sub->callback([given, &status] { status = top(given->path, given->top); });
 }
 
@@ -65,7 +68,10 @@ void add_two_phase(CLI::App& app, int& status) {
         "prepared", "Transactions in doubt, which wait for the decision of their coordinator");
     auto given = common(*prepared, true);
     prepared->footer(kTwoPhaseFooter);
-    prepared->callback([given, &status] { status = list_prepared(given->path, given->json); });
+    add_archive_option(*prepared, given->archive);
+    prepared->callback([given, &status] {
+        status = list_prepared({given->path, given->archive, given->json});
+    });
     for (const bool commits : {true, false}) {
         auto* sub = app.add_subcommand(
             commits ? "commit" : "rollback",
@@ -75,8 +81,9 @@ void add_two_phase(CLI::App& app, int& status) {
         given = common(*sub, true);
         sub->add_option("gid", given->gid, "Its gid (`lockstep prepared`)")->required();
         sub->footer(kTwoPhaseFooter);
+        add_archive_option(*sub, given->archive);
         sub->callback([given, commits, &status] {
-            status = end_prepared(given->path, given->gid, commits, given->json);
+            status = end_prepared({given->path, given->archive, given->json}, given->gid, commits);
         });
     }
 }

@@ -15,8 +15,9 @@
 namespace lockstep::cli {
 namespace {
 
-// The one thing that a signal handler may reach.
+// The one thing that a signal handler may reach: the signal's number.
 volatile sig_atomic_t stopped_by_signal = 0;
+constexpr int kExitBySignal = 128;  // and the number, as shells have it
 
 // The alternate screen without cursor, and keys without echo, while it lives. Does nothing if
 // standard output is no terminal.
@@ -68,7 +69,7 @@ private:
 
 void catch_signals() {
     struct sigaction action {};
-    action.sa_handler = [](int) { stopped_by_signal = 1; };
+    action.sa_handler = [](int signal) { stopped_by_signal = signal; };
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
     sigaction(SIGHUP, &action, nullptr);
@@ -79,6 +80,8 @@ int64_t now_ms() {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
 }
+
+int status_at_leave() { return stopped_by_signal == 0 ? 0 : kExitBySignal + stopped_by_signal; }
 
 // True: the user wants to leave.
 bool sleep_until_key(int64_t until_ms, bool keys) {
@@ -154,7 +157,7 @@ int top(const std::string& path, const TopSettings& settings) {
         if (screen) terminal->show("lockstep top: the first second is being counted\n");
         const auto pause = static_cast<int64_t>(settings.interval * 1000);
         for (int64_t next = now_ms() + pause; read; next = std::max(next + pause, now_ms())) {
-            if (sleep_until_key(next, terminal && terminal->has_keys())) return 0;
+            if (sleep_until_key(next, terminal && terminal->has_keys())) return status_at_leave();
             read = source->next(view);
             if (!read) break;
             size_t columns = 80, rows = 24;
@@ -166,6 +169,8 @@ int top(const std::string& path, const TopSettings& settings) {
             if (settings.once) return 0;
         }
     }
+    // A signal ends the wait for an answer, too.
+    if (stopped_by_signal != 0) return status_at_leave();
     return live_failed(read.error(), settings.json);
 }
 

@@ -43,9 +43,15 @@ std::string rate_text(double rate) {
     return fmt::format("{:.3g}M", rate / 1e6);
 }
 
+// A character of UTF-8 goes whole: its later bytes are 10xxxxxx.
 std::string cut(const std::string& text, size_t columns) {
-    if (text.size() <= columns) return text;
-    return columns == 0 ? "" : text.substr(0, columns - 1) + "~";
+    size_t characters = 0, keep = 0;  // `keep`: the bytes before the last column
+    for (size_t i = 0; i < text.size(); ++i) {
+        if ((static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continue;
+        if (++characters == columns) keep = i;
+        if (characters > columns) return columns == 0 ? "" : text.substr(0, keep) + "~";
+    }
+    return text;
 }
 
 std::string transactions_text(const Json& transactions, size_t columns) {
@@ -96,7 +102,7 @@ std::string fields_text(const Json& object, const std::string& prefix) {
     for (const auto& [key, value] : object.items()) {
         if (value.is_object()) text += fields_text(value, prefix + key + ".");
         else if (!value.is_array())
-            text += cut(fmt::format("{:<28} {}\n", prefix + key, text_of(value)), kColumnsMax);
+            text += cut(fmt::format("{:<28} {}", prefix + key, text_of(value)), kColumnsMax) + "\n";
     }
     return text;
 }

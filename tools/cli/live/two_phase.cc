@@ -63,40 +63,40 @@ int failed(const std::string& doing, const Error& error, bool json) {
 
 // Opens the closed store for `work`, which recovers it.
 template <class Work>
-int in_closed_store(const std::string& path, bool json, Work work) {
-    auto store = open_store(path);
-    if (!store) return failed(path, store.error(), json);
+int in_closed_store(const TwoPhaseSettings& o, Work work) {
+    auto store = open_store(o.path, {.archive = o.archive});
+    if (!store) return failed(o.path, store.error(), o.json);
     const int status = work(*store);
     const auto closed = store->close();
-    return closed ? status : failed(path, closed.error(), json);
+    return closed ? status : failed(o.path, closed.error(), o.json);
 }
 
 }  // namespace
 
-int list_prepared(const std::string& path, bool json) {
-    if (const auto answer = ask_live(path, command("prepared")))
-        return *answer ? show(**answer, json) : live_failed(answer->error(), json);
-    return in_closed_store(path, json,
-                           [&](Store& store) { return show(json_of(store.prepared()), json); });
+int list_prepared(const TwoPhaseSettings& o) {
+    if (const auto answer = ask_live(o.path, command("prepared")))
+        return *answer ? show(**answer, o.json) : live_failed(answer->error(), o.json);
+    return in_closed_store(o,
+                           [&](Store& store) { return show(json_of(store.prepared()), o.json); });
 }
 
-int end_prepared(const std::string& path, const std::string& text, bool commits, bool json) {
+int end_prepared(const TwoPhaseSettings& o, const std::string& text, bool commits) {
     const auto gid = sm::gid_of_text(text);
     if (!gid)
         return live_failed(
             {"bad_argument", text,
              fmt::format("a gid has 1 to {} bytes, and a backslash only in \\xNN", kGidBytesMax),
              "`lockstep prepared` lists the gids"},
-            json);
+            o.json);
     Json request = command(commits ? "commit" : "rollback");
     request["gid"] = text;
-    if (const auto answer = ask_live(path, request))
-        return *answer ? show_end((**answer)["ended"].template get<bool>(), text, commits, json)
-                       : live_failed(answer->error(), json);
-    return in_closed_store(path, json, [&](Store& store) {
+    if (const auto answer = ask_live(o.path, request))
+        return *answer ? show_end((**answer)["ended"].template get<bool>(), text, commits, o.json)
+                       : live_failed(answer->error(), o.json);
+    return in_closed_store(o, [&](Store& store) {
         const auto ended = commits ? store.commit_prepared(*gid) : store.rollback_prepared(*gid);
-        return ended.has_value() ? show_end(*ended, text, commits, json)
-                                 : failed(text, ended.error(), json);
+        return ended.has_value() ? show_end(*ended, text, commits, o.json)
+                                 : failed(text, ended.error(), o.json);
     });
 }
 

@@ -64,6 +64,7 @@ private:
     void declare_secondary(const Row& row);
     void cut();
     void build_all();
+    void insert(Target& target);
     [[noreturn]] void wrong(uint64_t line, const std::string& why) const {
         throw Failed(fmt::format("{}: line {}: {}", reader_.path(), line, why));
     }
@@ -214,10 +215,23 @@ void Load::take(RowBlock&& block) {
     if (collected_bytes_ >= options_.memory) cut();
 }
 
+// An index that has records may have a key of the input.
+void Load::insert(Target& target) {
+    DCHECK(!target.bulk);
+    const Result<void> done = notes_.insert(target, options_.replace);
+    if (done) return;
+    std::string why = target.text() + ": " + done.error().text();
+    if (done.error().code == ErrorCode::duplicate_key)
+        why +=
+            " (--resume --replace goes on and replaces such records; --forget ends the load, and "
+            "what it has committed stays)";
+    throw Failed(why);
+}
+
 void Load::cut() {
     for (Target& target : state_.targets) {
         if (!target.bulk) {
-            need(notes_.insert(target, options_.replace), target.text());
+            insert(target);
         } else if (!target.pairs.empty()) {
             sort_pairs(target.pairs, target.text());
             RunWriter run(folder_.new_run());
@@ -280,7 +294,7 @@ void Load::run() {
         throw Failed(reader_.path() + ": ends without an end row, so it was cut short (line " +
                      std::to_string(state_.place.lines) + ")");
     for (Target& target : state_.targets)
-        if (!target.bulk) need(notes_.insert(target, options_.replace), target.text());
+        if (!target.bulk) insert(target);
     build_all();
     progress.end();
     folder_.remove();
@@ -363,8 +377,7 @@ void add_load(CLI::App& app, int& status) {
     command->add_option("--pool", o->pool, "Buffer pool in bytes (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
-    command->add_option("--archive", o->archive,
-                        "The store's log archive: a directory (Options::archive)");
+    add_archive_option(*command, o->archive);
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
     command->add_option("--fill", o->fill, "Fill pages of a bulk load to this percentage")
         ->check(CLI::Range(50, 100))

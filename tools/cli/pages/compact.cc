@@ -22,6 +22,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "threads/base/mutants.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
@@ -34,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CompactOptions {
-    std::string path, into;
+    std::string path, into, archive;
     uint32_t jobs = cores(), fill = 100;
     bool new_ids = false, end_only = false, json = false;
 };
@@ -70,13 +71,13 @@ void sync_folder(const fs::path& path) {
 
 // Recovers the store and leaves it closed; its pages are then all there is, unless transactions are
 // in doubt: only the log tells what they changed, and the new store has a new log.
-void recover(const std::string& path) {
-    auto store = open_store(path);
-    if (!store) throw Failed(path + ": " + store.error().text());
+void recover(const std::string& path, const std::string& archive) {
+    auto store = open_store(path, {.archive = archive});
+    if (!store) throw Failed(path + ": " + text_of_failed_open(path, store.error()));
     const size_t in_doubt = store->prepared().size();
     const auto closed = store->close();
     if (!closed) throw Failed(path + ": " + closed.error().text());
-    if (in_doubt > 0)
+    if (in_doubt > 0 && !MUTANT(compact_forgets_in_doubt))
         throw Failed(fmt::format(
             "{}: {} in doubt, and the new store would have their changes as if they had committed "
             "('lockstep prepared' lists them; 'lockstep commit' and 'lockstep rollback' end them)",
@@ -181,7 +182,7 @@ void report(const CompactOptions& o, const Rebuilt& done, uint64_t before, uint6
 
 void cut_end(const CompactOptions& o) {
     const uint64_t before = bytes_of(o.path);
-    auto store = open_store(o.path);
+    auto store = open_store(o.path, {.archive = o.archive});
     if (!store) throw Failed(o.path + ": " + store.error().text());
     const auto bytes = store->give_back_space();
     if (!bytes) throw Failed(o.path + ": " + bytes.error().text());
@@ -197,10 +198,12 @@ int run_compact(const CompactOptions& given) try {
     const bool replace = o.into.empty();
     tbb::global_control cores_used(tbb::global_control::max_allowed_parallelism, o.jobs);
     if (!replace && fs::exists(o.into)) throw Failed(o.into + ": exists already");
+    if (!replace && lies_in(o.into, o.path))
+        throw Failed(o.into + ": lies in the store's directory; name one outside of it");
     if (fs::is_symlink(o.path)) throw Failed(o.path + ": is a symbolic link; name its target");
     if (replace) o.path = with_name(o.path);
     const std::string fresh = replace ? o.path + ".compact" : o.into;
-    recover(o.path);  // first, because files of a store that is open must not be judged
+    recover(o.path, o.archive);  // first, because files of a store that is open must not be judged
     if (replace) check_files(o.path);
     const uint64_t before = bytes_of(o.path);
     Rebuilt done;
@@ -241,8 +244,9 @@ void add_compact(CLI::App& app, int& status) {
         "compact",
         "Rewrite a closed store into full pages, on all cores, one index or heap on each. The new "
         "store replaces the old one in one step, so a crash leaves a whole store. Needs space for "
-        "both. Secondary indexes keep their entries.\nExit status: 0 done; 1 failed, and the store "
-        "is as it was.");
+        "both. Secondary indexes keep their entries. The archive gets the rest of the old log; the "
+        "new store needs a new archive and a new backup.\nExit status: 0 done; 1 failed, and the "
+        "store is as it was.");
     auto o = std::make_shared<CompactOptions>();
     command->add_option("path", o->path, "Store directory")->required();
     auto* into =
@@ -257,6 +261,7 @@ void add_compact(CLI::App& app, int& status) {
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
     command->add_flag("--new-record-ids", o->new_ids,
                       "Rewrite heaps, too; their records get new ids");
+    add_archive_option(*command, o->archive);
     command->add_flag("--json", o->json, "Print the result as JSON");
     command->callback([o, &status] { status = run_compact(*o); });
 }

@@ -96,6 +96,8 @@ std::string report(const Survey& survey, const SalvageOptions& o,
 int run_salvage(const SalvageOptions& o) {
     const bool to_stdout = o.into.empty() && (o.output.empty() || o.output == "-");
     tbb::global_control cores_used(tbb::global_control::max_allowed_parallelism, o.jobs);
+    if (lies_in(o.output, o.path))
+        return complain(o.output, "lies in the store's directory; name a file outside of it");
     const auto file = PageFile::open(o.path);
     if (!file) return complain(o.path, file.error().text());
     Survey survey(**file);

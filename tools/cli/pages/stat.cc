@@ -85,6 +85,7 @@ Result<Json> json_of_files(const std::string& path) {
                 {"log_recorded_end", recorded.value},
                 {"log_used_bytes", since.end.value - std::min(b.log_start, since.end.value)},
                 {"log_changes_since_checkpoint", since.changes},
+                {"transactions_without_end", since.unended},
                 {"next_transaction", b.next_txn}};
 }
 
@@ -192,6 +193,29 @@ int stat_backup(const std::string& path, bool json) {
     return kSound;
 }
 
+// Why only files are shown, and what shows the rest.
+std::string text_of_not_closed(const std::string& path, const Json& j) {
+    const auto changes = j["log_changes_since_checkpoint"].get<uint64_t>(),
+               open = j["transactions_without_end"].get<uint64_t>();
+    const auto end = j["log_end"].get<uint64_t>(), recorded = j["log_recorded_end"].get<uint64_t>();
+    if (end < recorded)
+        return fmt::format(
+            "the log is damaged: it ends at LSN {}, and was durable up to LSN {}. `lockstep "
+            "restore` makes a store of a backup, and `lockstep salvage {}` saves what the data "
+            "file has",
+            end, recorded, path);
+    const char* const shown = "Indexes, heaps and free pages are shown after that";
+    if (changes == 0 && open != 0)
+        return fmt::format(
+            "{} in doubt or without an end: `lockstep prepared {}` opens the store and lists those "
+            "in doubt, `lockstep commit` and `lockstep rollback` end them. {}",
+            counted(open, "transaction is", "transactions are"), path, shown);
+    return fmt::format(
+        "the store was not closed: {} its last checkpoint. `lockstep verify {}` opens it for "
+        "writing and closes it. {}",
+        counted(changes, "change follows", "changes follow"), path, shown);
+}
+
 // Of the process: the worst that the objects show.
 int status_of(const Json& j) {
     const auto faulty = [](const Json& o) { return o.contains("error") || o.contains("faults"); };
@@ -212,7 +236,7 @@ int stat(const std::string& path, bool json) {
     if (const auto there = require_store(path); !there) return complain(path, there.error().text());
     auto store = Store::open(path, {.read_only = true});
     const bool partly = !store && store.error().code == ErrorCode::not_closed;
-    if (!store && !partly) return complain(path, store.error().text());
+    if (!store && !partly) return complain(path, text_of_failed_open(path, store.error()));
     auto j = json_of_files(path);
     if (!j) return complain(path, j.error().text());
     if (!partly)
@@ -221,13 +245,7 @@ int stat(const std::string& path, bool json) {
     if (json) fmt::print("{}\n", json_text(*j, 2));
     else print_text(*j);
     if (!partly) return status_of(*j);
-    tpcc::say_error(
-        "lockstep: {}: the store was not closed: {} its last checkpoint. "
-        "Indexes, heaps and free pages are shown after it was opened for writing and closed "
-        "(lockstep verify does so)\n",
-        path,
-        counted((*j)["log_changes_since_checkpoint"].get<uint64_t>(), "change follows",
-                "changes follow"));
+    tpcc::say_error("lockstep: {}: {}\n", path, text_of_not_closed(path, *j));
     return kNotClosed;
 }
 

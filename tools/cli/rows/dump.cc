@@ -3,6 +3,8 @@
 // Concepts   The dump holds the store's lock, so no other process changes the store meanwhile. One
 //            read-only transaction reads everything. Memory does not grow with the store. Of a
 //            secondary index the dump has no entries, only a row behind all records.
+//            Transactions in doubt keep their locks until somebody decides. So the transaction is a
+//            snapshot then: it sees none of their changes and waits for none of their locks.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -10,17 +12,21 @@
 
 #include "sm/store/catalog.h"
 #include "sm/store/engine_of.h"
+#include "sm/store/gid_text.h"
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
+#include "tpcc/option_checks.h"
+#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
 
 struct Dump {
-    std::string path, format_name = "json", output;
+    std::string path, format_name = "json", output, archive;
     std::vector<std::string> objects;
     uint64_t limit = 0;
     Format format = Format::json;
@@ -95,10 +101,26 @@ Result<void> Dump::write(Store& store, Txn& txn, Output& out, uint64_t& records)
     return {};
 }
 
+// What the dump lacks, if it lacks anything.
+void warn_of_doubt(const std::string& path, const std::vector<PreparedInfo>& in_doubt) {
+    if (in_doubt.empty()) return;
+    constexpr size_t kNamed = 5;
+    std::string gids;
+    for (size_t i = 0; i < in_doubt.size() && i < kNamed; ++i)
+        gids += (i == 0 ? "" : ", ") + sm::gid_text(in_doubt[i].gid);
+    if (in_doubt.size() > kNamed) gids += ", ...";
+    tpcc::say_error(
+        "note: {}: {} in doubt ({}), and the dump has none of their changes (`lockstep prepared` "
+        "lists them, `lockstep commit` and `lockstep rollback` end them)\n",
+        path, counted(in_doubt.size(), "transaction is", "transactions are"), gids);
+}
+
 int Dump::run() {
     format = *format_of(format_name);
-    auto store = open_store(path);
-    if (!store) return complain(path, store.error().text());
+    if (lies_in(output, path))
+        return complain(output, "lies in the store's directory; name a file outside of it");
+    auto store = open_store(path, {.archive = archive});
+    if (!store) return complain(path, text_of_failed_open(path, store.error()));
     const auto known = store->list();
     for (const std::string& name : objects)
         if (std::ranges::find(known, name, &Store::Entry::name) == known.end())
@@ -107,8 +129,11 @@ int Dump::run() {
     Output out(output);
     if (!out.error().empty()) return complain("dump", out.error());
     uint64_t records = 0;
+    const std::vector<PreparedInfo> in_doubt = store->prepared();
+    warn_of_doubt(path, in_doubt);
+    const auto isolation = in_doubt.empty() ? Isolation::read_committed : Isolation::snapshot;
     const auto done = store->run([&](Txn& txn) { return write(*store, txn, out, records); },
-                                 {.isolation = Isolation::read_committed, .read_only = true});
+                                 {.isolation = isolation, .read_only = true});
     const std::string wrong = out.finish();
     if (!wrong.empty()) return complain("dump", wrong);
     if (!done) return complain(path, done.error().text());
@@ -125,21 +150,28 @@ void add_dump(CLI::App& app, int& status) {
         "the store; no other process may have it open. The last row has the number of records, so "
         "'load' notices a dump that was cut short. A heap's record ids are in the dump, but 'load' "
         "gives new ones. A secondary index is described, without its entries; it is described "
-        "with its primary, too.\nExit status: 0 done; 1 failed, and the output is not complete.");
+        "with its primary, too. Of transactions in doubt the dump has no changes; a note names "
+        "them.\nExit status: 0 done; 1 failed, and the output is not complete.");
     auto dump = std::make_shared<Dump>();
     command->add_option("path", dump->path, "Store directory")->required();
     command->add_option("objects,--object", dump->objects,
                         "Names of indexes and heaps (default: all)");
+    auto* format =
+        command
+            ->add_option("--format", dump->format_name,
+                         "json: JSON lines; csv: RFC 4180; hex: words of hexadecimal digits")
+            ->check(CLI::IsMember({"json", "csv", "hex"}))
+            ->capture_default_str();
     command
-        ->add_option("--format", dump->format_name,
-                     "json: JSON lines; csv: RFC 4180; hex: words of hexadecimal digits")
-        ->check(CLI::IsMember({"json", "csv", "hex"}))
-        ->capture_default_str();
-    command->add_flag_callback(
-        "--json", [dump] { dump->format_name = "json"; }, "The same as --format json");
+        ->add_flag_callback(
+            "--json", [dump] { dump->format_name = "json"; }, "The same as --format json")
+        ->excludes(format);
+    add_archive_option(*command, dump->archive);
     command->add_option("--output,-o", dump->output, "File to write (default: standard output)");
-    command->add_option("--limit", dump->limit,
-                        "Stop after that many records of each index or heap (0 = all)");
+    command
+        ->add_option("--limit", dump->limit,
+                     "Stop after that many records of each index or heap (0 = all)")
+        ->check(tpcc::kNotNegative);
     command->callback([dump, &status] { status = dump->run(); });
 }
 

@@ -336,7 +336,7 @@ class Store:
     # Observation.
 
     def options(self) -> dict[str, Any]:
-        """The options of the open store; `steps` has those of STEPS."""
+        """The options of the open store; `steps` has those of STEPS, as set_steps() chose last."""
         options, steps = _core.get_options(self._handle)
         result = {name: _options.text(name, value) for name, value in options.items()}
         result["steps"] = {name: _options.text(name, value) for name, value in steps.items()}
