@@ -82,7 +82,7 @@ void SimFile::end_write(WriteHandle write, uint64_t bytes, uint64_t offset) {
     change.bytes = bytes;
     change.offset = offset;
     change.length_after = std::max(length_, offset + bytes);
-    forget_lost(offset, bytes);
+    cover_lost(change, changes_made_ + 1);
     bad_sectors_.erase(bad_sectors_.lower_bound(offset / kSectorBytes),
                        bad_sectors_.lower_bound((offset + bytes) / kSectorBytes));
     record(std::move(change));
@@ -92,17 +92,21 @@ void SimFile::end_write(WriteHandle write, uint64_t bytes, uint64_t offset) {
 void SimFile::lose_write(WriteHandle write) {
     const SimChange change = std::move(*write);
     in_flight_.erase(write);
-    forget_lost(change.offset, change.bytes);
+    cover_lost(change, 0);
     for (uint64_t at = 0; at < change.bytes; at += kSectorBytes)
         lost_.push_back({change.offset + at, std::min<uint64_t>(kSectorBytes, change.bytes - at),
                          std::shared_ptr<const std::byte[]>(change.data, change.data.get() + at)});
 }
 
-void SimFile::forget_lost(uint64_t offset, uint64_t bytes) {
-    if (lost_.empty()) return;
-    std::erase_if(lost_, [&](const Lost& l) {
-        return l.offset < offset + bytes && offset < l.offset + l.bytes;
-    });
+// `number`: of the change; 0 if it is lost itself.
+void SimFile::cover_lost(const SimChange& change, uint64_t number) {
+    DCHECK(number == 0 || number > changes_made_);
+    const auto covers = [&](const Lost& l) {
+        return l.offset < change.offset + change.bytes && change.offset < l.offset + l.bytes;
+    };
+    for (const Lost& l : lost_)
+        if (covers(l) && number != 0) covered_.push_back({l.offset, l.bytes, l.data, number});
+    std::erase_if(lost_, covers);
 }
 
 void SimFile::set_length(uint64_t bytes) {
@@ -140,10 +144,12 @@ void SimFile::synced(uint64_t point, Rng& rng) {
         }
     }
     unsynced_.erase(unsynced_.begin(), end);
+    std::erase_if(covered_, [&](const Lost& l) { return l.covered_by <= point; });
 }
 
 void SimFile::newest_synced() {
     DCHECK(!unsynced_.empty() && unsynced_.back().number == changes_made_);
+    std::erase_if(covered_, [&](const Lost& l) { return l.covered_by == changes_made_; });
     const SimChange change = std::move(unsynced_.back());
     unsynced_.pop_back();
     forget_beneath(change.offset, change.offset + change.bytes);
@@ -213,6 +219,7 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     image->length_ = image->durable_length_;
     image->bad_sectors_ = bad_sectors_;
     image->lost_ = lost_;
+    for (const Lost& l : covered_) image->lost_.push_back({l.offset, l.bytes, l.data});
     return image;
 }
 

@@ -56,11 +56,12 @@ public:
     void end_write(WriteHandle write, uint64_t bytes, uint64_t offset);
     void drop_write(WriteHandle write) { in_flight_.erase(write); }  // its requester is gone
     // Ends the write silently without effect. Its bytes are remembered until another write covers
-    // them.
+    // them. A crash may take that write away before it is durable; then they are lost again.
     void lose_write(WriteHandle write);
     struct Lost {
         uint64_t offset, bytes;
         std::shared_ptr<const std::byte[]> data;
+        uint64_t covered_by = 0;  // number of the change
     };
     const std::vector<Lost>& lost() const { return lost_; }
     void set_length(uint64_t bytes);
@@ -95,7 +96,7 @@ private:
         DCHECK(unsynced_.empty() || unsynced_.back().number <= changes_made_);
     }
     void record(SimChange change);
-    void forget_lost(uint64_t offset, uint64_t bytes);
+    void cover_lost(const SimChange& change, uint64_t number);
     void forget_beneath(uint64_t from, uint64_t to);
     void keep_sectors(SimFile& image, const Changes& changes, Rng& rng) const;
     void keep_torn(SimFile& image, const Changes& changes, Rng& rng) const;
@@ -109,7 +110,8 @@ private:
     std::vector<SimChange> unsynced_;
     std::list<SimChange> in_flight_;
     std::set<uint64_t> bad_sectors_;
-    std::vector<Lost> lost_;  // in pieces no longer than a sector
+    // In pieces no longer than a sector. covered_: by changes that are not durable yet.
+    std::vector<Lost> lost_, covered_;
 };
 
 }  // namespace lockstep::threads

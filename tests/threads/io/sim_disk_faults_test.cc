@@ -75,6 +75,28 @@ TEST_F(SimDiskTest, AReadBesideAWriteMayBeTorn) {
     EXPECT_EQ(faults.count(SimFault::torn_read), 10u);
 }
 
+// A crash may take the write away that stands over a lost one, until it is durable.
+TEST_F(SimDiskTest, AWriteOverALostOneIsLostAgainUnlessDurable) {
+    const std::vector<char> bytes(kPage, 'b');
+    const auto write = [&] {
+        Batch batch;
+        batch.add(IoKind::write, file, 0, const_cast<char*>(bytes.data()), kPage);
+        batch.submit(*queue);
+        drain();
+    };
+    const auto is_lost = [](const SimDisk& of) { return !of.lost_bytes("d/f").empty(); };
+    const auto lost_in_image = [&] { return is_lost(*disk.image(1, SimCrash::drop_unsynced)); };
+    ASSERT_TRUE(disk.sync_directory("d"));
+    disk.faults().fail_nth(SimFault::lost_write, 1);
+    write();
+    EXPECT_TRUE(is_lost(disk) && lost_in_image());
+    write();
+    EXPECT_FALSE(is_lost(disk));
+    EXPECT_TRUE(lost_in_image());
+    ASSERT_TRUE(disk.sync_now(file));
+    EXPECT_FALSE(is_lost(disk) || lost_in_image());
+}
+
 TEST_F(SimDiskTest, FaultsCanBeLimitedToPathsAndSwitchedOff) {
     const FileId log = *disk.open("d/log", Disk::kCreate);
     SimFaults& faults = disk.faults();
