@@ -128,7 +128,9 @@ TEST_F(Exceptions, AnAttemptThatCannotBeginHasTheLastWord) {
             ++holding;
             while (holding < 2) sleep_for(kMillisecond);
             if (rows_.put(txn, second, "1")) return {};
-            if (failed++ == 0) sm::engine_of(*store_).log->fail_store({.what = "test"});
+            if (failed++ == 0)
+                sm::engine_of(*store_).log->fail_store(
+                    {.what = "test", .cause = {.code = ErrorCode::io_error}});
             throw Failed{};
         };
     };

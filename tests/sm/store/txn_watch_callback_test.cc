@@ -37,17 +37,17 @@ TEST_F(TxnWatchTest, AFunctionOfModifyThatSleepsMayBeEnded) {
 // A key function runs between the changes of a statement.
 TEST_F(TxnWatchTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
     open();
-    bool slow = false;
+    const auto slow = std::make_shared<bool>(false);  // the store outlives the test
     ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
-        TRY(store->create_index(txn, "by",
-                                {.of = index, .key = [&](Slice, Slice text, SecondaryKeys& keys) {
-                                     if (slow) go = true, sleep_for(1 * kSecond);
-                                     keys.add(text);
-                                 }}));
+        TRY(store->create_index(
+            txn, "by", {.of = index, .key = [this, slow](Slice, Slice text, SecondaryKeys& keys) {
+                            if (*slow) go = true, sleep_for(1 * kSecond);
+                            keys.add(text);
+                        }}));
         return {};
     }));
     auto changer = writer([&](Txn& txn) -> Result<void> {
-        slow = true;
+        *slow = true;
         TRY(index.put(txn, "k", "again"));
         TRY(txn.commit());
         return {};
@@ -56,7 +56,7 @@ TEST_F(TxnWatchTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
     ASSERT_OK(store->end_transaction(id));
     EXPECT_EQ(find(id)->state, TransactionState::running);
     join(changer, ErrorCode::ended_by_operator);
-    slow = false;
+    *slow = false;
     EXPECT_EQ(value(), "before");
 }
 
