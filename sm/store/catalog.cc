@@ -372,6 +372,7 @@ std::vector<CatalogEntry> Catalog::list() const {
     SpinGuard guard(impl_->lock);
     for (const auto& [name, object] : impl_->names) {
         DCHECK(object->named && object->entry.name == name);
+        if (!entries.empty() && entries.back().name == name) entries.pop_back();  // an older one
         entries.push_back(object->entry);
     }
     return entries;

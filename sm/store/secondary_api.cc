@@ -147,8 +147,11 @@ Result<bool> SecondaryCursor::read_record() {
     sm::BTree& tree = *sm::IndexAccess::tree(entries_);
     auto parts = sm::split_entry(secondary_->unique, cursor_.key(), cursor_.value());
     if (!parts) return tree.damaged(tree.root());
-    txn::Transaction* const t = sm::TxnAccess::usable(*txn_);
-    DCHECK(t != nullptr && secondary_ != nullptr);
+    // Another thread may have ended the transaction since the step.
+    txn::Transaction* t = sm::TxnAccess::usable(*txn_);
+    if (!t) t = sm::TxnAccess::after_wait(*txn_, false);
+    if (!t) return std::unexpected(sm::TxnAccess::why_not(*txn_));
+    DCHECK(secondary_ != nullptr);
     DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
     const bool again = t->isolation == Isolation::read_committed;
     txn::LockManager& locks = *secondary_->env.locks;

@@ -20,11 +20,14 @@ void Records::audit(Host& host) {
     while ((live_ > 0 || deciding_ > 0) && !shared_.report.failed()) sleep_for(kMillisecond);
     if (!shared_.report.failed()) {
         const auto faults = host->verify(1 + static_cast<uint32_t>(finished_ % 3));
-        if (!faults && !verify_is_prevented(host, faults.error()))
-            shared_.report.fail("an audit: " + faults.error().text());
-        if (faults) shared_.report.add(Count::audits);
-        if (faults)
-            for (const std::string& fault : *faults) shared_.report.fail("an audit: " + fault);
+        // A store that has failed cannot finish its rollbacks, nor free what was dropped.
+        if (!host->failure()) {
+            if (!faults && !verify_is_prevented(host, faults.error()))
+                shared_.report.fail("an audit: " + faults.error().text());
+            if (faults) shared_.report.add(Count::audits);
+            for (const std::string& fault : faults.value_or(std::vector<std::string>()))
+                shared_.report.fail("an audit: " + fault);
+        }
     }
     auditing_ = false;
 }

@@ -46,6 +46,10 @@ FAILED_ONCE_IRREGULAR = {6: 49, 1220: 1331}
 # the older copy was taken (8). 400: a backup failed because of a torn free page. Somebody had taken
 # the page before the backup asked whether it was free.
 FAILED_ONCE_SECOND = {1: 138, 8: 190, 400: 620}
+# Of version 2, with the faults. 100149: a transaction was ended in the middle of a step of a
+# secondary cursor. 100517: the ends of two creators and a dropper of one name came in an order that
+# took the name from the living index.
+FAILED_ONCE_SECOND_WITH = {100149: "log_failure", 100517: "none"}
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
 # Irregular work, at least so often.
@@ -129,6 +133,9 @@ def main():
     for seed, event in FAILED_ONCE_SECOND.items():
         at_event = ["--workload", "records", "--until", event]
         run(counts, options.program, "--variety", 2, "--seed", seed, *at_event)
+    for seed, profile in FAILED_ONCE_SECOND_WITH.items():
+        with_faults = ["--faults", profile, "--crash-points", 0]
+        run(counts, options.program, "--variety", 2, "--seed", seed, *with_faults)
     for seed, profile in FAILED_ONCE_WITH.items():
         with_faults = ["--faults", profile, "--crash-points", 0]
         run(counts, options.program, "--plain", "--seed", seed, *with_faults)
