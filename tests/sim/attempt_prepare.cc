@@ -42,7 +42,9 @@ void Attempt::prepare(Txn& txn) {
 // The call failed, and the transaction may be there still.
 void Attempt::refused(Txn& txn, const char* call, const Error& error) {
     shared_.report.add(Count::failed);
-    if (!may_fail(error.code)) unexpected(call, error.text());
+    // Half of the slots of transactions may be in doubt.
+    const bool too_many = error.code == ErrorCode::too_many && shared_.config.variety.crowd;
+    if (!too_many && !may_fail(error.code)) unexpected(call, error.text());
     if (txn.live()) (void)txn.abort();
 }
 
