@@ -124,9 +124,11 @@ Result<void> Backup::begin() {
     TRY(target_.begin());
     TRY(take_room());
     txn::LogHold hold = TRY(env_.log->hold());
-    const uint64_t volume = TRY(env_.disk->size(env_.data_file));
     // As for a page, a single bad read has no effect: it is repeated once.
     if (!read_superblock(hold.from())) TRY(read_superblock(hold.from()));
+    // After the superblock, whose read may take long. Pages that the volume gets later have all
+    // their changes above B.
+    const uint64_t volume = TRY(env_.disk->size(env_.data_file));
     superblock_.clean = 0;
     DCHECK(superblock_.checkpoint_lsn != 0 &&
            superblock_.log_segment_bytes == env_.log_options.segment_bytes);

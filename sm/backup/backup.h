@@ -19,7 +19,8 @@
 //                 a page's lsn is the end of a record. [checked: finish()]
 //            BK-3 The log is held from log_start on before the superblock is read, and the hold
 //                 moves up as the log is copied (LOG-6). So the store keeps no more log than what
-//                 is not copied yet.
+//                 is not copied yet. The size of the volume is read after the superblock: pages
+//                 that come later have all their changes above B.
 //            BK-4 What is copied is checked: each page (BufferPool::copy_pages()) and each log
 //                 record (RecordCheck).
 //            BK-5 Only a complete backup has a valid manifest (BM-1).
