@@ -48,8 +48,8 @@ FAILED_ONCE_IRREGULAR = {6: 49, 1220: 1331}
 FAILED_ONCE_SECOND = {1: 138, 8: 190, 400: 620}
 # Of version 2, with the faults. 100149: a transaction was ended in the middle of a step of a
 # secondary cursor. 100517: the ends of two creators and a dropper of one name came in an order that
-# took the name from the living index. 402121: the volume grew while a backup read the superblock, so
-# the backup lacked pages.
+# took the name from the living index. 402121: the volume grew while a backup read the superblock,
+# and the backup lacked pages.
 FAILED_ONCE_SECOND_WITH = {100149: "log_failure", 100517: "none", 402121: "any"}
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
