@@ -96,22 +96,9 @@ inline void BTreeCursor::unlock_read(txn::LockName name) {
     if (to_unlock_) [[unlikely]]
         tree_.env().locks->unlock(txn_.locks, name, LockMode::S);
 }
-// The leaf changed while the candidate was locked or waited for. At read_committed the lock would
-// stay until the end of the transaction, so it is released, but not before the next try: on a hot
-// record each try would have to wait again.
-void BTreeCursor::keep_for_next_try(txn::LockName name) {
-    DCHECK(kept_ == txn::LockName{});
-    if (std::exchange(to_unlock_, false)) kept_ = name;
-    if (MUTANT(cursor_lock_given_away)) unlock_kept();
-}
 void BTreeCursor::unlock_kept() {
     if (kept_ == txn::LockName{}) return;
     tree_.env().locks->unlock(txn_.locks, std::exchange(kept_, {}), LockMode::S);
-}
-// Waits for the lock on a key that ask_record() refused.
-Result<void> BTreeCursor::wait(const Error& refused, Slice key) {
-    waited_ = true;
-    return wait_for_key(*tree_.env().locks, txn_.locks, refused, key);
 }
 inline txn::LockName BTreeCursor::name_of(Slice candidate) const {
     if (candidate.size() > 16) return txn::key_lock_name(tree_.id(), candidate);
@@ -127,25 +114,6 @@ inline bool BTreeCursor::same_leaf(Position& pos) {
         return false;
     pos.id = leaf_;
     pos.slot = slot_;
-    return true;
-}
-// The same for a leaf that has changed, as it does when the transaction updates what it scans:
-// is it still the right one? Then `pos` stands behind the current key.
-bool BTreeCursor::find_again(Position& pos) {
-    if (leaf_ == kPageNone || !tree_.env().pool->try_fix_optimistic(leaf_, pos.at)) return false;
-    // BT-6.
-    if (tree_.leaves_freed() != leaves_freed_ && !MUTANT(cursor_outlives_leaf)) return false;
-    const Page& page = *pos.at.page;
-    const SearchKey wanted(key());
-    pos.id = leaf_;
-    pos.slot = slot_;
-    pos.found = is_node_of(page, tree_.id(), 0) && pos.slot < count(page) &&
-                key_equals(page, pos.slot, wanted);
-    if (!pos.found) {
-        if (!tree_.is_node_for(page, 0, wanted)) return false;
-        pos.slot = find(page, wanted, pos.found);
-    }
-    pos.slot += pos.found;
     return true;
 }
 // Leaf for `key` by descent; after failures with a latch, so that this look is valid. False:
@@ -224,14 +192,6 @@ inline void BTreeCursor::make_current(const Position& pos, Slice key, bool leaf_
     if (access_ != Access::read) tree_.remember(txn_, pos.id, pos.slot, leaves_freed_);
 }
 
-// The number of tries so far. Only failed looks are a sign of a damaged page: after a wait for a
-// lock, the count begins anew.
-Result<unsigned> BTreeCursor::try_again(unsigned tries) {
-    const bool waited = std::exchange(waited_, false) && !MUTANT(cursor_lock_given_away);
-    tries = waited ? kOptimisticTries : tries + 1;
-    TRY(tree_.backoff(tries, leaf_));
-    return tries;
-}
 template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
 Result<BTreeCursor::Step> BTreeCursor::move_once() {
     waited_ = false;
@@ -272,21 +232,6 @@ Result<bool> BTreeCursor::move_over_ghosts() {
     if (overwritten && positioned_) TRY(read_again());
     return false;
 }
-// The cursor stays on its record. But at read_committed the record is locked.
-Result<void> BTreeCursor::read_again() {
-    DCHECK(positioned_ && !ghosts_passed_ && !snapshot_scan_);
-    ValueOut out{.text = &large_value_};
-    const std::string key(this->key());
-    if (!TRY(tree_.fetch(txn_, key, access_, out))) large_value_.clear();
-    value_ = large_value_;
-    return {};
-}
-void BTreeCursor::leave_record() {
-    if (std::exchange(ghosts_passed_, true)) return;
-    was_positioned_ = positioned_;
-    last_record_.assign(key());
-}
-
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the
 // cursor comes from, if another.
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::take(
@@ -406,13 +351,6 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
         return !before.page || before.valid() ? step : Step::again;
     }
     return take(pos, before.page ? &before : nullptr, key, changed, hold);
-}
-
-Result<void> BTreeCursor::wait_above(const Error& refused) {
-    txn::LockManager& locks = *tree_.env().locks;
-    waited_ = true;
-    return bounded_ ? wait_for_gap(locks, txn_.locks, refused, high_)
-                    : wait_for_end(locks, txn_.locks, refused);
 }
 
 // Protects the gap above the place where a backward scan begins: up to the next key, in this leaf

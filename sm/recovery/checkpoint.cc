@@ -22,6 +22,7 @@
 //                 record is durable. [checked: name_checkpoint()]
 // Blocking   run() parks for a long time; one at a time.
 #include <algorithm>
+#include <mutex>
 
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/recovery_parts.h"
@@ -191,15 +192,6 @@ Result<void> name_checkpoint(RestartEnv& env, Lsn begin, Lsn end, Lsn oldest, Tx
     return {};
 }
 
-class Held {
-public:
-    explicit Held(threads::Latch& latch) : latch_(latch) { latch_.lock(); }
-    ~Held() { latch_.unlock(); }
-
-private:
-    threads::Latch& latch_;
-};
-
 // Whether the next checkpoint is due.
 bool is_due(const RestartEnv& env, Lsn last_begin) {
     DCHECK(last_begin <= env.log->tail());
@@ -221,7 +213,7 @@ bool is_due(const RestartEnv& env, Lsn last_begin) {
 Checkpointer::Checkpointer(RestartEnv& env) : env_(env), impl_(std::make_shared<Impl>()) {}
 
 Result<void> Checkpointer::run(bool fast) {
-    Held held(impl_->running);
+    const std::lock_guard held(impl_->running);
     impl_->assert_state();
     if (env_.failed()) return env_.log->refused();
     const Lsn begin = begin_checkpoint(env_);
@@ -242,7 +234,7 @@ Result<void> Checkpointer::run(bool fast) {
 }
 
 Result<void> Checkpointer::mark_clean() {
-    Held held(impl_->running);
+    const std::lock_guard held(impl_->running);
     Superblock block = env_.superblock;
     DCHECK(block.checkpoint_lsn != 0 && block.clean == 0);
     block.clean = 1;

@@ -19,6 +19,7 @@
 //            (BufferPool::give_up_from()).
 #include <algorithm>
 #include <bit>
+#include <mutex>
 
 #include "sm/space/space_map_impl.h"
 #include "threads/base/mutants.h"
@@ -37,16 +38,6 @@ int64_t last_used(const Page& page, uint32_t limit) {
             return int64_t{word} * 64 + 63 - std::countl_zero(bits);
     return -1;
 }
-
-class Held {
-public:
-    explicit Held(threads::Latch& latch) : latch_(latch) { latch_.lock(); }
-    ~Held() { latch_.unlock(); }
-    Held(const Held&) = delete;
-
-private:
-    threads::Latch& latch_;
-};
 
 }  // namespace
 
@@ -67,7 +58,7 @@ Result<bool> SpaceMap::lower_by_one_map() {
     const uint64_t end = gone ? base : base + static_cast<uint64_t>(last) + 1;
     DCHECK(end <= total && end > kFirstMapPage.value);
     DCHECK(!gone || last == 0 || !formatted);
-    Held held(s.grow_latch);
+    const std::lock_guard held(s.grow_latch);
     if (pages_total() != total) return false;  // it has grown
     s.pages.store(end, std::memory_order_release);
     if (gone) s.hints[map].store(0, std::memory_order_relaxed);
@@ -83,7 +74,7 @@ Result<uint64_t> SpaceMap::lower_end() {
 
 Result<bool> SpaceMap::forget_end(uint64_t end, uint64_t before) {
     DCHECK(end > kFirstMapPage.value && end <= before);
-    Held held(impl_->grow_latch);
+    const std::lock_guard held(impl_->grow_latch);
     if (pages_total() != end) return false;
     TRY(env_.pool->give_up_from(PageId{static_cast<uint32_t>(end)}, before));
     return true;
@@ -91,7 +82,7 @@ Result<bool> SpaceMap::forget_end(uint64_t end, uint64_t before) {
 
 Result<bool> SpaceMap::cut_file(uint64_t end) {
     CHECK(end > kFirstMapPage.value);  // never the superblocks and the first map
-    Held held(impl_->grow_latch);
+    const std::lock_guard held(impl_->grow_latch);
     if (pages_total() != end) return false;
     if (!env_.pool->written_lsns().saved() && !MUTANT(cut_without_saved_lsns))  // (3)
         return fail(ErrorCode::io_error, "data.lsn was not saved: nothing is cut", end);

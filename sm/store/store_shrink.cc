@@ -1,4 +1,6 @@
 // store_shrink.cc - gives the free end of the data file back while the store is open.
+#include <mutex>
+
 #include <lockstep/store.h>
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
@@ -6,21 +8,11 @@
 namespace lockstep {
 namespace {
 
-class Held {
-public:
-    explicit Held(threads::Latch& latch) : latch_(latch) { latch_.lock(); }
-    ~Held() { latch_.unlock(); }
-    Held(const Held&) = delete;
-
-private:
-    threads::Latch& latch_;
-};
-
 // The order is argued in sm/space/space_map_shrink.cc.
 Result<uint64_t> shrink(sm::Engine& engine) {
     DCHECK(engine.checkpointer != nullptr && engine.space != nullptr);
     sm::SpaceMap& space = *engine.space;
-    const Held alone(space.giving_back());
+    const std::lock_guard alone(space.giving_back());
     const uint64_t end = TRY(space.lower_end());
     // Read afterwards: if the file grows from here on, the steps below do nothing.
     const uint64_t before = TRY(engine.disk->size(engine.data_file)) / kPageBytes;
