@@ -200,6 +200,31 @@ def check_no_access(store):
         os.chmod(path, mode)
 
 
+def check_refused(store):
+    """Outputs within the store, which would replace its files, and options that cannot be meant."""
+    before = state_of(store)
+    data, beside = os.path.join(store, "data"), os.path.join(store, "new")
+    for status, says, *arguments in (
+        (1, "lies in the store's directory", "dump", store, "-o", data),
+        (1, "lies in the store's directory", "dump", store + "/", "-o", beside),
+        (1, "lies in the store's directory", "salvage", store, "-o", data),
+        (1, "lies in the store's directory", "compact", store, "--into", beside),
+        (None, "--limit: -1 is negative", "dump", store, "--limit", "-1"),
+        (None, "--rate: -1 is negative", "backup", store, store + ".copy", "--rate", "-1"),
+        (None, "excludes", "dump", store, "--json", "--format", "csv"),
+    ):
+        done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True)
+        wrong = done.returncode == 0 if status is None else done.returncode != status
+        if wrong or says not in done.stderr:
+            sys.exit(f"{arguments}: status {done.returncode}: {done.stderr}")
+    assert state_of(store) == before
+    assert not os.path.exists(store + ".copy")
+    empty = os.path.join(os.path.dirname(store), "nothing")
+    os.mkdir(empty)
+    done = subprocess.run([LOCKSTEP, "locks", empty], capture_output=True, text=True)
+    assert done.returncode != 0 and "holds no store" in done.stderr, done
+
+
 def check(store):
     for name in os.listdir(store):
         os.chmod(os.path.join(store, name), 0o444)
@@ -229,6 +254,7 @@ try:
     check_lost_output(path)
     check_closed_descriptors(path)
     check_log_positions(path)
+    check_refused(path)
     check_no_access(path)
     drive(path, "--duration", "60", kill_after=2)
     with open("/dev/full", "w") as full:

@@ -15,19 +15,26 @@ protected:
     void step_over_a_rolled_back_record(bool forward, Access access);
 };
 
-// The step waits for a record that another transaction has inserted. That one rolls back, and
-// another record moves to its place, behind the range.
+// The step waits for a record that another transaction has inserted. Meanwhile records below the
+// range move another one to its place, and the insert is rolled back. So the step copies a value
+// that is none of the range's before it sees that the leaf has changed.
 void CursorEnd::step_over_a_rolled_back_record(bool forward, Access access) {
     open();
     store.on_thread([&] {
-        put("h", "value of h");
-        put(forward ? "x" : "b", "beyond the range");
+        for (const char* key : {"b", "h", "x"}) put(key, std::string("value of ") + key);
     });
-    bool inserted = false, stepped = false;
+    bool inserted = false, stepped = false, moved = false;
+    (void)store->spawn([&](Txn& txn) -> Result<void> {
+        while (!stepped) sleep_for(kMillisecond);
+        sleep_for(10 * kMillisecond);
+        for (const char* key : {"a1", "a2", "a3"}) TRY(index.put(txn, key, "below the range"));
+        moved = true;
+        return {};
+    });
     (void)store->spawn([&](Txn& txn) -> Result<void> {
         TRY(index.put(txn, forward ? "k" : "f", "never committed"));
         inserted = true;
-        while (!stepped) yield();
+        while (!moved) sleep_for(kMillisecond);
         sleep_for(10 * kMillisecond);
         return fail(ErrorCode::rolled_back, "test");
     });
