@@ -261,7 +261,13 @@ void Run::finish(Host& host, Work& work) {
 // Pages that still lie in memory hide what has become of them: close, and see what a new engine
 // finds.
 void Run::finish_with_lost_writes(Host& host, Work& work) {
-    if (const Result<void> closed = host.close(); !closed && !sm::is_bad_page(closed.error().code))
+    const Result<void> closed = host.close();
+    // A page that cannot be rebuilt ends the store if a rollback needs it.
+    const auto is_lost_page = [](const Error& e) {
+        return sm::is_bad_page(e.code) || (e.code == ErrorCode::store_failed &&
+                                           std::string_view(e.what) == "read of data file");
+    };
+    if (!closed && !is_lost_page(closed.error()))
         return report_.fail("close: " + closed.error().text());
     Shared apart{config_, report_, digest_};
     work.will_be_judged();
