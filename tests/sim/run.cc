@@ -221,12 +221,14 @@ void Run::finish(Host& host, Work& work) {
     if (!failed) {
         auto faults = host->verify();
         // After a shortage the first request for log space is still refused, but it starts the
-        // log keeper.
+        // log keeper. The archive tries again after a pause.
         const bool short_of_room =
             config_.profile == FaultProfile::log_full || config_.profile == FaultProfile::disk_full;
-        for (int n = 0;
-             n < 1000 && short_of_room && !faults && faults.error().code == ErrorCode::log_full;
-             ++n) {
+        const auto passes = [&](ErrorCode code) {
+            return code == ErrorCode::archive_failed ||
+                   (short_of_room && code == ErrorCode::log_full);
+        };
+        for (int n = 0; n < 1000 && !faults && passes(faults.error().code); ++n) {
             host.step();
             if (n % 100 == 99) faults = host->verify();
         }
