@@ -15,6 +15,29 @@ namespace {
 
 constexpr size_t kShortKey = 16;  // the lock name of such a key takes no call
 
+// name_of_key() of a key in a payload, behind eight bytes at least: one load from its end back has
+// all of a key of up to eight bytes.
+[[gnu::always_inline]] inline RecordName name_behind_head(ObjectId object, Slice key) {
+    const char* const end = key.data() + key.size();
+    const size_t n = key.size();
+    if (n - 1 >= kShortKey) [[unlikely]]  // or there is none
+        return name_of_key(object, key);
+    uint64_t first, second = 0;
+    if (n <= 8) {
+        first = load<uint64_t>(end - 8) >> (64 - 8 * n);
+    } else {
+        first = load<uint64_t>(key.data());
+        second = load<uint64_t>(end - 8) >> (8 * (16 - n));
+    }
+    const uint64_t hash = txn::short_key_lock_name(object, first, second, n).value;
+    DCHECK(hash == name_of_key(object, key).hash);
+    return {object, key, hash};
+}
+static_assert(sizeof(payload::Replace) >= 8 && sizeof(payload::ReplaceRow) >= 8);
+static_assert(sizeof(payload::Put) >= 8);
+static_assert(sizeof(payload::PutMany) + sizeof(payload::RecordHead) >= 8);
+static_assert(2 * sizeof(payload::RecordHead) >= 8);
+
 // The page may be changing (BN-3).
 inline RecordState state_in(const Page& page, unsigned slot) {
     const unsigned bits = slots(page)[slot].bits;
@@ -29,20 +52,20 @@ void check_slot([[maybe_unused]] const Page& page, [[maybe_unused]] unsigned slo
 }
 void add_slot(const Page& page, unsigned slot, Slice key, ChangedRecords& out) {
     check_slot(page, slot, key);
-    out.add(object_of(page), key, state_in(page, slot));
+    const RecordState before = state_in(page, slot);
+    out.add_only(name_of_key(object_of(page), key), before, RecordPart::all(before.bytes));
 }
-// As many bytes are replaced there, and nothing else changes.
-[[gnu::always_inline]] inline void add_part(const Page& page, unsigned slot, Slice key,
-                                            uint16_t offset, uint16_t bytes, ChangedRecords& out) {
+// Of a page that is latched: nothing in it is out of bounds.
+[[gnu::always_inline]] inline RecordState latched_state(const Page& page, unsigned slot,
+                                                        [[maybe_unused]] Slice key) {
     check_slot(page, slot, key);
-    // The page is latched: nothing in it is out of bounds.
     const Slot s = slots(page)[slot];
     const char* const at = chars(page) + s.at;
-    const RecordState before{!(s.bits & kGhost), s.bits & kOverflow ? kRecordOverflow : uint8_t{0},
-                             Slice(at + kRecordHead + (s.bits & kKeyBits), load<uint16_t>(at))};
-    DCHECK(before.bytes.data() == value(page, slot).data());
-    DCHECK(before.bytes.size() == value(page, slot).size());
-    out.add(object_of(page), key, before, {offset, bytes, 0});
+    const RecordState state{!(s.bits & kGhost), s.bits & kOverflow ? kRecordOverflow : uint8_t{0},
+                            Slice(at + kRecordHead + (s.bits & kKeyBits), load<uint16_t>(at))};
+    DCHECK(state.bytes.data() == value(page, slot).data());
+    DCHECK(state.bytes.size() == value(page, slot).size());
+    return state;
 }
 
 void take_away(RecordCopy& state) { state = RecordCopy(); }
@@ -52,9 +75,10 @@ void take_away(RecordCopy& state) { state = RecordCopy(); }
 RecordState record_in(const Page& page, unsigned slot) { return state_in(page, slot); }
 
 void records_before_btree_put(const Page& page, Slice payload, ChangedRecords& out) {
-    payload::Reader in(payload);
-    const auto p = in.get<payload::Put>();
-    out.add(object_of(page), in.bytes(p.key_bytes), {});
+    const auto p = load<payload::Put>(payload.data());
+    DCHECK(payload.size() == sizeof p + p.key_bytes + p.value_bytes);
+    const Slice key(payload.data() + sizeof p, p.key_bytes);
+    out.add_only(name_behind_head(object_of(page), key), {}, RecordPart::all({}));
 }
 void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -63,12 +87,15 @@ void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisi
 }
 
 void records_before_btree_put_many(const Page& page, Slice payload, ChangedRecords& out) {
-    payload::Reader in(payload);
+    const auto many = load<payload::PutMany>(payload.data());
+    const char* at = payload.data() + sizeof many;
     const ObjectId object = object_of(page);
-    for (unsigned left = in.get<payload::PutMany>().count; left != 0; --left) {
-        const auto head = in.get<payload::RecordHead>();
-        out.add(object, in.bytes(head.key_bytes), {});
-        in.bytes(head.value_bytes);
+    for (unsigned left = many.count; left != 0; --left) {
+        const auto head = load<payload::RecordHead>(at);
+        const Slice key(at + sizeof head, head.key_bytes);
+        at = key.data() + key.size() + head.value_bytes;
+        DCHECK(at <= payload.data() + payload.size());
+        out.add(name_behind_head(object, key), {}, RecordPart::all({}));
     }
 }
 void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
@@ -85,17 +112,20 @@ void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, Undon
     payload::Reader in(payload);
     const auto p = in.get<payload::Replace>();
     const Slice key = in.bytes(p.key_bytes);
-    if (p.old_bytes == p.new_bytes && p.flags == 0)
-        add_part(page, p.slot, key, p.offset, p.old_bytes, out);
-    else add_slot(page, p.slot, key, out);
+    const RecordState before = latched_state(page, p.slot, key);
+    const bool in_place = p.old_bytes == p.new_bytes && p.flags == 0;
+    out.add_only(name_behind_head(object_of(page), key), before,
+                 in_place ? RecordPart{p.offset, p.old_bytes, 0} : RecordPart::all(before.bytes));
 }
-// What most changes are, apart: this path calls nothing, so it saves no registers.
+// What most changes are, apart: a renewed version takes no call.
 void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
     const auto& p = *reinterpret_cast<const payload::Replace*>(payload.data());
     DCHECK(payload.size() >= sizeof p + p.key_bytes);
-    if (p.old_bytes != p.new_bytes || p.flags != 0 || p.key_bytes > kShortKey || out.full())
+    if (p.old_bytes != p.new_bytes || p.flags != 0 || !out.alone()) [[unlikely]]
         return before_replace(page, payload, out);
-    add_part(page, p.slot, {payload.data() + sizeof p, p.key_bytes}, p.offset, p.old_bytes, out);
+    const Slice key(payload.data() + sizeof p, p.key_bytes);
+    out.replace_only(name_behind_head(object_of(page), key), latched_state(page, p.slot, key),
+                     {p.offset, p.old_bytes, 0});
 }
 void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -108,15 +138,19 @@ void records_undone_btree_replace(ObjectId object, PageId, Slice payload, Undone
     });
 }
 
+// The payload is well-formed (KI-2).
 [[gnu::noinline]] static void before_replace_many(const Page& page, Slice payload,
                                                   ChangedRecords& out) {
-    payload::Reader in(payload);
-    for (unsigned left = in.get<payload::ReplaceMany>().count; left != 0; --left) {
-        const auto row = in.get<payload::ReplaceRow>();
-        const Slice key = in.bytes(row.key_bytes);
-        in.bytes(row.bytes);
-        in.bytes(row.bytes);
-        add_part(page, row.slot, key, row.offset, row.bytes, out);
+    const auto& many = *reinterpret_cast<const payload::ReplaceMany*>(payload.data());
+    const char* at = payload.data() + sizeof many;
+    const ObjectId object = object_of(page);
+    for (unsigned left = many.count; left != 0; --left) {
+        const auto row = load<payload::ReplaceRow>(at);
+        const Slice key(at + sizeof row, row.key_bytes);
+        at = key.data() + key.size() + size_t{2} * row.bytes;
+        DCHECK(at <= payload.data() + payload.size());
+        out.add(name_behind_head(object, key), latched_state(page, row.slot, key),
+                {row.offset, row.bytes, 0});
     }
 }
 // One row of a page, apart as in records_before_btree_replace().
@@ -124,10 +158,15 @@ void records_before_btree_replace_many(const Page& page, Slice payload, ChangedR
     const auto& many = *reinterpret_cast<const payload::ReplaceMany*>(payload.data());
     const auto& row = *reinterpret_cast<const payload::ReplaceRow*>(&many + 1);
     DCHECK(many.count != 0 && payload.size() >= sizeof many + sizeof row + row.key_bytes);
-    if (many.count != 1 || row.key_bytes > kShortKey || out.full())
+    if (many.count != 1 || row.key_bytes > kShortKey) [[unlikely]]
         return before_replace_many(page, payload, out);
     const Slice key(reinterpret_cast<const char*>(&row + 1), row.key_bytes);
-    add_part(page, row.slot, key, row.offset, row.bytes, out);
+    const RecordName name = name_behind_head(object_of(page), key);
+    const RecordState before = latched_state(page, row.slot, key);
+    const RecordPart part{row.offset, row.bytes, 0};
+    if (out.alone()) out.replace_only(name, before, part);
+    else if (out.full()) [[unlikely]] before_replace_many(page, payload, out);
+    else out.add(name, before, part);
 }
 // A row that a rollback has undone already has its old bytes; to write them again changes nothing.
 void records_undone_btree_replace_many(ObjectId object, PageId, Slice payload, UndoneVisit visit) {

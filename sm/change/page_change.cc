@@ -248,7 +248,7 @@ template <size_t kParts>
                                      std::span<const ChangePart> parts, const std::byte* at) {
     const size_t n = kParts != 0 ? kParts : parts.size();
     DCHECK(env.versions != nullptr && parts.size() == n);
-    ChangedRecords changed(*env.versions, txn);
+    ChangedRecords changed(*env.versions, txn, n == 1);
     for (size_t i = 0; i < n; ++i) {
         const auto& header = *reinterpret_cast<const PartHeader*>(at);
         at += sizeof(PartHeader) + padded(header.image_bytes);

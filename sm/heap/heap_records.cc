@@ -23,8 +23,8 @@ namespace {
 void add_slot(const Page& page, uint16_t number, ChangedRecords& out,
               const RecordPart* part = nullptr) {
     const RecordState state = slot_state(page, number);
-    out.add(ObjectId{page.header.object}, RecordId{page.id(), SlotNo{number}}, state,
-            part != nullptr ? *part : RecordPart::all(state.bytes));
+    out.add_only(ObjectId{page.header.object}, RecordId{page.id(), SlotNo{number}}, state,
+                 part != nullptr ? *part : RecordPart::all(state.bytes));
 }
 void visit_undone(ObjectId object, PageId page, uint16_t number, UndoneVisit visit, Undo undo) {
     const SlotKey key({page, SlotNo{number}});

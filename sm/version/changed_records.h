@@ -2,6 +2,7 @@
 //
 // Concepts   Each of them gets a version. Some are handed to the table of versions together: the
 //            place of each in it is seldom in the caches, and the table's queue is locked once.
+//            The record of a change that is *alone* goes to the table at once.
 // Invariants CR-1 The keys of B-tree records and the bytes of all records stay until keep(): keys
 //                 lie in the log record, bytes in the latched page.
 // Blocking   Spin locks of the table. Nothing parks.
@@ -12,41 +13,52 @@
 #include <type_traits>
 #include <utility>
 
-#include "sm/version/version_table.h"
+#include "sm/version/version_renew.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
 class ChangedRecords {
 public:
-    ChangedRecords(VersionTable& versions, txn::Transaction& txn)
-        : versions_(versions), txn_(txn) {}
+    // alone: the change has one page action.
+    ChangedRecords(VersionTable& versions, txn::Transaction& txn, bool alone)
+        : versions_(versions), txn_(txn), alone_(alone) {}
     ChangedRecords(const ChangedRecords&) = delete;
     ChangedRecords& operator=(const ChangedRecords&) = delete;
     ~ChangedRecords() { DCHECK(n_ == 0); }
 
-    // All of the record changes, or that part.
-    void add(ObjectId object, Slice key, const RecordState& before) {
-        add(object, key, before, RecordPart::all(before.bytes));
+    // One of an action's records; that part of it changes.
+    void add(const RecordName& name, const RecordState& before, const RecordPart& part) {
+        put(name, before, part);
     }
-    void add(ObjectId object, Slice key, const RecordState& before, const RecordPart& part) {
-        put(name_of_key(object, key), before, part);
+    // The only one.
+    void add_only(const RecordName& name, const RecordState& before, const RecordPart& part) {
+        put_only(name, before, part);
     }
-    void add(ObjectId object, RecordId id, const RecordState& before, const RecordPart& part) {
+    void add_only(ObjectId object, RecordId id, const RecordState& before, const RecordPart& part) {
         const SlotKey key(id);
-        ChangedRecord& changed = put(name_of_slot(object, key), before, part);
+        const RecordName name = name_of_slot(object, key);
+        if (alone_) [[likely]]
+            return put_only(name, before, part);
+        ChangedRecord& changed = put(name, before, part);
         std::memcpy(changed.slot, key.bytes, sizeof changed.slot);
         changed.name.key = {changed.slot, sizeof changed.slot};
     }
     // The next add() makes versions before it adds.
     bool full() const { return n_ == kTogether; }
+    // Whether replace_only() is allowed.
+    bool alone() const { return alone_; }
+    // The only record of the only action, which changes it in place.
+    [[gnu::always_inline]] void replace_only(const RecordName& name, const RecordState& before,
+                                             const RecordPart& part) {
+        DCHECK(alone_ && !part.whole);
+        if (MUTANT(version_missing) || versions_.renew_settled(txn_, name, before, part)) return;
+        note_only(name.object, name.key, name.hash, part, before);
+    }
     // Makes the versions of what was added.
     void keep() {
         const size_t n = std::exchange(n_, 0);
-        if (MUTANT(version_missing)) return;
-        if (n == 1) [[likely]]
-            versions_.note(txn_, *record(0));
-        else if (n != 0) versions_.note(txn_, {record(0), n});
+        if (n != 0 && !MUTANT(version_missing)) versions_.note(txn_, {record(0), n});
     }
 
 private:
@@ -55,20 +67,41 @@ private:
 
     [[gnu::noinline]] void keep_all() { keep(); }
     ChangedRecord* record(size_t i) { return reinterpret_cast<ChangedRecord*>(memory_) + i; }
-    ChangedRecord& put(const RecordName& name, const RecordState& before, const RecordPart& part) {
-        DCHECK(n_ <= kTogether && name.hash != 0);
-        if (n_ == kTogether) [[unlikely]]
-            keep_all();
-        ChangedRecord& changed = *new (record(n_++)) ChangedRecord;
+    void fill(ChangedRecord& changed, const RecordName& name, const RecordState& before,
+              const RecordPart& part) {
+        DCHECK(name.hash != 0);
         changed.name = name;
         changed.before = before;
         changed.part = part;
-        versions_.ask_for(changed);
+        versions_.find_bucket(changed);
+    }
+    ChangedRecord& put(const RecordName& name, const RecordState& before, const RecordPart& part) {
+        DCHECK(n_ <= kTogether);
+        if (n_ == kTogether) [[unlikely]]
+            keep_all();
+        ChangedRecord& changed = *new (record(n_++)) ChangedRecord;
+        fill(changed, name, before, part);
+        prefetch_line(changed.bucket);
         return changed;
+    }
+    // By values: what refers to nothing stays in registers up to the call.
+    [[gnu::noinline]] void note_only(ObjectId object, Slice key, uint64_t hash, RecordPart part,
+                                     RecordState before) {
+        put_only({object, key, hash}, before, part);
+    }
+    void put_only(const RecordName& name, const RecordState& before, const RecordPart& part) {
+        if (!alone_) [[unlikely]] {
+            put(name, before, part);
+            return;
+        }
+        ChangedRecord changed;
+        fill(changed, name, before, part);
+        if (!MUTANT(version_missing)) versions_.note(txn_, changed);
     }
 
     VersionTable& versions_;
     txn::Transaction& txn_;
+    const bool alone_;
     size_t n_ = 0;
     // Not set before it is used.
     alignas(ChangedRecord) std::byte memory_[kTogether * sizeof(ChangedRecord)];

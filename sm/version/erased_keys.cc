@@ -7,13 +7,24 @@
 
 namespace lockstep::sm {
 
+// Under lock_: the key's place beside the newest one, where it most likely belongs. The ghosts of a
+// leaf go in their order.
+ErasedKeys::Keys::const_iterator ErasedKeys::place_of(ObjectId object, Slice key) const {
+    DCHECK(lock_.is_held() && queue_.empty() == keys_.empty());
+    if (queue_.empty()) return keys_.end();
+    const Keys::const_iterator newest = queue_.back();
+    return Less()(*newest, Place{object, key}) ? std::next(newest) : newest;
+}
+
 bool ErasedKeys::add(ObjectId object, Slice key) {
     DCHECK(object.value != 0);
     Keys made;
     made.insert({object, std::string(key)});
+    Keys::node_type node = made.extract(made.begin());
     const SpinGuard guard(lock_);
-    const auto [at, inserted, rest] = keys_.insert(made.extract(made.begin()));
-    if (!inserted) return false;
+    const size_t before = keys_.size();
+    const auto at = keys_.insert(place_of(object, key), std::move(node));
+    if (keys_.size() == before) return false;
     queue_.push_back(at);
     count_.store(keys_.size(), std::memory_order_release);
     bytes_.fetch_add(bytes_of(key), std::memory_order_relaxed);

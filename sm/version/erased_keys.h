@@ -72,6 +72,7 @@ private:
         }
     };
     using Keys = std::set<Entry, Less>;
+    Keys::const_iterator place_of(ObjectId object, Slice key) const;
 
     mutable SpinLock lock_;
     Keys keys_;                         // under lock_

@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
 #include "txn/outcome.h"
 
@@ -55,6 +56,12 @@ public:
     }
     // Is there one that sees `first` and not `second`? True also if that is not certain.
     bool between(const txn::Outcome* first, const txn::Outcome& second) const;
+    // Does an open snapshot see the changes of one that is known to have committed? True also if
+    // that is not certain.
+    bool may_see(const txn::Outcome& writer) const {
+        DCHECK(writer.committed_below(kLsnMax) == txn::Outcome::Below::yes);
+        return writer.committed_below(Lsn{newest_.load()}) == txn::Outcome::Below::yes;
+    }
     uint64_t open() const { return open_.load(std::memory_order_relaxed); }
     // When the oldest one began; 0: none is open.
     Nanos oldest_began() const;

@@ -75,7 +75,7 @@ struct Version {
         return (sizeof(Version) + key_bytes + room + 7) & ~size_t{7};
     }
     // That part of the record as it is before the change.
-    void set(const RecordState& record, const RecordPart& changed) {
+    [[gnu::always_inline]] void set(const RecordState& record, const RecordPart& changed) {
         DCHECK(changed.bytes <= room);
         part = changed;
         bits = record.bits;

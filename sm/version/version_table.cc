@@ -1,6 +1,6 @@
 // version_table.cc - periods, and what readers ask. version_table_note.cc makes versions, and
 // version_table_sweep.cc frees them.
-#include "sm/version/version_table_impl.h"
+#include "sm/version/version_table.h"
 
 #include <bit>
 #include <new>

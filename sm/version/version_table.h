@@ -36,6 +36,7 @@
 #include "sm/version/snapshot_set.h"
 #include "sm/version/version_bucket.h"
 #include "sm/version/version_pool.h"
+#include "sm/version/version_queue.h"
 #include "threads/base/hints.h"
 #include "threads/base/spin_lock.h"
 #include "threads/io/aligned_buffer.h"
@@ -48,7 +49,7 @@ struct ChangedRecord {
     RecordName name;
     RecordState before;
     RecordPart part;  // that its new version will have
-    // From VersionTable::ask_for() on: where its versions are.
+    // From VersionTable::find_bucket() on: where its versions are.
     VersionBucket* bucket;
     // What note() finds out.
     bool may_have;               // versions of the record
@@ -87,11 +88,14 @@ public:
     void note(txn::Transaction& txn, std::span<ChangedRecord> changed);
     // The same for one record: most changes have one.
     void note(txn::Transaction& txn, ChangedRecord& record);
-    // Before note(): finds the record's bucket and asks for its memory.
-    void ask_for(ChangedRecord& record) const {
+    // Before that, for a change in place: does the same if the record's newest version just needs
+    // to be renewed. False: it does not. In version_renew.h.
+    bool renew_settled(txn::Transaction& txn, const RecordName& name, const RecordState& before,
+                       const RecordPart& part);
+    // Before note(): finds the record's bucket.
+    void find_bucket(ChangedRecord& record) const {
         record.bucket = &bucket_of(short_hash(record.name.hash));
         record.instead = nullptr;
-        prefetch_line(record.bucket);
     }
     // `writer` changed the record before versions were kept, and has not ended. The page is
     // latched. `state` is the record in the page; it becomes that of the oldest version, if there
@@ -136,7 +140,7 @@ public:
     bool incomplete() const { return incomplete_.load(std::memory_order_acquire); }
 
 private:
-    struct Queue;
+    using Queue = VersionQueue;
     struct Made;
     // What note() does about a record that may have versions.
     struct Decision {
@@ -151,20 +155,25 @@ private:
         return buckets_[hash & mask_];
     }
     Decision decide(txn::Outcome& writer, ChangedRecord& record);
-    bool is_settled(const Version& newest, const ChangedRecord& record) const;
+    [[gnu::noinline]] bool note_beside(txn::Outcome& writer, ChangedRecord& record);
+    static bool has_committed(const Version& version) {
+        return version.writer->committed_below(kLsnMax) == txn::Outcome::Below::yes;
+    }
+    bool is_settled(const Version& newest, const RecordPart& part) const;
+    bool is_first(const Version& newest, const RecordPart& part) const;
     [[gnu::noinline]] Decision decide_slowly(txn::Outcome& writer, ChangedRecord& record,
                                              Version& newest);
     bool is_needless(const Version& newest) const;
     static bool may_leave(const Version& newest);
-    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const ChangedRecord& record);
+    static txn::Outcome* renew(Version& version, txn::Outcome& writer, const RecordState& before,
+                               const RecordPart& part);
     VersionGroup* make_group(size_t bytes);
     Version* add_version(VersionGroup& group, size_t place, txn::Outcome& writer,
                          const RecordName& name, const RecordState& before, const RecordPart& part);
     void make(txn::Outcome& writer, std::span<ChangedRecord* const> records, Made& made);
     [[gnu::cold, gnu::noinline]] void replace(VersionBucket& bucket, Version& version,
                                               Version& part);
-    [[gnu::noinline]] void make_alone(txn::Outcome& writer, ChangedRecord& record);
-    void count_made(size_t n);
+    void make_alone(txn::Outcome& writer, ChangedRecord& record);
     void enqueue(txn::Outcome& writer, const Made& made);
     void drop(VersionGroup& group);     // queued; all its versions are unlinked
     void dispose(VersionGroup* group);  // linked nowhere

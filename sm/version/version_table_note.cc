@@ -1,7 +1,7 @@
 // version_table_note.cc - makes the versions of records that are about to change, or renews them.
 #include <utility>
 
-#include "sm/version/version_table_impl.h"
+#include "sm/version/version_renew.h"
 #include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
@@ -23,17 +23,12 @@ struct VersionTable::Made {
     }
 };
 
-inline void VersionTable::count_made(size_t n) {
-    std::atomic<uint64_t>& made = queues_[threads::worker_index()].made;
-    made.store(made.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
-
 // Counts them first: from the queue they may go at once. Those that were renewed stay while their
 // writer is active.
 inline void VersionTable::enqueue(txn::Outcome& writer, const Made& made) {
     if (made.versions + made.renewed == 0) return;
     writer.add_uses(MUTANT(group_used_once) ? 1 : made.versions + made.renewed);
-    count_made(made.versions + made.renewed);
+    queues_[threads::worker_index()].count_made(made.versions + made.renewed);
     if (made.first == nullptr) return;
     DCHECK(made.first->queue < workers_ && made.versions != 0);
     bytes_.fetch_add(made.bytes, std::memory_order_relaxed);
@@ -52,132 +47,6 @@ inline bool VersionTable::is_needless(const Version& newest) const {
     const Version* const below = newest.older;
     return !snapshots_.between(
         below != nullptr && !below->writer->aborted() ? below->writer : nullptr, *newest.writer);
-}
-
-// The records' locks are held and their pages are latched, so only sweeps touch their chains
-// meanwhile, and those only what is queued.
-void VersionTable::note(txn::Transaction& txn, ChangedRecord& record) {
-    txn::Outcome* const writer = txn.outcome;
-    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
-    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
-    if (writer == nullptr) [[unlikely]]
-        return give_up();
-    record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
-    if (record.may_have) {
-        const Decision decision = decide(*writer, record);
-        if (decision.earlier != nullptr) [[likely]] {
-            txn::Outcome::drop(decision.earlier);
-            writer->add_use();
-            return count_made(1);
-        }
-        if (!decision.makes) return;
-        if (decision.left != nullptr) drop(*decision.left);
-    }
-    make_alone(*writer, record);
-}
-
-void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed) {
-    txn::Outcome* const writer = txn.outcome;
-    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
-    DCHECK(txn.runs_here() && threads::worker_index() < workers_ && changed.size() <= kTogether);
-    if (writer == nullptr) [[unlikely]]
-        return give_up();
-    size_t chains = 0;
-    for (ChangedRecord& record : changed) {
-        record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
-        chains += record.may_have;
-    }
-    // Asks for what decide() reads behind the newest versions, for all of them at a time.
-    for (const ChangedRecord& record : changed) {
-        if (!record.may_have || chains < 2) continue;
-        const SpinGuard guard(record.bucket->lock);
-        record.bucket->ask_behind_first();
-    }
-    Made made;
-    ChangedRecord* wanted[kTogether];
-    size_t n = 0;
-    for (ChangedRecord& record : changed) {
-        if (record.may_have) {
-            const Decision decision = decide(*writer, record);
-            if (decision.earlier != nullptr) {
-                txn::Outcome::drop(decision.earlier);
-                ++made.renewed;
-            }
-            if (!decision.makes) continue;
-            if (decision.left != nullptr) drop(*decision.left);
-        }
-        wanted[n++] = &record;
-    }
-    if (n != 0) make(*writer, {wanted, n}, made);
-    enqueue(*writer, made);
-    if (n != 0 && bytes() > limit_) [[unlikely]]
-        relieve();
-}
-
-// VT-5.
-inline bool VersionTable::may_leave(const Version& newest) {
-    const Version* const below = newest.older;
-    return newest.writer->aborted() || below == nullptr || below->writer->aborted() ||
-           below->part.covers(newest.part) || MUTANT(part_uncovered);
-}
-
-// Under the bucket's lock: is `newest` one that decide_slowly() would renew? True only in the
-// frequent case: the writers of `newest` and of the version below have committed, no snapshot lies
-// between them, and the version below covers both parts.
-[[gnu::always_inline]] inline bool VersionTable::is_settled(const Version& newest,
-                                                            const ChangedRecord& record) const {
-    DCHECK(newest.linked && newest.writer != nullptr);
-    const Version* const below = newest.older;
-    if (newest.writer->committed_below(kLsnMax) != txn::Outcome::Below::yes) return false;
-    return below != nullptr && below->part.covers(newest.part) && below->part.covers(record.part) &&
-           record.part.bytes <= newest.room && !below->writer->aborted() &&
-           (!snapshots_.between(below->writer, *newest.writer) || MUTANT(settled_unchecked));
-}
-
-// A record that may have versions. makes == false: it has a version of this writer, at least now,
-// that has what is about to change.
-[[gnu::always_inline]] inline VersionTable::Decision VersionTable::decide(txn::Outcome& writer,
-                                                                          ChangedRecord& record) {
-    const SpinGuard guard(record.bucket->lock);
-    Version* const newest = record.bucket->find(record.name);
-    if (newest == nullptr) return {};
-    if (is_settled(*newest, record)) [[likely]]
-        return {.makes = false, .earlier = renew(*newest, writer, record)};
-    return decide_slowly(writer, record, *newest);
-}
-
-// The same under the bucket's lock. A new version has the whole record if the one below would not
-// cover its part: it covers the parts of those that follow, so they can leave, and chains stay
-// short.
-VersionTable::Decision VersionTable::decide_slowly(txn::Outcome& writer, ChangedRecord& record,
-                                                   Version& newest) {
-    DCHECK(record.bucket->lock.is_held());
-    if (newest.writer == &writer && !MUTANT(version_of_each_change)) {
-        if (newest.part.covers(record.part) || MUTANT(part_not_extended)) return {.makes = false};
-        record.part = RecordPart::all(record.before.bytes);
-        record.instead = &newest;
-        return {};
-    }
-    const bool leaves = is_needless(newest) && may_leave(newest);
-    const Version* const below = leaves ? newest.older : &newest;
-    if (below != nullptr && !below->part.covers(record.part))
-        record.part = RecordPart::all(record.before.bytes);
-    if (!leaves) return {};
-    if (record.part.bytes <= newest.room)
-        return {.makes = false, .earlier = renew(newest, writer, record)};
-    record.bucket->unlink(newest);
-    return {.left = newest.group().let_go() ? &newest.group() : nullptr};
-}
-
-// Under the bucket's lock: the needless version becomes that of `writer`'s change. Returns the
-// reference to the writer before.
-inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
-                                         const ChangedRecord& record) {
-    DCHECK(version.linked && !version.writer->active() && writer.active());
-    txn::Outcome* const earlier = std::exchange(version.writer, &writer);
-    version.group().renewed.store(!MUTANT(renewed_holds_up), std::memory_order_relaxed);
-    if (!MUTANT(renewed_in_part)) version.set(record.before, record.part);
-    return earlier;
 }
 
 // Null: no memory.
@@ -216,6 +85,143 @@ inline txn::Outcome* VersionTable::renew(Version& version, txn::Outcome& writer,
     return version;
 }
 
+// One version. Not through make(): half the versions are made alone.
+[[gnu::always_inline]] inline void VersionTable::make_alone(txn::Outcome& writer,
+                                                            ChangedRecord& record) {
+    VersionGroup* const group = make_group(
+        sizeof(VersionGroup) + Version::size_of(record.name.key.size(), record.part.bytes));
+    if (group == nullptr) [[unlikely]]
+        return give_up();
+    group->left.store(1, std::memory_order_relaxed);
+    Version& version =
+        *add_version(*group, sizeof(VersionGroup), writer, record.name, record.before, record.part);
+    if (record.instead != nullptr) [[unlikely]] {
+        replace(*record.bucket, version, *record.instead);
+    } else {
+        const SpinGuard guard(record.bucket->lock);
+        if (record.may_have) record.bucket->push(version);
+        else record.bucket->push_first(version);
+    }
+    writer.add_use();
+    bytes_.fetch_add(VersionPool::bytes_of(group->bytes), std::memory_order_relaxed);
+    {
+        Queue& queue = queues_[group->queue];
+        queue.count_made(1);
+        const SpinGuard guard(queue.lock);
+        queue.push(*group, *group);
+    }
+    if (bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+// The records' locks are held and their pages are latched, so only sweeps touch their chains
+// meanwhile, and those only what is queued.
+void VersionTable::note(txn::Transaction& txn, ChangedRecord& record) {
+    txn::Outcome* const writer = txn.outcome;
+    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
+    DCHECK(txn.runs_here() && threads::worker_index() < workers_);
+    if (writer == nullptr) [[unlikely]]
+        return give_up();
+    record.may_have = record.bucket->may_have(short_hash(record.name.hash));
+    if (record.may_have && !note_beside(*writer, record)) return;
+    make_alone(*writer, record);
+}
+
+// The record may have versions. False: no new one is needed.
+bool VersionTable::note_beside(txn::Outcome& writer, ChangedRecord& record) {
+    const Decision decision = decide(writer, record);
+    if (decision.left != nullptr) drop(*decision.left);
+    if (decision.earlier == nullptr) return decision.makes;
+    DCHECK(!decision.makes);
+    txn::Outcome::drop(decision.earlier);
+    writer.add_use();
+    queues_[threads::worker_index()].count_made(1);
+    return false;
+}
+
+void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed) {
+    txn::Outcome* const writer = txn.outcome;
+    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
+    DCHECK(txn.runs_here() && threads::worker_index() < workers_ && changed.size() <= kTogether);
+    if (writer == nullptr) [[unlikely]]
+        return give_up();
+    size_t chains = 0;
+    for (ChangedRecord& record : changed) {
+        record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
+        chains += record.may_have;
+    }
+    // Asks for what decide() reads behind the newest versions, for all of them at a time.
+    if (chains >= 2) {
+        for (const ChangedRecord& record : changed) {
+            if (!record.may_have) continue;
+            const SpinGuard guard(record.bucket->lock);
+            record.bucket->ask_behind_first();
+        }
+    }
+    Made made;
+    ChangedRecord* wanted[kTogether];
+    size_t n = 0;
+    for (ChangedRecord& record : changed) {
+        if (record.may_have) {
+            const Decision decision = decide(*writer, record);
+            if (decision.earlier != nullptr) {
+                txn::Outcome::drop(decision.earlier);
+                ++made.renewed;
+            }
+            if (!decision.makes) continue;
+            if (decision.left != nullptr) drop(*decision.left);
+        }
+        wanted[n++] = &record;
+    }
+    if (n != 0) make(*writer, {wanted, n}, made);
+    enqueue(*writer, made);
+    if (n != 0 && bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+// VT-5.
+inline bool VersionTable::may_leave(const Version& newest) {
+    const Version* const below = newest.older;
+    return newest.writer->aborted() || below == nullptr || below->writer->aborted() ||
+           below->part.covers(newest.part) || MUTANT(part_uncovered);
+}
+
+// A record that may have versions. makes == false: it has a version of this writer, at least now,
+// that has what is about to change.
+[[gnu::always_inline]] inline VersionTable::Decision VersionTable::decide(txn::Outcome& writer,
+                                                                          ChangedRecord& record) {
+    const SpinGuard guard(record.bucket->lock);
+    Version* const newest = record.bucket->find(record.name);
+    if (newest == nullptr) return {};
+    if (is_settled(*newest, record.part)) [[likely]]
+        return {.makes = false, .earlier = renew(*newest, writer, record.before, record.part)};
+    if (is_first(*newest, record.part)) return {};
+    return decide_slowly(writer, record, *newest);
+}
+
+// The same under the bucket's lock. A new version has the whole record if the one below would not
+// cover its part: it covers the parts of those that follow, so they can leave, and chains stay
+// short.
+VersionTable::Decision VersionTable::decide_slowly(txn::Outcome& writer, ChangedRecord& record,
+                                                   Version& newest) {
+    DCHECK(record.bucket->lock.is_held());
+    if (newest.writer == &writer && !MUTANT(version_of_each_change)) {
+        if (newest.part.covers(record.part) || MUTANT(part_not_extended)) return {.makes = false};
+        record.part = RecordPart::all(record.before.bytes);
+        record.instead = &newest;
+        return {};
+    }
+    const bool leaves = is_needless(newest) && may_leave(newest);
+    const Version* const below = leaves ? newest.older : &newest;
+    if (below != nullptr && !below->part.covers(record.part))
+        record.part = RecordPart::all(record.before.bytes);
+    if (!leaves) return {};
+    if (record.part.bytes <= newest.room)
+        return {.makes = false, .earlier = renew(newest, writer, record.before, record.part)};
+    record.bucket->unlink(newest);
+    return {.left = newest.group().let_go() ? &newest.group() : nullptr};
+}
+
 // Groups of as many versions as fit.
 void VersionTable::make(txn::Outcome& writer, std::span<ChangedRecord* const> records, Made& made) {
     const auto size_of = [](const ChangedRecord& record) {
@@ -248,34 +254,6 @@ void VersionTable::make(txn::Outcome& writer, std::span<ChangedRecord* const> re
             else record.bucket->push_first(*version);
         }
     }
-}
-
-// The same for one version. Not through make(): half the versions are made alone.
-void VersionTable::make_alone(txn::Outcome& writer, ChangedRecord& record) {
-    VersionGroup* const group = make_group(
-        sizeof(VersionGroup) + Version::size_of(record.name.key.size(), record.part.bytes));
-    if (group == nullptr) [[unlikely]]
-        return give_up();
-    group->left.store(1, std::memory_order_relaxed);
-    Version& version =
-        *add_version(*group, sizeof(VersionGroup), writer, record.name, record.before, record.part);
-    if (record.instead != nullptr) [[unlikely]] {
-        replace(*record.bucket, version, *record.instead);
-    } else {
-        const SpinGuard guard(record.bucket->lock);
-        if (record.may_have) record.bucket->push(version);
-        else record.bucket->push_first(version);
-    }
-    writer.add_use();
-    count_made(1);
-    bytes_.fetch_add(VersionPool::bytes_of(group->bytes), std::memory_order_relaxed);
-    {
-        Queue& queue = queues_[group->queue];
-        const SpinGuard guard(queue.lock);
-        queue.push(*group, *group);
-    }
-    if (bytes() > limit_) [[unlikely]]
-        relieve();
 }
 
 // `version` has the whole record and takes the place of `part`, of the same writer.

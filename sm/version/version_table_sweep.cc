@@ -1,5 +1,5 @@
 // version_table_sweep.cc - frees versions that no snapshot needs, and makes room beyond the limit.
-#include "sm/version/version_table_impl.h"
+#include "sm/version/version_table.h"
 #include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 

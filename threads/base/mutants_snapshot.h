@@ -56,6 +56,12 @@
       "the root of an index that was just dropped is read as if it were still there") \
     X(settled_unchecked, sm_snapshot_upkeep_test, \
       "a version is renewed although a snapshot lies between it and the one below") \
+    X(renewed_uncovered, sm_snapshot_upkeep_test, \
+      "a version of a whole record is renewed as one of a part") \
+    X(second_version_in_part, sm_snapshot_upkeep_test, \
+      "a second version has a part that the first one lacks, so the chain grows") \
+    X(erased_keys_given_up, sm_snapshot_upkeep_test, \
+      "the cleaner looks at erased keys no more once none could go for a while") \
     X(chain_error_first, sm_snapshot_test, \
       "a scan calls the large value of a dropped index damaged")
 // clang-format on

@@ -3,7 +3,9 @@
 // large values, heaps and objects.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -428,6 +430,53 @@ TEST_F(SnapshotTest, RefusesChanges) {
         EXPECT_EQ(code_of(heap().insert(snapshot, "x")), ErrorCode::read_only);
         EXPECT_EQ(code_of(store_->create_index(snapshot, "n")), ErrorCode::read_only);
         EXPECT_EQ(get(snapshot, "a"), "1");
+    });
+}
+
+// A version's name comes from the key in the log record. Short, long and no bytes before its end.
+TEST_F(SnapshotTest, SeesRecordsOfKeysOfAllLengths) {
+    on_thread(*store_, [&] {
+        std::vector<std::string> keys, others;
+        for (size_t n = 1; n <= 40; ++n) {
+            keys.push_back(std::string(n, static_cast<char>('a' + n % 26)) + "1");
+            keys.push_back(std::string(1, static_cast<char>('a' + n % 26)));
+            others.push_back(std::string(n, static_cast<char>('a' + n % 26)) + "2");
+        }
+        std::ranges::sort(keys);
+        keys.erase(std::ranges::unique(keys).begin(), keys.end());
+        std::ranges::sort(others);
+        Content old, now;
+        for (const std::string& key : keys) put(key, old[key] = "one");
+        Txn first = begin(kSnapshot);
+        // Alone, then many of a leaf at a time. The second round meets versions of the first.
+        for (const std::string& key : keys) put(key, "two");
+        Txn second = begin(kSnapshot);
+        for (Slice value : {"333", "444"}) {
+            Txn writer = begin(kWriter);
+            std::vector<std::array<char, 8>> buffers(keys.size());
+            std::vector<Lookup> rows;
+            for (size_t i = 0; i < keys.size(); ++i)
+                rows.push_back(
+                    {.key = keys[i], .buffer = std::as_writable_bytes(std::span(buffers[i]))});
+            EXPECT_EQ(*index().modify_many(writer, rows,
+                                           [&](size_t, std::span<std::byte> bytes) {
+                                               std::memcpy(bytes.data(), value.data(), 3);
+                                               return ByteRange{0, 3};
+                                           }),
+                      keys.size());
+            ASSERT_OK(writer.commit());
+        }
+        Txn writer = begin(kWriter);
+        std::vector<NewRecord> records;
+        for (const std::string& key : others) records.push_back({.key = key, .value = "new"});
+        ASSERT_OK(index().insert_many(writer, records));
+        ASSERT_OK(writer.commit());
+        EXPECT_EQ(scan(first), old);
+        for (const auto& [key, value] : old) {
+            EXPECT_EQ(get(first, key), value) << key;
+            EXPECT_EQ(get(second, key), "two") << key;
+        }
+        for (const std::string& key : others) EXPECT_EQ(get(second, key), "-") << key;
     });
 }
 

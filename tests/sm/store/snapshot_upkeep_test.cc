@@ -322,6 +322,21 @@ TEST_F(SnapshotTest, PartsOfARecordFitTogether) {
     });
 }
 
+// VT-5: the second version has the whole record, since the first one covers only a part.
+TEST_F(SnapshotTest, PartsChangedInTurnKeepFewVersions) {
+    on_thread(*store_, [&] {
+        put("key", "aaaabbbb");
+        Txn snapshot = begin(kSnapshot);
+        for (size_t i = 0; i < 40; ++i) {
+            Txn txn = begin(kWriter);
+            EXPECT_TRUE(*index().patch(txn, "key", i % 2 * 4, std::to_string(1000 + i)));
+            ASSERT_OK(txn.commit());
+            EXPECT_EQ(get(snapshot, "key"), "aaaabbbb");
+        }
+        EXPECT_LT(versions().bytes(), 4 * 128u);
+    });
+}
+
 // VG-1: one version of a group leaves its chain long before the others.
 TEST_F(SnapshotTest, AVersionThatGoesFirstTakesNoOtherAlong) {
     constexpr int kRows = 10;
@@ -438,6 +453,23 @@ TEST_F(SnapshotTest, ThousandsAtOnce) {
             EXPECT_EQ(get(open[static_cast<size_t>(i)], "k" + std::to_string(i / 10 % 7)),
                       std::to_string(last));
         }
+    });
+}
+
+// The cleaner looks at fewer and fewer keys while the oldest snapshot needs them all.
+TEST_F(SnapshotTest, ErasedKeysGoWhenTheSnapshotThatSawThemEnds) {
+    constexpr int kRows = 1'000;
+    on_thread(*store_, [&] {
+        for (int i = 0; i < kRows; ++i) put(numbered(i), "v");
+        Txn first = begin(kSnapshot);
+        for (int i = 0; i < kRows; ++i) erase(numbered(i));
+        clean();
+        ASSERT_TRUE(versions().erased().any());
+        sleep_for(100 * kMillisecond);
+        const Txn second = begin(kSnapshot);  // the period goes on
+        ASSERT_OK(first.commit());
+        for (int n = 0; n < 100 && versions().erased().any(); ++n) sleep_for(10 * kMillisecond);
+        EXPECT_FALSE(versions().erased().any());
     });
 }
 
