@@ -121,8 +121,6 @@ inline bool BTreeCursor::same_leaf(Position& pos) {
 inline Result<bool> BTreeCursor::seek(const SearchKey& key, Side side, unsigned tries,
                                       Position& pos, SharedPage& hold) {
     if (tries < kOptimisticTries) {
-        if (local_of(txn_).places != nullptr && side == Side::covering && tries == 0) [[unlikely]]
-            if (tree_.try_place(txn_, key, pos)) return true;
         TRY(tree_.descend(key, side, 0, pos));
         return true;
     }
@@ -278,6 +276,11 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
                                                        SharedPage& hold) {
     if (positioned_ && tries < kOptimisticTries && find_again(pos)) return true;
     const SearchKey from(positioned_ ? key() : Slice(low_));
+    if (tries == 0 && local_of(txn_).places != nullptr && tree_.try_place(txn_, from, pos))
+        [[unlikely]] {
+        pos.slot += pos.found && positioned_;
+        return true;
+    }
     if (!TRY(seek(from, Side::covering, tries, pos, hold))) return false;
     bool exact;
     pos.slot = find(*pos.at.page, from, exact);

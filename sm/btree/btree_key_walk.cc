@@ -23,6 +23,19 @@ inline void prefetch_bytes(const char* from, const char* to) {
          from += kCacheLineBytes)
         prefetch_line(from);
 }
+// The same for `lines` from `at` on, at most six; without a loop.
+[[gnu::always_inline]] inline void prefetch_few(const char* at, size_t lines) {
+    DCHECK(lines <= 6);
+    switch (lines) {
+        default: prefetch_line(at + 5 * kCacheLineBytes); [[fallthrough]];
+        case 5: prefetch_line(at + 4 * kCacheLineBytes); [[fallthrough]];
+        case 4: prefetch_line(at + 3 * kCacheLineBytes); [[fallthrough]];
+        case 3: prefetch_line(at + 2 * kCacheLineBytes); [[fallthrough]];
+        case 2: prefetch_line(at + kCacheLineBytes); [[fallthrough]];
+        case 1: prefetch_line(at); [[fallthrough]];
+        case 0: break;
+    }
+}
 
 inline unsigned slots_end(unsigned count) {
     return std::min<unsigned>(kSlotsAt + count * unsigned{sizeof(Slot)}, kPageBytes);
@@ -33,12 +46,16 @@ inline bool has_few_lines(unsigned count) {
 
 // What a search in a node of `count` slots touches: the header, the first and the last slot, and
 // the slots around `share` of the whole.
-inline void prefetch_node(const Page& page, unsigned count, unsigned share, unsigned around) {
+[[gnu::always_inline]] inline void prefetch_node(const Page& page, unsigned count, unsigned share,
+                                                 unsigned around) {
     const char* const at = chars(page);
     const unsigned end = slots_end(count);
-    if (share == kShareUnknown || has_few_lines(count))
+    if (has_few_lines(count))
+        return prefetch_few(at, (end + kCacheLineBytes - 1) / kCacheLineBytes);
+    if (share == kShareUnknown)
         return prefetch_bytes(at, at + std::min<unsigned>(end, 2 * kFewLines * kCacheLineBytes));
-    prefetch_bytes(at, at + kSlotsAt + sizeof(Slot));
+    static_assert(kSlotsAt == kCacheLineBytes);
+    prefetch_few(at, 2);
     const unsigned guess = kSlotsAt + (end - kSlotsAt) * share / kShareWhole;
     prefetch_bytes(at + guess - std::min(around, guess), at + std::min(guess + around, end));
     prefetch_line(at + end - sizeof(Slot));
@@ -64,6 +81,21 @@ inline bool between_slots(const Page& p, int slot, const KeyView& key) {
     return (below < head || tail.order(p, low) <= 0) && (head < above || tail.order(p, high) > 0);
 }
 
+// Do the keys have equal bytes but for the last one?
+inline bool same_but_end(const KeyView& a, const KeyView& b) {
+    const size_t bytes = a.size();
+    return bytes > 1 && bytes == b.size() && same_bytes(a.data(), b.data(), bytes - 1);
+}
+inline uint8_t end_of(const KeyView& key) {
+    return static_cast<uint8_t>(key.data()[key.size() - 1]);
+}
+// `low` and `high` have equal bytes but for the last one.
+inline bool is_between(const KeyView& key, const KeyView& low, const KeyView& high) {
+    DCHECK(same_but_end(low, high) || MUTANT(adjacent_last_elsewhere));
+    return same_but_end(key, low) && end_of(low) <= end_of(key) &&
+           (end_of(key) <= end_of(high) || MUTANT(adjacent_end_unchecked));
+}
+
 // The keys that search_ties() reads first.
 void ask_for_ties(const Page& page, unsigned slot) {
     const Slot* const all = slots(page);
@@ -86,15 +118,14 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
                       kGuessAheadInner);
 }
 
-// Notes where the search for `key` ended: in the child `to` behind `slot`, or in first_child if -1.
+// Notes where the search for `key` ended: in the child behind `slot`, or in first_child if -1.
 // The first and the last child are also bounded by the node's fences. Those are not compared, so
 // such a child gets no bounds, except in a root, whose fences are infinite.
-inline void KeyWalk::Near::enter(const Page& node, int slot, PageId to, const KeyView& key) {
+inline void KeyWalk::Near::enter(const Page& node, int slot, const KeyView& key) {
     DCHECK(slot >= -1 && slot < static_cast<int>(kSlotsMax));
     const NodeHeader& h = header(node);
     const auto above = static_cast<unsigned>(slot + 1);
     const bool lowest = slot < 0, highest = above >= count(node), is_root = &node == root.page;
-    child = to;
     text = key.data();
     prefix = h.prefix;
     skip = h.common_bytes & 7u;
@@ -120,12 +151,14 @@ inline bool KeyWalk::Near::holds(const KeyView& key) const {
 // Walks to the node above level 1, which the caches mostly have, and asks for the level-1 node,
 // whose number becomes `next`. False: a node is not in memory, or changes. look.parent is that
 // node, or the level-1 node if that is the root; then `next` is kPageNone.
-bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
+// `share`: further keys may belong into the same child.
+inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near, bool share) {
     DCHECK(look.leaf == kPageNone);
     const BTree& tree = *look.tree;
     next = kPageNone;
     if (near.tree != &tree) {
-        near = {};
+        near.child = kPageNone;
+        near.prefix = 0;
         if (!pool_.try_fix_optimistic(tree.root(), near.root) ||
             near.root.page->header.object != tree.id().value) [[unlikely]]
             return false;
@@ -145,11 +178,12 @@ bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
         if (level == 2) {
             // Few nodes stay in the caches, and the key before has asked for this one.
             const bool ask = next != near.child && count(page) > BTree::Descent::kCachedInner;
-            const unsigned share = ask ? share_behind(page, slot, look.key) : 0;
-            near.enter(page, slot, next, look.key);
+            const unsigned part = ask ? share_behind(page, slot, look.key) : 0;
+            near.child = next;
+            if (share) near.enter(page, slot, look.key);
             if (!at.valid()) [[unlikely]]
                 return false;
-            if (ask) ask_for_inner(look, next, share);
+            if (ask) ask_for_inner(look, next, part);
             break;
         }
         OptimisticPage child;
@@ -212,23 +246,20 @@ inline int KeyWalk::name_leaf(size_t i) {
 bool KeyWalk::are_adjacent() const {
     if (size_ < 2) return false;
     const Look &first = looks_[0].look, &last = looks_[size_ - 1].look;
-    const size_t bytes = first.key.size();
-    const char *const a = first.key.data(), *const b = last.key.data();
-    return bytes > 1 && a[bytes - 2] == b[bytes - 2] && bytes == last.key.size() &&
-           first.tree == last.tree && same_bytes(a, b, bytes - 2);
+    return first.tree == last.tree && same_but_end(first.key, last.key);
 }
 
 void KeyWalk::find_leaves() {
     DCHECK(size_ <= kKeys && threads::current()->latch_depth == 0);
     adjacent_ = are_adjacent();
-    if (adjacent_) return find_adjacent_leaves();
+    if (adjacent_ || size_ == 1) return find_leaves_singly();
     Route routes[kKeys];
     PageId level_one[kKeys];
     Near near;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         if (near.tree == look.tree && near.holds(look.key)) routes[i] = Route::shared;
-        else routes[i] = find_level_one(look, level_one[i], near) ? Route::own : Route::lost;
+        else routes[i] = find_level_one(look, level_one[i], near, true) ? Route::own : Route::lost;
     }
     const Look* before = nullptr;  // the last one, if it is at its level-1 node
     const char* numbers[kKeys];    // where that of the leaf stands; null: there is none yet
@@ -273,30 +304,36 @@ void KeyWalk::find_leaves() {
     ask_for_leaves();
 }
 
-// Few leaves: their misses need not overlap.
-[[gnu::noinline]] void KeyWalk::find_adjacent_leaves() {
+// Few leaves, or one: there are no misses to overlap.
+[[gnu::noinline]] void KeyWalk::find_leaves_singly() {
     Near near;
     PageId missing[kKeys];
     size_t n = 0;
     const Look* before = nullptr;
-    int slot = -1;  // of its leaf in its level-1 node
+    const KeyView& last = looks_[size_ - 1].look.key;
+    int slot = -1;            // of its leaf in its level-1 node
+    bool holds_last = false;  // the last key belongs into that leaf, too
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         if (before != nullptr && before->tree == look.tree &&
-            between_slots(*before->parent.page, slot, look.key)) {
+            ((holds_last && is_between(look.key, before->key, last)) ||
+             between_slots(*before->parent.page, slot, look.key))) {
             look.parent = before->parent;
             look.leaf = before->leaf;
             continue;
         }
         before = nullptr;
         PageId node;
-        if (!find_level_one(look, node, near) || (node != kPageNone && !fix_parent(look, node)))
-            [[unlikely]]
+        if (!find_level_one(look, node, near, false) ||
+            (node != kPageNone && !fix_parent(look, node))) [[unlikely]]
             continue;
         slot = name_leaf(i);
         if (!ask_for_leaf(i)) [[unlikely]]
             missing[n++] = look.leaf;
         before = &look;
+        holds_last = adjacent_ &&
+                     (same_but_end(look.key, last) || MUTANT(adjacent_last_elsewhere)) &&
+                     between_slots(*look.parent.page, slot, last);
     }
     read_leaves({missing, n});
 }
@@ -331,8 +368,8 @@ void KeyWalk::ask_for_leaves() {
     read_leaves({missing, n});
 }
 
-// Until find_tail(), pos.found says that the slot's head is that of the key.
-inline bool KeyWalk::search_leaf(Look& look) const {
+// Fixes the leaf, and asks for what a change of it touches. False: the look has lost it.
+inline bool KeyWalk::fix_leaf(Look& look) const {
     BTree::Position& pos = look.pos;
     pos.id = look.leaf;
     pos.leaves_freed = look.leaves_freed;
@@ -347,16 +384,15 @@ inline bool KeyWalk::search_leaf(Look& look) const {
         pool_.prefetch_for_change(pos.at);
         prefetch_line(low(page).data());
     }
-    // Last: what it finds stays in registers.
-    pos.slot = find_head(page, look.key, pos.found);
     return true;
 }
 
 inline bool KeyWalk::find_record(Look& look) const {
-    if (!search_leaf(look)) [[unlikely]]
+    if (!fix_leaf(look)) [[unlikely]]
         return false;
-    BTree::Position& pos = look.pos;
-    if (pos.found) pos.slot = find_tail(*pos.at.page, look.key, pos.slot, pos.found);
+    bool found;  // both results stay in registers
+    look.pos.slot = find(*look.pos.at.page, look.key, found);
+    look.pos.found = found;
     return true;
 }
 
@@ -378,13 +414,12 @@ inline void KeyWalk::ask_for_record(const Look& look) {
     if (!look.pos.found) return;
     // Its length is in the record: not to be read now.
     const Page& page = *look.pos.at.page;
-    const char* const at = chars(page) + slots(page)[look.pos.slot].at;
-    for (size_t line = 0; line <= look.bytes; line += kCacheLineBytes) prefetch_line(at + line);
+    prefetch_few(chars(page) + slots(page)[look.pos.slot].at, look.bytes / kCacheLineBytes + 1);
 }
 
 void KeyWalk::find_records() {
     if (adjacent_) return find_adjacent_records();
-    if (use_ == Use::ahead) return find_records_ahead();
+    if (use_ == Use::ahead && size_ > 1) return find_records_ahead();
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         if (look.leaf == kPageNone || !find_record(look)) [[unlikely]]
@@ -400,8 +435,10 @@ void KeyWalk::find_records() {
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         tied[i] = false;
-        if (look.leaf == kPageNone || !search_leaf(look)) [[unlikely]]
+        if (look.leaf == kPageNone || !fix_leaf(look)) [[unlikely]]
             continue;
+        // Until the second pass, pos.found says that the slot's head is that of the key.
+        look.pos.slot = find_head(*look.pos.at.page, look.key, look.pos.found);
         tied[i] = look.pos.found && ties(*look.pos.at.page, look.pos.slot);
         if (tied[i]) ask_for_ties(*look.pos.at.page, look.pos.slot);
         else ask_for_record(look);

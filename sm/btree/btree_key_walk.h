@@ -32,14 +32,25 @@ public:
     static constexpr size_t kRecordLines = 5;
 
     struct Look {
-        BTree* tree = nullptr;
+        BTree* tree;
         node::KeyView key;
         PageId leaf = kPageNone;  // kPageNone: the walk does not reach it
-        uint32_t leaves_freed = 0;
-        uint32_t bytes = 0;  // of the record
-        bool for_change = false;
-        OptimisticPage parent;  // the level-1 node; without a page if the leaf is the root
-        BTree::Position pos;
+        uint32_t leaves_freed;
+        uint32_t bytes;  // of the record
+        bool for_change;
+        // Set when the walk gets there.
+        union {
+            OptimisticPage parent;  // the level-1 node; without a page if the leaf is the root
+        };
+        union {
+            BTree::Position pos;
+        };
+        Look(BTree& in, node::KeyView of, size_t record_bytes, bool change)
+            : tree(&in),
+              key(of),
+              leaves_freed(in.leaves_freed()),
+              bytes(static_cast<uint32_t>(record_bytes)),
+              for_change(change) {}
         bool parent_valid() const { return parent.page == nullptr || parent.valid(); }
     };
 
@@ -91,23 +102,23 @@ private:
 
         // Does the key belong into the child, too? False may also mean that the heads do not tell.
         bool holds(const node::KeyView& key) const;
-        void enter(const Page& node, int slot, PageId to, const node::KeyView& key);
+        void enter(const Page& node, int slot, const node::KeyView& key);
     };
     // How a key's level-1 node was found.
     enum class Route : uint8_t { lost, own, shared };  // shared: with the key before
 
-    [[gnu::noinline]] bool find_level_one(Look& look, PageId& next, Near& near);
+    [[gnu::always_inline]] bool find_level_one(Look& look, PageId& next, Near& near, bool share);
     [[gnu::always_inline]] bool fix_parent(Look& look, PageId id) const;
     [[gnu::always_inline]] void note_parent(size_t i, int slot);
     [[gnu::always_inline]] int name_leaf(size_t i);
     void name_tied_leaves(uint32_t tied, const unsigned* slots);
-    [[gnu::always_inline]] bool search_leaf(Look& look) const;
+    [[gnu::always_inline]] bool fix_leaf(Look& look) const;
     void ask_for_inner(const Look& look, PageId id, unsigned share) const;
     void ask_for_leaves();
     [[gnu::always_inline]] bool ask_for_leaf(size_t i) const;
     void read_leaves(std::span<const PageId> missing);
     bool are_adjacent() const;
-    void find_adjacent_leaves();
+    void find_leaves_singly();
     [[gnu::always_inline]] bool find_record(Look& look) const;
     [[gnu::always_inline]] static void find_next_record(Look& look, const Look& before);
     static void ask_for_record(const Look& look);
@@ -134,13 +145,7 @@ inline KeyWalk::Look& KeyWalk::add(BTree& tree, Slice key, size_t record_bytes, 
     const txn::LockName name = view.lock_name(tree.id());
     new (&names_.items[size_]) txn::LockName(name);
     locks_.prefetch(name);
-    return *new (&looks_[size_++].look) Look{.tree = &tree,
-                                             .key = view,
-                                             .leaves_freed = tree.leaves_freed(),
-                                             .bytes = static_cast<uint32_t>(bytes),
-                                             .for_change = for_change,
-                                             .parent = {},
-                                             .pos = {}};
+    return *new (&looks_[size_++].look) Look(tree, view, bytes, for_change);
 }
 
 }  // namespace lockstep::sm

@@ -43,7 +43,7 @@ public:
     // False: some key is too long for a group.
     bool set_keys(bool for_change) {
         for (const Lookup& row : rows_) {
-            if (!walk_.takes(row.key)) [[unlikely]]
+            if (row.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
                 return false;
             walk_.add(tree_, row.key, row.buffer.size(), for_change);
         }

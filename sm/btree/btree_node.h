@@ -209,11 +209,14 @@ void cut(Page& p, unsigned keep, Slice high_fence);
 // value[offset, offset + old_bytes) becomes `fresh`; the length may change.
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh);
 // The same where the length stays.
-inline void overwrite(Page& p, unsigned slot, unsigned offset, Slice fresh) {
+[[gnu::always_inline]] inline void overwrite(Page& p, unsigned slot, unsigned offset, Slice fresh) {
     CHECK(slot < header(p).count);
-    const Slice old = value(p, slot);
-    CHECK(offset + fresh.size() <= old.size());
-    copy_bytes(const_cast<char*>(old.data()) + offset, fresh);
+    const Slot s = slots(p)[slot];
+    const size_t at = std::min<size_t>(s.at, kPageBytes - kRecordHead),
+                 begin = at + kRecordHead + (s.bits & kKeyBits) + offset,
+                 end = begin + fresh.size();
+    CHECK(offset + fresh.size() <= load<uint16_t>(chars(p) + at) && end <= kPageBytes);
+    copy_bytes(chars(p) + begin, fresh);
 }
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
 // Of a node that is about to change or has changed: BN-1 without the records.

@@ -251,9 +251,11 @@ inline unsigned share_behind(const Page& p, int slot, const KeyView& key) {
                : static_cast<unsigned>(uint64_t{head - low} * kShareWhole / (high - low));
 }
 
-inline bool key_equals(const Page& p, unsigned slot, const KeyView& key) {
+[[gnu::always_inline]] inline bool key_equals(const Page& p, unsigned slot, const KeyView& key) {
     const size_t cut = header(p).prefix;
-    const Slice here = suffix(p, slot), shared = prefix(p);
+    const Slot s = slots(p)[slot];
+    // As suffix() does, which g++ does not always write inline.
+    const Slice here = bounded(p, s.at + kRecordHead, s.bits & kKeyBits), shared = prefix(p);
     return cut + here.size() == key.size() && shared.size() == cut &&
            same_bytes(here.data(), key.data() + cut, here.size()) &&
            same_bytes(shared.data(), key.data(), cut);
@@ -268,6 +270,48 @@ inline int compare_fence(const KeyView& key, Slice fence, const Page& p) {
 inline bool covers(const Page& p, const KeyView& key) {
     return compare_fence(key, low(p), p) >= 0 &&
            (high_infinite(p) || compare_fence(key, high(p), p) < 0);
+}
+
+// Order of a slot's key against the key, whose head it has. `same`: common bytes and head.
+[[gnu::noinline]] inline int order_of_tie(const Page& p, unsigned slot, const KeyView& key,
+                                          size_t cut, size_t same) {
+    return KeyTail(key, cut, same).order(p, slot);
+}
+// Looks for the key in `slot` and right beside it. True: its place is there, so the node covers the
+// key; `slot` and `exact` become what find() returns. False: only a search can tell.
+[[gnu::always_inline]] inline bool find_near(const Page& p, const KeyView& key, unsigned& slot,
+                                             bool& exact) {
+    const NodeHeader& h = header(p);
+    const unsigned n = count(p), skip = h.common_bytes & 7u;
+    const Slice shared = prefix(p);
+    const size_t cut = shared.size();
+    exact = false;
+    if (slot > n || key.size() < cut || !same_bytes(shared.data(), key.data(), cut) ||
+        (key.eight(cut) ^ load<uint64_t>(h.common)) << (56 - 8 * skip) << 8)
+        return false;
+    const uint32_t head = __builtin_bswap32(key.four(cut + skip));
+    const auto order = [&](unsigned at) {
+        const Slot here = slots(p)[at];
+        if (here.head != head) return here.head < head ? -1 : 1;
+        // As in find_tail().
+        const size_t rest = key.size() - cut;
+        if (rest <= skip + 4 && (here.bits & kKeyBits) == rest) return 0;
+        return order_of_tie(p, at, key, cut, skip + 4);
+    };
+    const int here = slot < n ? order(slot) : 1;
+    exact = here == 0;
+    if (exact) return true;
+    if (here < 0) {
+        ++slot;
+        const int behind = slot < n ? order(slot) : 1;
+        exact = behind == 0;
+        if (behind < 0) return false;
+    } else if (!MUTANT(near_slot_low_unchecked) &&
+               (slot > 0 ? order(slot - 1) >= 0 : compare_fence(key, low(p), p) < 0)) {
+        return false;
+    }
+    return slot < n || MUTANT(near_slot_high_unchecked) || high_infinite(p) ||
+           compare_fence(key, high(p), p) < 0;
 }
 
 }  // namespace lockstep::sm::node

@@ -111,17 +111,21 @@ void apply_btree_replace(Page& page, Slice bytes) {
                  kOverflow);
 }
 
+// A row's payload is taken as one piece, so its length is checked once.
 void apply_btree_replace_many(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::ReplaceMany>();
     DCHECK(p.count > 0);
-    for (unsigned i = 0; i < p.count; ++i) {
+    for (unsigned left = p.count; left > 0; --left) {
         const auto row = in.get<payload::ReplaceRow>();
-        [[maybe_unused]] const Slice key = in.bytes(row.key_bytes), old = in.bytes(row.bytes);
+        const Slice rest = in.bytes(row.key_bytes + 2u * row.bytes);
         // KI-1: the record is as it was when the change was logged.
-        DCHECK(row.slot < count(page) && full_key(page, row.slot) == key);
-        DCHECK(value(page, row.slot).substr(row.offset, row.bytes) == old);
-        overwrite(page, row.slot, row.offset, in.bytes(row.bytes));
+        DCHECK(row.slot < count(page));
+        DCHECK(full_key(page, row.slot) == rest.substr(0, row.key_bytes));
+        DCHECK(value(page, row.slot).substr(row.offset, row.bytes) ==
+               rest.substr(row.key_bytes, row.bytes));
+        overwrite(page, row.slot, row.offset,
+                  {rest.data() + row.key_bytes + row.bytes, size_t{row.bytes}});
     }
     DCHECK(in.at_end());
 }

@@ -37,21 +37,40 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
 }
 
 // The hint only saves time: a leaf of this tree whose fences cover the key is the right leaf,
-// whatever happened since (BT-6).
-inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
-                     const node::KeyView& key, BTree::Position& out) {
+// whatever happened since (BT-6). Fixes that leaf.
+[[gnu::always_inline]] inline bool fix_hint(BufferPool& pool, const BTree& tree,
+                                            const LeafHint& hint, BTree::Position& out) {
     if (!pool.try_fix_optimistic(hint.page, out.at) ||
         (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
         return false;
-    const Page& page = *out.at.page;
-    if (!is_node_of(page, tree.id(), 0)) return false;
     out.id = hint.page;
+    return is_node_of(*out.at.page, tree.id(), 0);
+}
+// The hint is where the transaction was last. If it is not on the key, the slot is unknown.
+inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
+                     const node::KeyView& key, BTree::Position& out) {
+    if (!fix_hint(pool, tree, hint, out)) return false;
+    const Page& page = *out.at.page;
     if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
         out.slot = hint.slot;
         out.found = true;
         return true;
     }
     return covers(page, key);
+}
+// The hint is from a walk to this key, or to a key that most likely has the same place. True: `out`
+// has the key's place.
+[[gnu::noinline]] bool find_by_place(BufferPool& pool, const BTree& tree, const LeafHint& place,
+                                     const node::KeyView& key, BTree::Position& out) {
+    if (!fix_hint(pool, tree, place, out)) return false;
+    const Page& page = *out.at.page;
+    unsigned slot = place.slot;
+    if (!find_near(page, key, slot, out.found)) {
+        if (!covers(page, key)) return false;
+        slot = find(page, key, out.found);
+    }
+    out.slot = slot;
+    return true;
 }
 
 // Unvalidated.
@@ -140,15 +159,14 @@ const LeafHint* BTree::place_of(txn::Transaction& txn, txn::LockName key) const 
 }
 
 bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out) const {
-    out.found = false;
     if (MUTANT(place_unchecked) && env_.pool->try_fix_optimistic(place.page, out.at)) {
         out.id = place.page;
-    } else if (!try_hint(*env_.pool, *this, place, key, out)) {
+        out.slot = find(*out.at.page, key, out.found);
+    } else if (!find_by_place(*env_.pool, *this, place, key, out)) {
         return false;
     }
     DCHECK(out.id == place.page);
     out.leaves_freed = place.leaves_freed;
-    if (!out.found) out.slot = find(*out.at.page, key, out.found);
     return true;
 }
 
@@ -166,12 +184,17 @@ Result<void> BTree::locate(txn::Transaction& txn, const SearchKey& key, bool hin
     out.leaves_freed = leaves_freed();
     bool there = false;
     if (hint.object == id_ && (hint_first || hint.score != 0)) {
-        there = try_hint(*env_.pool, *this, hint, key, out);
-        if (out.found) return {};
-        if (!there && hint.score > 0) --hint.score;
+        if (hint.score == kScoreOfWalk) [[unlikely]] {
+            if (find_by_place(*env_.pool, *this, hint, key, out)) return {};
+            hint.score = 0;
+        } else {
+            there = try_hint(*env_.pool, *this, hint, key, out);
+            if (out.found) return {};
+            if (!there && hint.score > 0) --hint.score;
+        }
     }
-    if (!there && local_of(txn).places != nullptr) [[unlikely]]
-        if (try_place(txn, key, out)) return {};
+    if (const Places* const places = local_of(txn).places; !there && places != nullptr) [[unlikely]]
+        if (places->has(id_) && try_place(txn, key, out)) return {};
     if (!there) TRY(Descent::walk(*env_.pool, id_, root_, stats_, key, Side::covering, 0, out));
     out.slot = find(*out.at.page, key, out.found);
     return {};

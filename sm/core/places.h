@@ -23,6 +23,8 @@
 namespace lockstep::sm {
 
 inline constexpr uint32_t kPlacesMax = 64;
+// LeafHint::score of a hint that a walk has noted: higher than what operations give.
+inline constexpr int16_t kScoreOfWalk = 5;
 
 struct Places {
     uint64_t objects = 0;  // bit i: there is a place in an index with number i modulo 64

@@ -13,8 +13,11 @@ namespace {
 void note_ends(txn::Transaction& txn, const Places& places) {
     DCHECK(places.count <= kPlacesMax && txn.runs_here());
     for (uint32_t i = 0; i < places.count; ++i)
-        if (const LeafHint& hint = places.hints[i]; hint.score != 0)
-            hint_of(txn, hint.object) = hint;
+        if (const LeafHint& end = places.hints[i]; end.score != 0) {
+            LeafHint& hint = hint_of(txn, end.object);
+            hint = end;
+            hint.score = kScoreOfWalk;
+        }
 }
 
 // About, for each need: a leaf's search, the lock's bucket, the latch word, the page's descriptor.
@@ -83,6 +86,20 @@ struct NeedsWalk::Followed {
 
 NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::Use::ahead) {}
 
+[[gnu::always_inline]] inline void NeedsWalk::put(BTree& tree, Slice key, size_t bytes,
+                                                  bool for_change, const FollowUp* follow_up,
+                                                  Places& places) {
+    DCHECK(walk_.size() < KeyWalk::kKeys);
+    owners_[walk_.size()] = &places;
+    follow_ups_[walk_.size()] = follow_up;
+    if (follow_up != nullptr) {
+        ++leads_;
+        lines_ += lines_of_need(0);  // at least, of what follows
+    }
+    const KeyWalk::Look& look = walk_.add(tree, key, bytes, for_change);
+    lines_ += lines_of_need(look.bytes);
+}
+
 void NeedsWalk::add(const Need& need, Places& places) {
     BTree* const tree = IndexAccess::tree(need.index);
     if (tree == nullptr ||
@@ -93,19 +110,6 @@ void NeedsWalk::add(const Need& need, Places& places) {
         return followed_->add(*tree, need, places);
     while (!walk_.takes(need.key)) finish_group();
     put(*tree, need.key, need.bytes, need.access != Access::read, need.follow_up, places);
-}
-
-inline void NeedsWalk::put(BTree& tree, Slice key, size_t bytes, bool for_change,
-                           const FollowUp* follow_up, Places& places) {
-    DCHECK(walk_.size() < KeyWalk::kKeys);
-    owners_[walk_.size()] = &places;
-    follow_ups_[walk_.size()] = follow_up;
-    if (follow_up != nullptr) {
-        ++leads_;
-        lines_ += lines_of_need(0);  // at least, of what follows
-    }
-    const KeyWalk::Look& look = walk_.add(tree, key, bytes, for_change);
-    lines_ += lines_of_need(look.bytes);
 }
 
 // Each follow-up has a place in its transaction's places, so their number is bounded.

@@ -1,6 +1,8 @@
 // labels: model
 // btree_many_test.cc - reads of many keys at once give what reads one by one give:
 // every kind of key and value, a pool too small, pages that change between the steps.
+#include <set>
+
 #include <lockstep/index.h>
 #include "sm/btree/btree_node.h"
 #include "sm/buffer/bytes.h"
@@ -346,7 +348,7 @@ TEST_P(HighTree, GroupsFindEveryKey) {
     expect_found(sorted);
 }
 // Groups whose first and last key differ in the last byte only: children of one parent, over
-// several leaves, with gaps; also out of order, twice, and with another key among them.
+// several leaves, with gaps; also out of order, twice, and with other keys among them.
 TEST_P(HighTree, AdjacentKeysAreFound) {
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
     std::vector<std::string> parents, strangers;
@@ -364,19 +366,28 @@ TEST_P(HighTree, AdjacentKeysAreFound) {
             store.commit(txn);
         }
     });
+    // Of each parent the next one, whose first children may be in the leaf of its last ones.
+    std::set<std::string> in_order(parents.begin(), parents.end());
+    const auto above = [&](const std::string& parent) {
+        const auto next = in_order.upper_bound(parent);
+        return next != in_order.end() ? *next : parent;
+    };
     store.on_thread([&] {
         auto& txn = store.begin(txn::Isolation::read_committed);
-        for (size_t i = 0; i < 5000 && !HasFailure(); ++i) {
+        for (size_t i = 0; i < 6000 && !HasFailure(); ++i) {
             const size_t which = rng.below(parents.size());
             const std::string& parent = parents[which];
             std::vector<std::string> keys;
-            uint64_t n = rng.below(240);
+            uint64_t n = i % 5 == 4 ? 232 : rng.below(240);
             for (size_t k = 2 + rng.below(15); k > 0; --k, n += rng.below(3))
                 keys.push_back(child(parent, n % 256));
-            for (size_t k = keys.size() - 1; i % 4 == 1 && k > 0; --k)
+            for (size_t k = keys.size() - 1; i % 5 == 1 && k > 0; --k)
                 std::swap(keys[k], keys[rng.below(k + 1)]);
-            if (i % 4 == 2) keys[keys.size() / 2] = child(parents[rng.below(parents.size())], n);
-            if (i % 4 == 3) keys[keys.size() / 2] = strangers[which];
+            if (i % 5 == 2) keys[keys.size() / 2] = child(parents[rng.below(parents.size())], n);
+            if (i % 5 == 3) keys[keys.size() / 2] = strangers[which];
+            uint64_t first = rng.below(9);
+            for (size_t k = 1; i % 5 == 4 && k + 1 < keys.size(); ++k, first += rng.below(9))
+                keys[k] = child(above(parent), first);
             Many many(keys);
             const auto found = tree->fetch_many(txn, many.rows, Access::read);
             ASSERT_OK(found);

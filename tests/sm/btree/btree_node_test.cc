@@ -59,8 +59,21 @@ struct Node {
             ASSERT_TRUE(f.exact);
             ASSERT_EQ(f.slot, slot);
             ASSERT_TRUE(key_equals(*page, slot, SearchKey(key)));
+            // It is found from its own slot, and from the one before.
+            ASSERT_TRUE(check_near(key, slot));
+            ASSERT_TRUE(slot == 0 || check_near(key, slot - 1));
             ++slot;
         }
+    }
+    // If the key's place is near `slot`, it is what a search finds. False: it is not.
+    bool check_near(const std::string& key, unsigned slot) const {
+        bool exact = false;
+        if (!find_near(*page, SearchKey(key), slot, exact)) return false;
+        const Found f = search(*page, key);
+        EXPECT_TRUE(covers(*page, key));
+        EXPECT_EQ(slot, f.slot);
+        EXPECT_EQ(exact, f.exact);
+        return true;
     }
     void check_search(const std::string& key) const {
         const auto at = model.lower_bound(key);
@@ -106,6 +119,7 @@ TEST(BTreeNode, RandomOperationsMatchAMapUnderAllFences) {
     const uint64_t seed = seed_of_run(4711);
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
     Rng rng(seed);
+    unsigned absent_near = 0;
     for (const Fences& fences : kFences) {
         for (int round = 0; round < 4; ++round) {
             Node n(fences.low, fences.high, fences.infinite);
@@ -115,6 +129,13 @@ TEST(BTreeNode, RandomOperationsMatchAMapUnderAllFences) {
                 ASSERT_TRUE(covers(*n.page, key));
                 n.check_search(key);
                 const Found f = search(*n.page, key);
+                const auto count = static_cast<unsigned>(n.model.size());
+                absent_near +=
+                    !f.exact && n.check_near(key, f.slot - static_cast<unsigned>(rng.below(2)));
+                n.check_near(key, static_cast<unsigned>(rng.below(count + 2)));
+                // Of another node, too.
+                n.check_near(random_key(rng, fences.low.substr(0, rng.below(4)), 6),
+                             static_cast<unsigned>(rng.below(count + 2)));
                 const auto it = n.model.find(key);
                 if (!f.exact) {
                     const std::string v = random_value(rng, longest);
@@ -150,12 +171,13 @@ TEST(BTreeNode, RandomOperationsMatchAMapUnderAllFences) {
                     v.replace(offset, old_bytes, fresh);
                 }
                 if (i % 50 == 0) n.check();
-                if (HasFatalFailure()) return;
+                if (HasFailure()) return;
             }
             n.check();
-            if (HasFatalFailure()) return;
+            if (HasFailure()) return;
         }
     }
+    EXPECT_GT(absent_near, 1000u);
 }
 
 TEST(BTreeNode, SeparatorIsShortestKeyAboveLeftAndNotAboveRight) {
@@ -303,6 +325,9 @@ TEST(BTreeNode, ReadingGarbageStaysInsideThePage) {
             ASSERT_LE(v.data() + v.size(), chars(*page) + kPageBytes);
             ASSERT_LE(k.size(), sizeof buffer);
             sum += child(*page, s).value + key_equals(*page, s, SearchKey(key));
+            unsigned near = s;
+            bool exact;
+            sum += find_near(*page, SearchKey(key), near, exact) ? near + exact : 0;
             for (char c : v) sum += static_cast<uint8_t>(c);
         }
     }
