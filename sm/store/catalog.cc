@@ -372,7 +372,10 @@ std::vector<CatalogEntry> Catalog::list() const {
     SpinGuard guard(impl_->lock);
     for (const auto& [name, object] : impl_->names) {
         DCHECK(object->named && object->entry.name == name);
-        if (!entries.empty() && entries.back().name == name) entries.pop_back();  // an older one
+        if (!entries.empty() && entries.back().name == name) {
+            if (object->is_dropped()) continue;
+            entries.pop_back();  // at most one is not dropped
+        }
         entries.push_back(object->entry);
     }
     return entries;

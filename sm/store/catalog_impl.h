@@ -21,6 +21,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/secondary.h"
+#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -37,6 +38,11 @@ struct Catalog::Impl {
         // Dropped for good: its creator may come late to publish it.
         bool gone = false;
         txn::ObjectLock& object_lock() { return tree ? tree->lock() : heap->lock(); }
+        // Also while the end of the drop has not come here yet (CA-2).
+        bool is_dropped() {
+            return object_lock().gone.load(std::memory_order_acquire) &&
+                   !MUTANT(dropped_object_found);
+        }
         void assert_state() const {  // under lock
             DCHECK((tree != nullptr) != (heap != nullptr));
             DCHECK((entry.kind == ObjectKind::index) == (tree != nullptr));
@@ -93,11 +99,12 @@ struct Catalog::Impl {
         DCHECK(!object.named || !object.entry.name.empty());
         if (object.named == was_named) return;
         if (object.named) {
+            if (MUTANT(late_creator_takes_name)) names.erase(object.entry.name);
             names.emplace(object.entry.name, &object);
             return;
         }
         auto [at, end] = names.equal_range(object.entry.name);
-        while (at != end && at->second != &object) ++at;
+        while (at != end && at->second != &object && !MUTANT(late_dropper_takes_name)) ++at;
         DCHECK(at != end);
         names.erase(at);
     }
@@ -118,8 +125,9 @@ struct Catalog::Impl {
         Object* object = nullptr;
         {
             SpinGuard guard(lock);
-            const auto [first, last] = names.equal_range(name);
-            if (first != last) object = std::prev(last)->second;  // the newest
+            auto [at, end] = names.equal_range(name);
+            for (; at != end; ++at)  // at most one is not dropped
+                if (object == nullptr || !at->second->is_dropped()) object = at->second;
         }
         if (object == nullptr) return unknown_name(name);
         if (object->entry.kind != kind) return other_kind(name, kind);

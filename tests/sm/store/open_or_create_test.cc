@@ -1,7 +1,9 @@
 // labels: unit
 // open_or_create_test.cc - names as a transaction sees them: its own creations and drops, names
 // that others are just creating or dropping, and rollback of the creator.
+#include "sm/store/ghost_cleaner.h"
 #include "tests/code_of.h"
+#include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -231,6 +233,67 @@ TEST_F(Names, ManyCreateTheSameNameAtOnce) {
             expect_sound(store);
         }
     }
+}
+
+// CA-3. The ends of the creator and of the dropper wait, without locks, because each has dropped
+// something else before. Meanwhile a third makes a new object of the name.
+TEST(NamesSim, LateEndsLeaveTheNewerObject) {
+    threads::SimDisk disk({.seed = seed_of_run()});
+    SimStore store(disk, seed_of_run());
+    ASSERT_OK(store.open());
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        TRY(store->create_index(txn, "a"));
+        TRY(store->create_index(txn, "b"));
+        TRY(store->create_index(txn, "c"));
+        return {};
+    }));
+    int ended = 0;
+    const auto in_txn = [&](std::function<Result<void>(Txn&)> body) {
+        return store->start([&store, &ended, body]() -> Result<void> {
+            TRY(store->run(body, {.durability = Durability::lazy}));
+            ++ended;
+            return {};
+        });
+    };
+    store.on_thread([&] {
+        sm::GhostCleaner& ghosts = *store.engine().ghosts;
+        ghosts.hold();  // who frees an index waits for it
+        auto creator = in_txn([&](Txn& txn) -> Result<void> {
+            TRY(store->drop(txn, "a"));
+            TRY(store->create_index(txn, "i"));
+            return {};
+        });
+        sleep_for(kMillisecond);
+        auto dropper = in_txn([&](Txn& txn) -> Result<void> {
+            TRY(store->drop(txn, "b"));
+            TRY(store->drop(txn, "c"));
+            return store->drop(txn, "i");
+        });
+        sleep_for(kMillisecond);
+        ObjectId newer{};
+        ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+            newer = TRY(store->create_index(txn, "i")).id();
+            return {};
+        }));
+        ASSERT_EQ(ended, 0) << "the test is blind";
+        const auto look = [&] {
+            const auto found = store->index("i");
+            ASSERT_OK(found);
+            EXPECT_EQ(found->id(), newer);
+            const auto list = store->list();
+            ASSERT_EQ(list.size(), 1u);
+            EXPECT_EQ(list.front().id, newer);
+        };
+        ghosts.resume();
+        ghosts.hold();  // behind the creator's end, and before the dropper's second index
+        EXPECT_EQ(ended, 1) << "the test is blind";
+        look();
+        ghosts.resume();
+        EXPECT_TRUE(creator.join());
+        EXPECT_TRUE(dropper.join());
+        look();
+    });
+    EXPECT_TRUE(store.close());
 }
 
 }  // namespace
