@@ -148,6 +148,10 @@ void BufferPool::set_repair(std::move_only_function<Result<bool>(PageId, Page&)>
     impl_->repair_page = std::move(repair);
 }
 
+void BufferPool::set_repaired(std::move_only_function<bool(ExclusivePage&)> repaired) {
+    impl_->log_repaired = std::move(repaired);
+}
+
 // The bit is a hint: it is set only in words that are in use at that moment, and a concurrent
 // release may lose it.
 uint64_t BufferPool::Impl::warm_up(threads::LatchWord& word, uint64_t seen) {
@@ -198,14 +202,8 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
     DCHECK(latch::state(w.load()) == latch::kExclusive);
     info(*frame).page.store(id.value, std::memory_order_release);
     latch::set_payload(w, *frame | kWarmBit);
-    // The volume's copy is bad, so the page must be written even if no record changed it.
-    if (rebuilt) {
-        // A page from a backup may be older than the live log.
-        info(*frame).rec_lsn.store(std::min(log.start().value, page.header.lsn),
-                                   std::memory_order_relaxed);
-        info(*frame).flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
-        pool.dirty_.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (rebuilt) [[unlikely]]
+        keep_repaired(w, page, *frame);
     if (!keep) latch::unlatch_exclusive(w);
     return true;
 }

@@ -300,6 +300,9 @@ public:
     // The store sets this function. It rebuilds a damaged page from the log into `page`; false if
     // it cannot.
     void set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair);
+    // Logs the image of a page that was rebuilt; false if it cannot. Set when the log may grow, and
+    // before other threads run.
+    void set_repaired(std::move_only_function<bool(ExclusivePage&)> repaired);
 
     // The lsn that each page has on the volume. The checkpointer saves it; redo clears entries.
     WrittenLsns& written_lsns() { return *written_; }

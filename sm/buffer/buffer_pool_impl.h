@@ -129,6 +129,7 @@ struct BufferPool::Impl {
     Result<void> read_once(PageId id, Page& page);
     Result<void> check_read(PageId id, Page& page, size_t bytes) const;
     Result<bool> repair(PageId id, Page& page, const Error& why);
+    void keep_repaired(threads::LatchWord& w, Page& page, uint32_t frame);
     void drop_settled(PageId id);
 
     // --- buffer_pool_copy.cc
@@ -196,6 +197,7 @@ struct BufferPool::Impl {
     const threads::FileId data;
     const BufferPoolOptions options;
     std::move_only_function<Result<bool>(PageId, Page&)> repair_page;
+    std::move_only_function<bool(ExclusivePage&)> log_repaired;
     // Pages from here on were given back to the file system; see give_up_from().
     std::atomic<uint32_t> given_up_from{UINT32_MAX};
     threads::Latch repair_latch{950, "page repair"};  // one repair at a time

@@ -116,4 +116,25 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     return true;
 }
 
+// The volume's copy is bad, so the page must be written even if no record changed it. Its image
+// goes to the log first: a power cut may tear that write, and the next checkpoint frees the log
+// that has rebuilt the page. A redo needs no image, because the next redo reads the page again.
+[[gnu::cold]] void BufferPool::Impl::keep_repaired(threads::LatchWord& w, Page& page,
+                                                   uint32_t frame) {
+    DCHECK(latch::state(w.load()) == latch::kExclusive && page.header.page_id != kPageNone.value);
+    // A page that was given up has no place in the volume.
+    if (log_repaired && page.header.page_id < given_up_from.load(std::memory_order_acquire) &&
+        !MUTANT(repaired_page_unlogged)) {
+        ExclusivePage held(&w, &page, frame);
+        const bool logged = log_repaired(held);
+        (void)held.forget();
+        if (logged) return;
+    }
+    // A page from a backup may be older than the live log.
+    info(frame).rec_lsn.store(std::min(log.start().value, page.header.lsn),
+                              std::memory_order_relaxed);
+    info(frame).flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
+    pool.dirty_.fetch_add(1, std::memory_order_relaxed);
+}
+
 }  // namespace lockstep::sm

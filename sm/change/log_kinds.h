@@ -55,7 +55,8 @@ struct Env;
     X(58, heap_create,         undo_allocation)                  \
     X(59, heap_reclaim,        nullptr)                     \
     X(70, space_grow,          nullptr)                     \
-    X(71, space_free,          nullptr)
+    X(71, space_free,          nullptr)                     \
+    X(72, page_repair,         nullptr)
 
 // Actions on one page: number on disk, name, function `void apply_<name>(Page&, Slice payload)`.
 #define LOCKSTEP_PAGE_ACTIONS(X)                            \

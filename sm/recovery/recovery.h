@@ -20,6 +20,8 @@
 
 namespace lockstep::sm {
 
+class ExclusivePage;
+
 struct RecoveryReport {
     bool clean = false;  // the store had been closed properly
     Lsn redo_from{}, log_end{};
@@ -53,6 +55,9 @@ Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
 // holds no image of it. For damaged pages; blocking reads. Errors: corrupt_log (also if the damaged
 // record concerns another page), io_error, out_of_memory, too_many (holds of the log).
 Result<bool> repair_page(RestartEnv& env, PageId id, Page& page);
+// Logs the image of a page that was rebuilt. False, and nothing has changed, if the log refuses.
+// Parks as change_pages() does.
+bool log_repaired_page(Env& env, ExclusivePage& page);
 
 class Checkpointer {
 public:

@@ -8,11 +8,19 @@
 //            PC-3 holds from env.first_record on. The log may still have older records, and an
 //            image among them serves as well. It is looked for if the newer ones have no image.
 //            But the older ones may begin inside a record, and then they cannot be read.
+//            Once the page is rebuilt, its image is logged again (log_repaired_page()). So a power
+//            cut may tear the write that mends the volume, although the older log goes meanwhile.
+#include <memory>
+
+#include "sm/change/page_change.h"
 #include "sm/recovery/recovery_parts.h"
 
 namespace lockstep::sm {
 
 namespace {
+
+// Of the record of a repaired page: all but the image.
+constexpr uint32_t kRepairRecordBytes = sizeof(txn::LogRecordHeader) + sizeof(PartHeader) + 8;
 
 // The durable end may lie inside a record (LI-3). The log still has the whole of that record.
 Result<void> require_end(RestartEnv& env, const txn::LogReader& reader, Lsn end) {
@@ -64,6 +72,26 @@ Result<bool> repair_page(RestartEnv& env, PageId id, Page& page) {
     if (!MUTANT(repair_from_start) && TRY(repair_from(env, first, id, page))) return true;
     if (oldest >= first || !TRY(begins_record(env, oldest))) return false;
     return repair_from(env, oldest, id, page);
+}
+
+bool log_repaired_page(Env& env, ExclusivePage& page) {
+    const uint32_t size = image_bytes(*page);
+    DCHECK(size > 2 * sizeof(uint16_t) && size <= 2 * sizeof(uint16_t) + kPageBytes);
+    const auto image = std::make_unique<std::byte[]>(size);
+    write_image(*page, image.get());
+    ChangePart part{
+        .page = &page,
+        .action = PageAction::page_image,
+        .flags = kPartFresh,
+        .pieces = {Slice(reinterpret_cast<const char*>(image.get()), size), {}, {}, {}}};
+    // No transaction has promised this record its space.
+    txn::UndoCredit credit;
+    if (!env.log->reserve_undo(credit, size + kRepairRecordBytes, 0)) return false;
+    const bool logged = change_pages(env, nullptr, ChangeRole::system, LogKind::page_repair,
+                                     ObjectId{page->header.object}, {&part, 1})
+                            .has_value();
+    env.log->release_undo(credit);
+    return logged;
 }
 
 }  // namespace lockstep::sm

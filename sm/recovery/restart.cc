@@ -100,6 +100,8 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     std::vector<Unended> losers = analysis.unended();
     report.in_doubt = TRY(adopt_in_doubt(env, losers));
     if (!analysis.begins_with_checkpoint()) TRY(begin_redo_here(env, losers));
+    // Not before: a redo finds the page again (keep_repaired()), and RC-5 allows no change.
+    env.pool->set_repaired([&env](ExclusivePage& page) { return log_repaired_page(env, page); });
     TRY(undo_losers(env, losers, report));
     report.undo_nanos = clock.now() - redone;
     report.clean = env.superblock.clean && analysis.changes() == 0;

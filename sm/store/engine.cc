@@ -362,6 +362,7 @@ void Engine::adopt_catalog(std::unique_ptr<Catalog> made) {
 Result<void> Engine::make_fresh() {
     DCHECK(!opened_ && superblock.sequence == 0);
     TRY(space->format_new_volume());
+    pool->set_repaired([this](ExclusivePage& page) { return log_repaired_page(*this, page); });
     const PageId root = TRY(Catalog::create(*this));
     adopt_catalog(std::make_unique<Catalog>(*this, root));
     TRY(catalog->load());
