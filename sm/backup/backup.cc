@@ -124,11 +124,14 @@ Result<void> Backup::begin() {
     TRY(target_.begin());
     TRY(take_room());
     txn::LogHold hold = TRY(env_.log->hold());
+    uint64_t volume = 0;
+    if (MUTANT(volume_measured_early)) volume = TRY(env_.disk->size(env_.data_file));
     // As for a page, a single bad read has no effect: it is repeated once.
-    if (!read_superblock(hold.from())) TRY(read_superblock(hold.from()));
+    if (MUTANT(superblock_read_once) || !read_superblock(hold.from()))
+        TRY(read_superblock(hold.from()));
     // After the superblock, whose read may take long. Pages that the volume gets later have all
     // their changes above B.
-    const uint64_t volume = TRY(env_.disk->size(env_.data_file));
+    if (volume == 0) volume = TRY(env_.disk->size(env_.data_file));
     superblock_.clean = 0;
     DCHECK(superblock_.checkpoint_lsn != 0 &&
            superblock_.log_segment_bytes == env_.log_options.segment_bytes);
@@ -227,7 +230,7 @@ Result<void> Backup::skip_bad_page(PageId id, const Error& why, Page& copy) {
     DCHECK(is_bad_page(why.code) && id.value >= kSuperblocks);
     for (int tries = 0; TRY(env_.space->is_used(id)); ++tries) {
         // It may have been free when its old bytes were read, and have been taken since.
-        if (tries == 2) return std::unexpected(why);
+        if (tries == 2 || MUTANT(taken_page_not_read_again)) return std::unexpected(why);
         uint32_t one = 1;
         const Result<void> copied = env_.pool->copy_pages(id, one, &copy, beside_);
         if (copied || !is_bad_page(copied.error().code)) return copied;

@@ -150,7 +150,7 @@ Result<bool> SecondaryCursor::read_record() {
     // Another thread may have ended the transaction since the step.
     txn::Transaction* t = sm::TxnAccess::usable(*txn_);
     if (!t) t = sm::TxnAccess::after_wait(*txn_, false);
-    if (!t) return std::unexpected(sm::TxnAccess::why_not(*txn_));
+    if (!t && !MUTANT(ended_step_goes_on)) return std::unexpected(sm::TxnAccess::why_not(*txn_));
     DCHECK(secondary_ != nullptr);
     DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
     const bool again = t->isolation == Isolation::read_committed;

@@ -289,6 +289,7 @@ void Snapshots::clean(Nanos& idle_since) {
 void Snapshots::sweep_keys() {
     DCHECK(keys_looked_ <= kSweepKeys);
     const Lsn oldest = table_.snapshots().oldest();
+    if (MUTANT(erased_keys_given_up) && keys_looked_ == kSweepKeysMin) return;
     if (oldest != keys_oldest_) keys_looked_ = kSweepKeys;
     keys_oldest_ = oldest;
     for (;;) {

@@ -289,6 +289,14 @@
       "an adjacent key is looked for in the leaf of the key before, wherever that ends") \
     X(adjacent_slot_unchecked, sm_btree_many_test, \
       "an adjacent key is taken to be in the slot behind that of the key before") \
+    X(adjacent_end_unchecked, sm_btree_many_test, \
+      "a key behind the last one of its group counts as one between the group's ends") \
+    X(adjacent_last_elsewhere, sm_btree_many_test, \
+      "a group's last key with other bytes counts as the end of a run of keys") \
+    X(near_slot_low_unchecked, sm_needs_test, \
+      "a place is taken though the key before it is not compared") \
+    X(near_slot_high_unchecked, sm_needs_test, \
+      "a place at a leaf's end is taken though the key may be behind the leaf") \
     X(update_many_place_unchecked, sm_btree_modify_test, \
       "a group's change believes its hint without looking at the key") \
     X(patch_behind_value, sm_btree_patch_test, \
@@ -427,6 +435,14 @@
       "a transaction that is ended while modify() waits gets no reason") \
     X(savepoint_dropped_revived, sm_savepoint_test, \
       "a savepoint that was rolled back becomes valid again with the next one") \
+    X(late_creator_takes_name, sm_open_or_create_test, \
+      "the late end of a creation takes the name from a newer object") \
+    X(late_dropper_takes_name, sm_open_or_create_test, \
+      "the late end of a drop takes the name from another object") \
+    X(dropped_object_found, sm_open_or_create_test, \
+      "a name leads to the dropped object while the end of its drop is late") \
+    X(ended_step_goes_on, sm_txn_watch_callback_test, \
+      "a step of a secondary cursor goes on when its transaction was ended meanwhile") \
     X(salvage_believes_clean_mark, tools_prepared_test, \
       "salvage takes a killed store for one that was closed")
 // clang-format on

@@ -102,6 +102,14 @@
       "a page of zeros in memory that was given up counts as unchanged") \
     X(archive_first_for_ever, sm_archive_rebuild_test, \
       "behind a backup of no use, the next one is not tried with the live log first") \
+    X(repaired_page_unlogged, sm_repair_test, \
+      "the image of a page that was rebuilt is not logged again") \
+    X(volume_measured_early, sm_backup_fault_test, \
+      "a backup reads the size of the volume before the superblock") \
+    X(superblock_read_once, sm_backup_fault_test, \
+      "a single bad read of the superblock ends a backup") \
+    X(taken_page_not_read_again, sm_backup_fault_test, \
+      "a backup fails at a page that was read damaged and is in use now") \
     X(rebuild_from_live_log_only, sm_archive_rebuild_test, \
       "a rebuild does not look for a damaged piece of log at the other place")
 // clang-format on

@@ -69,6 +69,8 @@
     X(file_on_stderr, threads_posix_disk_test, \
       "a file gets the number of a closed standard stream") \
     X(parent_not_synced, threads_posix_disk_test, "a new directory is not durable in its parent") \
+    X(unsynced_directory_left, threads_posix_disk_test, \
+      "a directory stays whose parent could not be synced, so the next call syncs nothing") \
     X(log_shares_places, threads_io_stage_test, \
       "requests of the log wait for a place behind reads") \
     X(yield_of_thread_admits_nothing, threads_packet_test, \

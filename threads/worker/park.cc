@@ -234,7 +234,9 @@ void* pin_runtime(const Thread& thread) {
 void unpin_runtime(void* pin) {
     if (pin == nullptr) return;
     auto& live = *static_cast<std::atomic<uint64_t>*>(pin);
-    if (live.fetch_sub(1, std::memory_order_acq_rel) == 1) live.notify_all();
+    const uint64_t before = live.fetch_sub(1, std::memory_order_acq_rel);
+    DCHECK(before > 0);
+    if (before == 1) live.notify_all();
 }
 
 void yield() {

@@ -110,11 +110,11 @@ struct TunerStats {
     // Windows measured, candidates tried, and candidates kept.
     uint64_t windows = 0, trials = 0, changes = 0;
 };
-// Teams, CTX points and tuners since the store was opened, or since the last Store::set_steps().
+// Teams and CTX points since the store was opened, or since the last Store::set_steps().
 struct StepsStats {
     std::vector<TeamStats> teams;
     std::vector<CtxPointStats> points;
-    // By worker; empty if the tuner is off.
+    // By worker; empty if the tuner is off. A set_steps() with the same team_max begins none anew.
     std::vector<TunerStats> tuner;
     // The difference from an earlier snapshot. Counts that began anew in between stay as they are.
     StepsStats operator-(const StepsStats& earlier) const;

@@ -143,7 +143,8 @@ private:
 
 TEST(ArchiveCrash, EachRestoredStateEqualsTheModel) {
     size_t images = 0, points = 0;
-    const uint64_t first = seed_of_run(), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12);
+    const uint64_t first = seed_of_run(),
+                   seeds = number_from("LOCKSTEP_CRASH_SEEDS", kAddressSanitizer ? 6 : 12);
     for (uint64_t seed = first; seed < first + seeds; ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
         ArchiveCrash run(seed);

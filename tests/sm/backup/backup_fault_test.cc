@@ -270,6 +270,84 @@ TEST_F(BackupFault, WhatAnUpdateLosesIsFound) {
     EXPECT_GT(refused, 3u);
 }
 
+// BK-3. A checkpoint passes meanwhile, so B is above all changes of the new pages.
+TEST_F(BackupFault, TheVolumeMayGrowWhileTheSuperblockIsRead) {
+    disk_.faults().only_paths_ending_with(SimFault::slow, "/store/data");
+    disk_.faults().fail_nth(SimFault::slow, 1);
+    bool reads = false, ended = false;
+    disk_.observe([&](const threads::SimEvent& event) {
+        reads =
+            reads || (event.kind == threads::SimEvent::submitted && event.path == "/store/data" &&
+                      event.io == threads::IoKind::read && event.offset == 0);
+    });
+    Result<BackupInfo> info = fail(ErrorCode::cancelled, "hangs");
+    auto maker = store_->start([&]() -> Result<void> {
+        info = store_->backup(kBackup);
+        ended = true;
+        return {};
+    });
+    ASSERT_TRUE(store_.step_until([&] { return reads; }));
+    disk_.observe({});
+    const Lsn before = store_.engine().log->tail();
+    const uint64_t pages = store_.engine().space->pages_total();
+    store_.on_thread([&] {
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            const Index index = TRY(store_->index("i"));
+            for (int i = 0; i < kRows; ++i)
+                TRY(index.insert(txn, "new" + std::to_string(i), std::string(3000, 'n')));
+            return {};
+        }));
+        ASSERT_OK(store_->checkpoint());
+    });
+    ASSERT_FALSE(ended) << "the test is blind";
+    ASSERT_GT(store_.engine().space->pages_total(), pages) << "the test is blind";
+    ASSERT_TRUE(store_.step_until([&] { return ended; }));
+    ASSERT_OK(info);
+    EXPECT_GT(info->redo_from, before) << "the test is blind";
+    expect_whole();
+    const std::string from[] = {kBackup};
+    ASSERT_OK(sm::restore_on(disk_, from, "/restored"));
+    SimStore restored(disk_);
+    ASSERT_OK(restored.open("/restored"));
+    const auto faults = restored->verify();
+    ASSERT_OK(faults);
+    EXPECT_TRUE(faults->empty()) << faults->front();
+    ASSERT_OK(restored.close());
+}
+
+TEST_F(BackupFault, ABadReadOfTheSuperblockIsRepeated) {
+    disk_.faults().only_paths_ending_with(SimFault::read_error, "/store/data");
+    disk_.faults().fail_nth(SimFault::read_error, 1);
+    ASSERT_OK(backup());
+    EXPECT_EQ(disk_.faults().count(SimFault::read_error), 1u);
+    expect_whole();
+}
+
+// It was free when it was read, and nobody needed its bytes.
+TEST_F(BackupFault, ADamagedPageThatIsTakenMeanwhileIsReadAgain) {
+    store_.on_thread([&] {
+        for (int round = 0; round < 4; ++round) {  // the log must not be able to repair it
+            ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+                const Index index = TRY(store_->index("i"));
+                for (int i = 0; i < 1000; ++i)
+                    TRY(index.put(txn, "key0", std::string(1000, i % 2 ? 'w' : 'x')));
+                return {};
+            }));
+            ASSERT_OK(store_->checkpoint());
+        }
+    });
+    ASSERT_OK(store_.close());
+    ASSERT_OK(store_.open());
+    disk_.faults().only_paths_ending_with(SimFault::read_error, "/store/data");
+    disk_.faults().fail_nth(SimFault::read_error, 2, 3);  // after the superblock
+    const auto info = backup();
+    ASSERT_OK(info);
+    EXPECT_EQ(disk_.faults().count(SimFault::read_error), 3u);
+    EXPECT_EQ(store_->stats().page_repairs, 0u);
+    EXPECT_EQ(info->pages_zeroed, 0u);
+    expect_whole();
+}
+
 // Only what is known to be left by a restore that was cut off is removed.
 TEST_F(BackupFault, ARestoreKeepsABackupThatItCannotRead) {
     ASSERT_OK(backup());

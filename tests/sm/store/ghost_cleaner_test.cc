@@ -96,6 +96,35 @@ TEST_F(GhostCleanerTest, NotesOfLeavesWithOneLargeGhostEnd) {
     EXPECT_EQ(ghosts().waiting(), 0u);
 }
 
+// Its ghosts came into the leaf by a split, and the note of them stayed with the other leaf.
+TEST_F(GhostCleanerTest, AnEmptiedLeafIsCleanedThoughItsFirstGhostHadNoNote) {
+    open();
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        for (int i = 0; i < 4; ++i) TRY(index.insert(txn, key_of(i), std::string(1900, 'v')));
+        return {};
+    }));
+    store.on_thread([&] {
+        ghosts().hold();
+        Txn eraser = std::move(*store->begin());
+        EXPECT_TRUE(*index.erase(eraser, key_of(1)));
+        EXPECT_TRUE(*index.erase(eraser, key_of(3)));
+        ASSERT_OK(store->run(
+            [&](Txn& txn) { return index.insert(txn, key_of(1) + "x", std::string(1900, 'v')); }));
+        ASSERT_OK(eraser.commit());
+        ghosts().resume();
+    });
+    EXPECT_EQ(report().pages.size(), 3u) << "the test is blind";
+    pass(20 * kSecond);
+    EXPECT_EQ(report().ghosts, 1u) << "the test is blind";
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        EXPECT_TRUE(TRY(index.erase(txn, key_of(2))));
+        return {};
+    }));
+    pass(20 * kSecond);
+    EXPECT_EQ(report().ghosts, 0u);
+    EXPECT_EQ(report().pages.size(), 1u);
+}
+
 // All notes of one index wait for a transaction. Another index has notes of its own.
 TEST_F(GhostCleanerTest, ALongDeleteDoesNotStopTheCleaningOfOtherIndexes) {
     open();

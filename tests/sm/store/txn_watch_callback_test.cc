@@ -1,6 +1,10 @@
 // labels: sim
-// txn_watch_callback_test.cc - transactions that are ended while an operation calls the
-// application.
+// txn_watch_callback_test.cc - transactions that are ended in the middle of an operation: while it
+// calls the application, and between its two parts.
+#include <lockstep/secondary.h>
+
+#include "sm/btree/btree.h"
+#include "sm/store/catalog.h"
 #include "tests/sm/store/txn_watch_test_util.h"
 
 namespace lockstep {
@@ -58,6 +62,39 @@ TEST_F(TxnWatchTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
     join(changer, ErrorCode::ended_by_operator);
     *slow = false;
     EXPECT_EQ(value(), "before");
+}
+
+// The step waits for the page of its entry, which comes.
+TEST_F(TxnWatchTest, AStepOfASecondaryCursorEnds) {
+    open();
+    Index entries;
+    const KeyFunction whole = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value); };
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        entries = TRY(store->create_index(txn, "s", {.of = index, .key = whole}));
+        return {};
+    }));
+    store.on_thread([&] {
+        ASSERT_OK(store->checkpoint());
+        sm::Engine& engine = store.engine();
+        const PageId root = engine.catalog->index_by_id(entries.id())->root();
+        engine.pool->drop(std::move(*engine.pool->fix_exclusive(root)));
+        ASSERT_EQ(engine.pool->resident(root), nullptr);
+    });
+    bool reads = false;
+    disk.observe([&](const threads::SimEvent& event) {
+        reads = reads || (event.kind == threads::SimEvent::submitted &&
+                          event.path.ends_with("data") && event.io == threads::IoKind::read);
+    });
+    auto reader = store->start([&]() -> Result<void> {
+        Txn txn = TRY(store->begin({.isolation = Isolation::read_committed}));
+        id = txn.id();
+        SecondaryCursor cursor = scan_by(txn, entries);
+        return TRY(cursor.next()) ? Result<void>() : fail(ErrorCode::cancelled, "no entry");
+    });
+    ASSERT_TRUE(store.step_until([&] { return reads; }));
+    disk.observe({});
+    ASSERT_OK(store->end_transaction(id));
+    join(reader, ErrorCode::ended_by_operator);
 }
 
 }  // namespace
