@@ -123,6 +123,12 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     set_tests_properties(perf_compare PROPERTIES LABELS script TIMEOUT 60)
 endif()
 
+if(TARGET lockstep-bench AND NOT LOCKSTEP_SANITIZE)
+    add_test(NAME bench COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/bench_test.py $<TARGET_FILE:lockstep-bench>)
+    set_tests_properties(bench PROPERTIES LABELS script TIMEOUT 120)
+endif()
+
 if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)
     add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py
         $<TARGET_FILE:lockstep-icache>)

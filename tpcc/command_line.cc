@@ -10,6 +10,7 @@
 #include "tpcc/option_names.h"
 #include "tpcc/parse_failure.h"
 #include "tpcc/settings.h"
+#include "tpcc/size_option.h"
 
 namespace lockstep::tpcc {
 
@@ -45,16 +46,6 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
     fault = fmt::format("word {} of '{}' names no CTX point", points.error().a, text);
     return std::nullopt;
 }
-
-// Of the pool and of the log: the store takes a little more.
-const CLI::Validator kSize(
-    [](std::string& text) {
-        const auto bytes = parse_size(text);
-        if (!bytes) return "is not a size such as 512M or 2G: " + text;
-        const bool fits = *bytes >= 4ull << 20 && *bytes <= 1023ull << 30;
-        return fits ? "" : "is not in the range 4M to 1023G: " + text;
-    },
-    "SIZE in [4M - 1023G]");
 
 const Names<ArrivalKind> kArrivalKinds = {{"poisson", ArrivalKind::poisson},
                                           {"constant", ArrivalKind::constant}};
@@ -121,7 +112,8 @@ void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->capture_default_str();
     app.add_option("--seed", raw.seed,
                    "Seed of the load and of this run (default: 1 for the load; each run of a "
-                   "database gets a new one, which is kept in it and printed)");
+                   "database gets a new one, which is kept in it and printed)")
+        ->check(kNotNegative);
 }
 
 void add_team_options(CLI::App& app, Settings& s) {

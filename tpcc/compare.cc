@@ -89,6 +89,34 @@ std::vector<std::string> unequal_databases(const Json& a, const Json& b) {
     return differences(a, b, {"settings/pool_bytes", "settings/run_number"});
 }
 
+// What one check of a database has found wrong. `which` names the result.
+void add_faults(const Json& checked, const std::string& which, std::vector<std::string>& lines) {
+    for (const Json& condition : checked.value("conditions", Json::array()))
+        if (!condition.value("ok", false))
+            lines.push_back(
+                fmt::format("{}: condition {} is broken", which, condition.value("id", 0)));
+    for (const Json& column : checked.value("stock", Json::array()))
+        if (!column.value("ok", false))
+            lines.push_back(
+                fmt::format("{}: the stock is broken: {}", which, column.value("text", "")));
+    for (const Json& fault : checked.value("index_faults", Json::array()))
+        lines.push_back(fmt::format("{}: {}", which, fault.get<std::string>()));
+}
+
+// Why a result may be that of a database, or of a run, with a fault.
+std::vector<std::string> doubts(const Json& result, const std::string& which) {
+    std::vector<std::string> lines;
+    if (value_at(result, "ended") != "\"complete\"")
+        lines.push_back(
+            fmt::format("{}: the run ended early: {}", which, value_at(result, "ended")));
+    if (result.value("conditions", Json::array()).empty())
+        lines.push_back(fmt::format("{}: the conditions were not checked", which));
+    add_faults(result, which, lines);
+    for (const Json& online : result.value("online_checks", Json::array()))
+        add_faults(online, which + ", during the run", lines);
+    return lines;
+}
+
 // What makes two results answers to different questions.
 std::vector<std::string> obstacles(const Json& a, const Json& b) {
     auto lines = differences(
@@ -97,16 +125,8 @@ std::vector<std::string> obstacles(const Json& a, const Json& b) {
          "settings/arrivals", "settings/think", "settings/isolation", "settings/durability",
          "machine/processor", "machine/processors", "build/kind"});
     for (std::string& line : unequal_databases(a, b)) lines.push_back(std::move(line));
-    for (const Json* result : {&a, &b}) {
-        const std::string which = result == &a ? "A" : "B";
-        if (value_at(*result, "ended") != "\"complete\"")
-            lines.push_back(
-                fmt::format("{}: the run ended early: {}", which, value_at(*result, "ended")));
-        for (const Json& condition : result->value("conditions", Json::array()))
-            if (!condition.value("ok", false))
-                lines.push_back(
-                    fmt::format("{}: condition {} is broken", which, condition.value("id", 0)));
-    }
+    for (std::string& line : doubts(a, "A")) lines.push_back(std::move(line));
+    for (std::string& line : doubts(b, "B")) lines.push_back(std::move(line));
     return lines;
 }
 
@@ -201,9 +221,10 @@ int compare_files(const std::string& file_a, const std::string& file_b, bool for
     }
     const auto changes = differences(
         *a, *b,
-        {"build/commit", "build/compiler", "machine/kernel", "settings/workers", "settings/steps",
-         "settings/team_max", "settings/lock_policy", "settings/reads", "settings/calls",
-         "settings/log_bytes", "settings/io", "settings/warmup_s", "settings/duration_s"});
+        {"build/commit", "build/compiler", "machine/kernel", "settings/workers",
+         "settings/terminals_as_threads", "settings/steps", "settings/team_max",
+         "settings/lock_policy", "settings/reads", "settings/calls", "settings/log_bytes",
+         "settings/io", "settings/warmup_s", "settings/duration_s"});
     say("\nWhat differs besides the results:\n");
     for (const std::string& change : changes) say("  {}\n", change);
     if (changes.empty()) say("  nothing that the results name\n");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr uint64_t kMegabyte = 1ull << 20, kGigabyte = 1ull << 30;
 // After the load, with space for a short run.
 constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;
+// What a store takes: the range of --log-size.
+constexpr uint64_t kLogBytesMax = 1023 * kGigabyte;
 // At about 40,000 transactions a second.
 constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;
 
@@ -41,7 +44,8 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     const uint64_t data_bytes = std::max(warehouses_now * kWarehouseBytes, existing_bytes);
     options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(*this, data_bytes);
     // The load writes whole pages to the log within one transaction per table.
-    const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, 2 * data_bytes);
+    const uint64_t log_wanted =
+        log_bytes ? log_bytes : std::clamp(2 * data_bytes, 2 * kGigabyte, kLogBytesMax);
     options.log_bytes = rounded_up(log_wanted, options.log_segment_bytes);
     while (options.log_bytes / options.log_segment_bytes < 8 &&
            options.log_segment_bytes > kMegabyte)

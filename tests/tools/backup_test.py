@@ -288,6 +288,9 @@ def main():
         run(LOCKSTEP, "restore", "--backup", full, "--to", store, status=1, says="not empty")
         run(LOCKSTEP, "verify-backup", store, status=1, says="no backup in this directory")
         run(LOCKSTEP, "verify", more, status=1, says="an incremental backup")
+        says = "an incremental backup, which has only what has changed since another backup; "
+        says += f"`lockstep restore FULL {more} DIR` makes a store of both"
+        run(LOCKSTEP, "salvage", more, "-o", place("saved"), status=1, says=says)
         if os.path.exists(place("c")):
             fail("a refused command left something")
 

@@ -34,6 +34,15 @@ def test_bad_input(scratch):
     assert "workload" in run("run", "bake", "--no-time", expect=2).stderr
     assert "CTX point" in run("run", "fetch", "--no-time", "--points", "nowhere", expect=1).stderr
     assert "auto" in run("run", "fetch", "--no-time", "--points", "auto:/nowhere", expect=1).stderr
+    done = run("run", "fetch", "--seconds", "nan", expect=105)
+    assert "--seconds: nan is not a number" in done.stderr, done.stderr
+    # Before a long run, and not behind it.
+    for words in (("run", "fetch", "--json"), ("trace", "fetch:off:1", "--out")):
+        done = run(*words, "/nowhere/results", expect=1)
+        assert "/nowhere/results" in done.stderr and "No such file" in done.stderr, done.stderr
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([str(ICACHE), "counters"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1 and b"No space left on device" in done.stderr, done
     (scratch / "no_trace").write_bytes(b"12345678 this is no trace")
     assert "no trace" in run("simulate", scratch / "no_trace", expect=2).stderr
     assert "bad_path" in run("simulate", scratch / "missing", expect=1).stderr

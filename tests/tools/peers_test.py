@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else pathlib.Path()
@@ -28,7 +29,7 @@ class Peers(unittest.TestCase):
         self.json = pathlib.Path(self.scratch.name) / "peers.json"
 
     def measure(self, *words: str) -> tuple[subprocess.CompletedProcess, dict]:
-        done = run("--quick", "--seconds", "1", "--directory", self.scratch.name, "--json",
+        done = run("--quick", "--directory", self.scratch.name, "--json",
                    str(self.json), *words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         left = [path.name for path in pathlib.Path(self.scratch.name).iterdir()]
@@ -52,7 +53,12 @@ class Peers(unittest.TestCase):
 
     def test_the_other_workloads(self):
         others = sorted(WORKLOADS - {"tpcc"})
-        _, result = self.measure("--workloads", ",".join(others), "--workers", "1")
+        # What is given goes before --quick.
+        given = ("--seconds", "0.2", "--records", "1000")
+        _, result = self.measure("--workloads", ",".join(others), "--workers", "1", *given)
+        conditions = result["conditions"]
+        chosen = [conditions[name] for name in ("seconds", "ycsb_records", "rounds", "subscribers")]
+        self.assertEqual(chosen, [0.2, 1000, 1, 2000])
         self.assertEqual([t["workload"] for t in result["tables"]], others[1:] + others[:1])
         for piece in result["slices"]:
             self.assertGreater(piece["transactions"], 0, piece)
@@ -67,6 +73,35 @@ class Peers(unittest.TestCase):
             done = run(*words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(expected, done.stderr)
+        for words, expected in (
+            (["--seconds", "nan"], "--seconds: nan is not a number"),
+            (["--cache", "1K"], "--cache: is not in the range 4M to 1023G: 1K"),
+            (["--round", "1"], "no option --round; did you mean --rounds?"),
+            (["--seed", "-1"], "--seed: -1 is negative"),
+        ):
+            done = run(*words)
+            self.assertGreater(done.returncode, 100)
+            self.assertIn(expected, done.stderr)
+
+    def test_a_full_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PROGRAM, "--list"], stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(b"No space left on device", done.stderr)
+
+    def test_a_kill_leaves_no_tables(self):
+        child = subprocess.Popen(
+            [PROGRAM, "--quick", "--workloads", "ycsb-c", "--engines", "lockstep", "--seconds",
+             "60", "--directory", self.scratch.name], stderr=subprocess.DEVNULL)  # fmt: skip
+        until = time.monotonic() + 60
+        while not list(pathlib.Path(self.scratch.name).glob("*/loaded-*/data")):
+            self.assertLess(time.monotonic(), until, "the load does not begin")
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        while list(pathlib.Path(self.scratch.name).iterdir()):
+            self.assertLess(time.monotonic(), until, "the tables stay")
+            time.sleep(0.01)
 
     def test_the_list_has_all_or_names_the_package(self):
         shown = run("--list").stdout

@@ -61,7 +61,9 @@ protected:
     Results() : directory_(make_own_directory("compare")) {}
     ~Results() override { std::filesystem::remove_all(directory_); }
 
-    std::string write(const std::string& name, int run_number, uint64_t pool_bytes) {
+    // `more` replaces members of the result.
+    std::string write(const std::string& name, int run_number, uint64_t pool_bytes,
+                      const nlohmann::json& more = nlohmann::json::object()) {
         nlohmann::json types, point{{"measured", true}, {"length_s", 1}};
         const nlohmann::json numbers{{"count", 9},  {"tx_per_s", 500}, {"p50_us", 5},
                                      {"p90_us", 9}, {"p99_us", 20},    {"p999_us", 40}};
@@ -69,17 +71,21 @@ protected:
             types[type] = numbers;
         point["all"] = numbers;
         point["types"] = types;
-        const nlohmann::json result{{"settings",
-                                     {{"warehouses", 1},
-                                      {"interval_s", 1},
-                                      {"run_number", run_number},
-                                      {"pool_bytes", pool_bytes}}},
-                                    {"ended", "complete"},
-                                    {"series", std::vector<nlohmann::json>(6, point)}};
+        nlohmann::json result{{"settings",
+                               {{"warehouses", 1},
+                                {"interval_s", 1},
+                                {"run_number", run_number},
+                                {"pool_bytes", pool_bytes}}},
+                              {"ended", "complete"},
+                              {"conditions", nlohmann::json::array({check(true)})},
+                              {"stock", nlohmann::json::array({check(true)})},
+                              {"series", std::vector<nlohmann::json>(6, point)}};
+        result.update(more);
         const std::string path = directory_ + "/" + name;
         std::ofstream(path) << result;
         return path;
     }
+    static nlohmann::json check(bool ok) { return {{"id", 7}, {"ok", ok}, {"text", "S_YTD"}}; }
     // The status and what was printed.
     static std::pair<int, std::string> compare(const std::string& a, const std::string& b,
                                                bool force = false) {
@@ -115,6 +121,24 @@ TEST_F(Results, OtherRunNumbersOrPoolsAreRefused) {
         EXPECT_TRUE(has(text, "same --pool")) << text;
         EXPECT_TRUE(has(text, "--force")) << text;
         EXPECT_FALSE(has(text, "transactions a second")) << text;
+    }
+}
+
+// Figures of a database with a fault, or of one that nobody has checked, are of no use.
+TEST_F(Results, ABrokenOrMissingCheckIsNamed) {
+    const nlohmann::json broken = nlohmann::json::array({check(false)}),
+                         none = nlohmann::json::array();
+    const std::string base = write("a", 1, 1000);
+    for (const auto& [more, reason] :
+         {std::pair<nlohmann::json, const char*>{{{"conditions", broken}}, "B: condition 7 is"},
+          {{{"stock", broken}}, "B: the stock is broken: S_YTD"},
+          {{{"index_faults", {"no entry"}}}, "B: no entry"},
+          {{{"conditions", none}}, "B: the conditions were not checked"},
+          {{{"online_checks", {{{"stock", broken}}}}}, "B, during the run: the stock is broken"},
+          {{{"ended", "failed"}}, "B: the run ended early"}}) {
+        const auto [status, text] = compare(base, write("b", 1, 1000, more));
+        EXPECT_EQ(status, 1) << reason;
+        EXPECT_TRUE(has(text, reason)) << text;
     }
 }
 

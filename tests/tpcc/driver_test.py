@@ -235,6 +235,7 @@ def check_interrupted_dump(directory, db):
 def check_unusable_inputs(directory, db):
     for option in ("--duration", "--rate", "--think", "--interval"):
         run(option, "nan", status=None, says=f"{option}: nan is not a number")
+    run("--seed", "-1", status=None, says="--seed: -1 is negative")
     run("--path", "", status=None, says="--path: must not be empty")
     run("--path", db, "--ctx-points", "auto:/", status=None, says="cannot read /")
     run("--path", db, "--check-only", "--check-acks", "/", status=2, says="acknowledgements")

@@ -26,6 +26,7 @@ TEST(Settings, Defaults) {
     EXPECT_EQ(s.run.executor.isolation, Isolation::serializable);
     EXPECT_TRUE(check_options(s.store_options(4)));
     EXPECT_TRUE(check_options(s.store_options(200)));
+    EXPECT_TRUE(check_options(s.store_options(65535)));
 }
 
 TEST(Settings, TeamsAndPoints) {

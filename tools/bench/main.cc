@@ -1,6 +1,5 @@
 // main.cc - `lockstep-bench`: one program for all benchmarks.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -10,10 +9,13 @@
 #include <system_error>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/scratch.h"
 #include "tpcc/build_info.h"
 #include "tpcc/option_checks.h"
 #include "tpcc/option_names.h"
+#include "tpcc/parse_failure.h"
 #include "tpcc/say.h"
+#include "tpcc/size_option.h"
 #include "tpcc/standard_files.h"
 #include "tpcc/text_file.h"
 
@@ -79,12 +81,15 @@ namespace {
 
 using namespace lockstep;
 
-void add_options(CLI::App& app, bench::Settings& settings, std::string& points) {
+void add_options(CLI::App& app, bench::Settings& settings, std::string& points,
+                 std::string& bytes) {
     app.add_option("--path", settings.directory,
                    "Scratch directory (default: a temporary one, removed at the end)");
-    app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false));
-    app.add_option("--warehouses", settings.warehouses, "TPC-C warehouses");
+    app.add_option("--bytes", bytes, "Size of data, such as 64M (default: the benchmark's own)")
+        ->check(tpcc::kSize);
+    app.add_option("--warehouses", settings.warehouses,
+                   "TPC-C warehouses (default: the benchmark's own)")
+        ->check(CLI::Range(0u, tpcc::kWarehousesMax));
     app.add_option("--what", settings.what, "For `count`: what to count");
     app.add_option("--ctx-points", points,
                    "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or "
@@ -97,12 +102,13 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
     app.add_option("--team-window", settings.steps.window_records,
                    "Records in a window of the team-size tuner; 0: no tuner, always --team-max")
         ->capture_default_str();
-    app.add_option("--team-policy", settings.steps.policy, "Which waiting list forms the next team")
+    app.add_option("--team-policy", settings.steps.policy,
+                   "Which waiting list forms the next team (default: last-leaver)")
         ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
-    app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")
+    app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix (default: all three)")
         ->check(CLI::IsMember({"payment", "mix4", "mix"}));
     app.add_option("--calls", settings.calls,
-                   "TPC-C: several records a call (many) or one (single)")
+                   "TPC-C: several records a call (many, the default) or one (single)")
         ->transform(tpcc::chosen_from(tpcc::kCalls));
     app.add_flag("--packets", settings.packets,
                  "TPC-C: terminals are packets, not user threads as in the thesis (tpcc-steps, "
@@ -114,9 +120,11 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
     app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")
         ->check(CLI::Range(1u, 64u))
         ->capture_default_str();
-    app.add_option("--threads", settings.threads, "User threads");
-    app.add_option("--seconds", settings.seconds, "Measured time of each result")
-        ->check(tpcc::number_in(0.001, 1e6));
+    app.add_option("--threads", settings.threads, "User threads (default: the benchmark's own)")
+        ->check(CLI::Range(0u, 1u << 20));
+    app.add_option("--seconds", settings.seconds, "Seconds that each result is measured")
+        ->check(tpcc::number_in(0.001, 1e6))
+        ->capture_default_str();
 }
 
 // The CTX points that `points` names go to the settings. False, with the reason printed, if it
@@ -141,6 +149,8 @@ bool read_points(std::string points, bench::Settings& settings) {
 
 int run(int argc, char** argv) {
     CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
+    app.name("lockstep-bench");
+    app.failure_message(tpcc::parse_failure);
     app.set_version_flag("--version", tpcc::version_text("lockstep-bench"));
     std::string name, json_path;
     bool list = false;
@@ -148,9 +158,10 @@ int run(int argc, char** argv) {
     app.add_option("name", name, "Benchmark to run");
     app.add_flag("--list", list, "Names and what they measure");
     app.add_option("--json", json_path, "Write the measurements to this file");
-    std::string points = "manual";
-    add_options(app, settings, points);
+    std::string points = "manual", bytes;
+    add_options(app, settings, points, bytes);
     CLI11_PARSE(app, argc, argv);
+    if (!bytes.empty()) settings.bytes = tpcc::parse_size(bytes).value_or(0);
     settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
 
     if (!read_points(points, settings)) return 2;
@@ -170,16 +181,16 @@ int run(int argc, char** argv) {
                    std::strerror(errno));
         return 2;
     }
-    const bool own_directory = settings.directory.empty();
-    if (own_directory)
-        settings.directory =
-            (std::filesystem::temp_directory_path() / fmt::format("lockstep-bench.{}", getpid()))
-                .string();
-    std::error_code ignored;
-    std::filesystem::create_directories(settings.directory, ignored);
+    const bench::Scratch scratch(settings.directory, std::filesystem::temp_directory_path(),
+                                 "lockstep-bench");
+    if (scratch.error()) {
+        fmt::print(stderr, "lockstep-bench: --path: {}: {}\n", scratch.path(),
+                   scratch.error().message());
+        return 2;
+    }
+    settings.directory = scratch.path();
     bench::Report report;
     const auto done = chosen->run(settings, report);
-    if (own_directory) std::filesystem::remove_all(settings.directory, ignored);
     if (!done) {
         fmt::print(stderr, "lockstep-bench: {}: {}\n", name, done.error().text());
         return 1;

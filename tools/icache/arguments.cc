@@ -1,6 +1,7 @@
 // arguments.cc - options that several commands share.
 #include "tools/icache/arguments.h"
 
+#include "tpcc/option_checks.h"
 #include "tpcc/option_names.h"
 
 namespace lockstep::icache {
@@ -12,43 +13,57 @@ void add_order_options(CLI::App& app, ChildSettings& c) {
     app.add_option("--team-max", c.team_max,
                    "Maximum threads in a team (0: all threads of an operation, 64 for TPC-C; "
                    "the engine's default is 16)")
-        ->check(CLI::Range(0, 1024));
-    app.add_option("--team-policy", c.team_policy, "Which waiting list forms the next team")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    app.add_option("--team-policy", c.team_policy,
+                   "Which waiting list forms the next team (default: last-leaver)")
         ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
-    app.add_option("--team-gate", c.team_gate, "How many waiting threads form a team")
+    app.add_option("--team-gate", c.team_gate,
+                   "How many waiting threads form a team (default: t-gated)")
         ->transform(tpcc::chosen_from(tpcc::kTeamGates));
     app.add_flag("--float-state", c.float_state,
                  "A fast switch keeps the floating-point modes (the thesis's \"float on\")");
-    app.add_option("--lock-policy", c.lock_stage.policy, "Which waiter gets a contended lock first")
+    app.add_option("--lock-policy", c.lock_stage.policy,
+                   "Which waiter gets a contended lock first (default: fifo)")
         ->transform(tpcc::chosen_from(tpcc::kLockPolicies));
     app.add_option("--lock-bypass", c.lock_stage.bypass_max,
                    "How often a lock waiter can be overtaken at most")
-        ->check(CLI::Range(0, 65535));
+        ->check(CLI::Range(0, 65535))
+        ->capture_default_str();
 }
 
 }  // namespace
 
 void add_workload_options(CLI::App& app, Arguments& a) {
     WorkloadSettings& w = a.runner.child.workload;
-    app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts");
+    app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts")
+        ->check(tpcc::kNotNegative)
+        ->capture_default_str();
     app.add_option("--rounds", w.rounds, "Counted operations of each thread")
-        ->check(CLI::Range(1, 10000));
+        ->check(CLI::Range(1, 10000))
+        ->capture_default_str();
     app.add_option("--warm-rounds", w.warm_rounds, "Operations before the counted ones")
-        ->check(CLI::Range(1, 10000));
+        ->check(CLI::Range(1, 10000))
+        ->capture_default_str();
     app.add_option("--transactions", w.transactions,
                    "Traced transactions; the first tenth is not counted")
-        ->check(CLI::Range(10, 1000000));
+        ->check(CLI::Range(10, 1000000))
+        ->capture_default_str();
     app.add_option("--warm-transactions", w.warm_transactions,
                    "Untraced transactions before the traced ones")
-        ->check(CLI::Range(1, 10000000));
+        ->check(CLI::Range(1, 10000000))
+        ->capture_default_str();
     app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")
-        ->check(CLI::Range(1, 100));
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
     app.add_option(
         "--points", a.runner.child.points,
         "CTX points: names with commas, none, manual, icache or auto:FILE (default: manual)");
     add_order_options(app, a.runner.child);
-    app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")
-        ->check(CLI::PositiveNumber);
+    app.add_option("--seconds", a.runner.child.seconds,
+                   "Seconds of native time of each pair of modes")
+        ->check(tpcc::number_in(0.001, 1e6))
+        ->capture_default_str();
     app.add_option("--path", a.runner.directory,
                    "Scratch directory (default: a temporary one, removed at the end)");
 }

@@ -6,16 +6,24 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
+#include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/try.h"
+#include "tools/bench/scratch.h"
 #include "tools/icache/arguments.h"
 #include "tools/icache/compare.h"
 #include "tools/icache/hardware.h"
 #include "tools/icache/provenance.h"
 #include "tpcc/build_info.h"
+#include "tpcc/parse_failure.h"
+#include "tpcc/say.h"
 #include "tpcc/scripts.h"
+#include "tpcc/text_file.h"
 
 namespace lockstep::icache {
 
@@ -94,7 +102,22 @@ Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan,
     return comparisons;
 }
 
+// The results of a long run must not be lost because of their file. Error: bad_path.
+Result<void> require_writable(const std::string& file) {
+    errno = 0;
+    if (file.empty() || std::ofstream(file, std::ios::app)) return {};
+    Unexpected refused = fail_os(ErrorCode::bad_path, errno, "cannot be written");
+    set_error_detail(refused.error(), file);
+    return refused;
+}
+
+Result<void> write_json(const std::string& file, const Json& json) {
+    DCHECK(!file.empty());
+    return tpcc::write_text_file(file, json.dump(1) + "\n", "the file of results");
+}
+
 Result<void> run(Arguments& a) {
+    TRY(require_writable(a.json));
     const auto geometries = TRY(geometries_of(a));
     TRY(resolve_points(a));
     const auto operations = TRY(plan_of(a, false)), transactions = TRY(plan_of(a, true));
@@ -115,19 +138,18 @@ Result<void> run(Arguments& a) {
             all["comparisons"].push_back(std::move(comparison));
         }
     }
-    if (!a.json.empty()) std::ofstream(a.json) << all.dump(1) << '\n';
-    return {};
+    return a.json.empty() ? Result<void>() : write_json(a.json, all);
 }
 
 // Records a trace for autosteps; FILE.json describes it.
 Result<void> trace(Arguments& a) {
+    TRY(require_writable(a.out + ".json"));
     a.runner.child.plan = TRY(parse_plan(a.plan));
     TRY(resolve_points(a));
     Json info = TRY(trace_child(a.runner, a.out)).info;
     info["program"] = a.runner.self;
     info["provenance"] = TRY(provenance_json(provenance_of(a, a.runner.child.plan)));
-    std::ofstream(a.out + ".json") << info.dump(1) << '\n';
-    return {};
+    return write_json(a.out + ".json", info);
 }
 
 // Records any program from its first to its last instruction.
@@ -166,8 +188,7 @@ Result<void> child(Arguments& a) {
     c.directory = a.runner.directory;
     c.workload.native = a.native;
     const Json result = TRY(a.native ? run_native(c) : run_traced(c));
-    std::ofstream(a.result) << result.dump() << '\n';
-    return {};
+    return write_json(a.result, result);
 }
 
 Result<void> counters(Arguments&) {
@@ -200,19 +221,29 @@ Result<void> report(Arguments& a) {
 
 using Command = Result<void> (*)(Arguments&);
 
-int finish(Arguments& a, Command command) {
-    const bool own = a.runner.directory.empty();
-    if (own)
-        a.runner.directory =
-            (std::filesystem::temp_directory_path() / fmt::format("lockstep-icache.{}", getpid()))
-                .string();
-    std::error_code ignored;
-    std::filesystem::create_directories(a.runner.directory, ignored);
+int perform(Arguments& a, Command command) {
+    const bench::Scratch scratch(a.runner.directory, std::filesystem::temp_directory_path(),
+                                 "lockstep-icache");
+    if (scratch.error()) {
+        tpcc::say_error("lockstep-icache: --path: {}: {}\n", scratch.path(),
+                        scratch.error().message());
+        return 1;
+    }
+    a.runner.directory = scratch.path();
     const auto done = command(a);
-    if (own) std::filesystem::remove_all(a.runner.directory, ignored);
     if (done) return 0;
-    fmt::print(stderr, "lockstep-icache: {}\n", done.error().text());
+    tpcc::say_error("lockstep-icache: {}\n", done.error().text());
     return done.error().code == ErrorCode::bad_argument ? 2 : 1;
+}
+
+// What is printed and cannot be written is lost, so the program has failed.
+int finish(Arguments& a, Command command) {
+    try {
+        return tpcc::flushed("lockstep-icache", perform(a, command), 1);
+    } catch (const std::system_error& error) {
+        tpcc::say_error("lockstep-icache: {}\n", error.what());
+        return 1;
+    }
 }
 
 }  // namespace
@@ -223,6 +254,8 @@ int main(int argc, char** argv) {
     CLI::App app{
         "The effect of teams (STEPS) on the instruction cache: misses from simulation of the "
         "recorded instruction stream, and native time."};
+    app.name("lockstep-icache");
+    app.failure_message(lockstep::tpcc::parse_failure);
     app.set_version_flag("--version", lockstep::tpcc::version_text("lockstep-icache"));
     app.require_subcommand(1);
     Arguments a;
@@ -242,7 +275,8 @@ int main(int argc, char** argv) {
     sub->add_option("what", a.what, "Operations and transactions")->required();
     sub->add_option("--threads", a.threads, "Team sizes, for operations")
         ->delimiter(',')
-        ->check(CLI::Range(1, 200));
+        ->check(CLI::Range(1, 200))
+        ->capture_default_str();
     sub->add_option("--mode", a.mode,
                     "The mode compared with off: ctx (the thesis's teams of operations), on, "
                     "grouping, ctx_only; off compares off with itself")

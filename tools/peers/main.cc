@@ -1,22 +1,28 @@
 // main.cc - `lockstep-peers`: the same workloads on Lockstep and on other engines, in one run.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
+#include "threads/base/check.h"
+#include "tools/bench/scratch.h"
 #include "tools/peers/tournament.h"
 #include "tpcc/build_info.h"
 #include "tpcc/option_checks.h"
+#include "tpcc/parse_failure.h"
+#include "tpcc/say.h"
+#include "tpcc/size_option.h"
 #include "tpcc/standard_files.h"
 
 namespace {
 
 using namespace lockstep;
 using namespace lockstep::peers;
+namespace fs = std::filesystem;
 
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -25,7 +31,7 @@ constexpr int kExitBroken = 1, kExitError = 2, kExitInterrupted = 130;
 
 constexpr const char* kExamples = R"(
 Examples:
-  lockstep-peers --quick                                 everything, small, in about a minute
+  lockstep-peers --quick                                 everything, small, in some minutes
   lockstep-peers --workloads tpcc --workers 1            TPC-C only, one worker
   lockstep-peers --engines lockstep,lmdb --json A.json   two engines; keeps the results
   lockstep-peers --list                                  engines, versions, settings, guarantees
@@ -35,7 +41,7 @@ is 0; 1 if a check found a fault; 2 after an error; 130 after Ctrl-C.)";
 
 struct Words {
     std::vector<std::string> engines, workloads;
-    std::string sync = "both", directory, json;
+    std::string sync = "both", directory, json, cache;
     double seconds = 5;
     bool list = false, quick = false;
 };
@@ -77,15 +83,16 @@ void add_options(CLI::App& app, Words& words, Selection& selection, Conditions& 
         ->check(CLI::Range(1000u, 1u << 30))
         ->capture_default_str()
         ->group("Sizes");
-    app.add_option("--cache", conditions.cache_bytes, "Cache of each engine (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false))
+    app.add_option("--cache", words.cache, "Cache of each engine, such as 512M (default: 1G)")
+        ->check(tpcc::kSize)
         ->group("Sizes");
     app.add_option("--seed", conditions.sizes.seed, "Of the tables; round N runs with seed + N")
+        ->check(tpcc::kNotNegative)
         ->capture_default_str()
         ->group("Sizes");
     app.add_flag("--quick", words.quick,
-                 "Small tables, one round, slices of 0.3 s: shows that all "
-                 "works, and measures nothing")
+                 "Small tables, one round, slices of 0.3 s: shows that all works, and measures "
+                 "nothing. Options that are given stay")
         ->group("What runs");
     app.add_option("--directory", words.directory,
                    "Scratch directory on the disk to be measured "
@@ -94,14 +101,19 @@ void add_options(CLI::App& app, Words& words, Selection& selection, Conditions& 
     app.add_option("--json", words.json, "Write all results to this file")->group("Files");
 }
 
-void make_quick(Selection& selection, Conditions& conditions, Words& words) {
+// What the command line names stays as it says.
+void make_quick(const CLI::App& app, Selection& selection, Conditions& conditions, Words& words) {
+    DCHECK(words.quick);
+    const auto choose = [&app](const char* option, auto& value, auto small) {
+        if (app.count(option) == 0) value = small;
+    };
     conditions.sizes.customers = 60;
     conditions.sizes.items = 1000;
-    conditions.sizes.ycsb_records = 5000;
-    conditions.sizes.subscribers = 2000;
-    conditions.cache_bytes = 64ull << 20;
-    selection.rounds = 1;
-    words.seconds = 0.3;
+    choose("--records", conditions.sizes.ycsb_records, 5000u);
+    choose("--subscribers", conditions.sizes.subscribers, 2000u);
+    choose("--cache", conditions.cache_bytes, 64ull << 20);
+    choose("--rounds", selection.rounds, 1u);
+    choose("--seconds", words.seconds, 0.3);
 }
 
 bool choose_engines(const Words& words, Selection& selection) {
@@ -189,11 +201,10 @@ int run(const Selection& selection, const Conditions& conditions, const Words& w
     return interrupted ? kExitInterrupted : 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    tpcc::hold_standard_files();
+int run_program(int argc, char** argv) {
     CLI::App app{"The same workloads on Lockstep and on other storage engines, interleaved."};
+    app.name("lockstep-peers");
+    app.failure_message(tpcc::parse_failure);
     app.set_version_flag("--version", tpcc::version_text("lockstep-peers"));
     app.footer(kExamples);
     Words words;
@@ -202,7 +213,9 @@ int main(int argc, char** argv) {
     add_options(app, words, selection, conditions);
     CLI11_PARSE(app, argc, argv);
     if (words.list) return print_list(), 0;
-    if (words.quick) make_quick(selection, conditions, words);
+    if (!words.cache.empty())
+        conditions.cache_bytes = tpcc::parse_size(words.cache).value_or(conditions.cache_bytes);
+    if (words.quick) make_quick(app, selection, conditions, words);
     if (!choose_engines(words, selection) || !choose_workloads(words, selection)) return kExitError;
     if (words.sync != "both") selection.sync = {words.sync == "yes"};
     conditions.duration = static_cast<Nanos>(words.seconds * 1e9);
@@ -212,19 +225,28 @@ int main(int argc, char** argv) {
         return kExitError;
     }
 
-    const std::filesystem::path base = words.directory.empty()
-                                           ? std::filesystem::temp_directory_path()
-                                           : std::filesystem::path(words.directory);
-    conditions.directory = (base / fmt::format("lockstep-peers.{}", getpid())).string();
-    std::error_code error;
-    std::filesystem::create_directories(conditions.directory, error);
-    if (error) {
+    const bench::Scratch scratch(
+        "", words.directory.empty() ? fs::temp_directory_path() : fs::path(words.directory),
+        "lockstep-peers");
+    if (scratch.error()) {
         fmt::print(stderr, "lockstep-peers: {}: {}; --directory names another place\n",
-                   conditions.directory, error.message());
+                   scratch.path(), scratch.error().message());
         return kExitError;
     }
-    std::signal(SIGINT, [](int) { interrupted = true; });
-    const int status = run(selection, conditions, words, argc, argv);
-    std::filesystem::remove_all(conditions.directory, error);
-    return status;
+    conditions.directory = scratch.path();
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = true; });
+    return run(selection, conditions, words, argc, argv);
+}
+
+}  // namespace
+
+// What is printed and cannot be written is lost, so the program has failed.
+int main(int argc, char** argv) {
+    tpcc::hold_standard_files();
+    try {
+        return tpcc::flushed("lockstep-peers", run_program(argc, argv), kExitError);
+    } catch (const std::system_error& error) {
+        tpcc::say_error("lockstep-peers: {}\n", error.what());
+        return kExitError;
+    }
 }

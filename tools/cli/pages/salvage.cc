@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
@@ -93,11 +94,24 @@ std::string report(const Survey& survey, const SalvageOptions& o,
                               counted(lost, "loss", "losses"));
 }
 
+// Of what salvage cannot make records; empty: it can.
+std::string refusal(const std::string& path) {
+    if (!is_backup(path)) return {};
+    const auto backup = read_backup(path);
+    if (!backup || backup->since == kLsnNone) return {};
+    return fmt::format(
+        "an incremental backup, which has only what has changed since another backup; `lockstep "
+        "restore FULL {} DIR` makes a store of both",
+        path);
+}
+
 int run_salvage(const SalvageOptions& o) {
     const bool to_stdout = o.into.empty() && (o.output.empty() || o.output == "-");
     tbb::global_control cores_used(tbb::global_control::max_allowed_parallelism, o.jobs);
     if (lies_in(o.output, o.path))
         return complain(o.output, "lies in the store's directory; name a file outside of it");
+    if (const std::string refused = refusal(o.path); !refused.empty())
+        return complain(o.path, refused);
     const auto file = PageFile::open(o.path);
     if (!file) return complain(o.path, file.error().text());
     Survey survey(**file);
