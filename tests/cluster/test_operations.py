@@ -1,10 +1,14 @@
 """Backups of all shards at one point, and moves of a shard, on two Ray nodes under load."""
 
+import ast
+import builtins
 import itertools
 import os
+import pathlib
 import random
 import shutil
 import signal
+import textwrap
 import threading
 import time
 
@@ -394,3 +398,17 @@ def test_a_move_whose_last_answer_is_lost_keeps_both_stores(nodes, tmp_path):
         assert back.call(1, "balance", 1) == EACH
     with lockstep.Store(new) as moved:
         assert not moved.verify()
+
+
+def test_the_example_imports_what_it_uses():
+    doc = ast.get_docstring(ast.parse(pathlib.Path(lockstep.cluster.__file__).read_text()))
+    lines = [line for line in doc.splitlines() if not line or line.startswith("    ")]
+    used, known = set(), set(dir(builtins))
+    for node in ast.walk(ast.parse(textwrap.dedent("\n".join(lines)))):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else known).add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.alias)):
+            known.add(node.name)
+        elif isinstance(node, ast.arg):
+            known.add(node.arg)
+    assert "ShardedStore" in used and used <= known, used - known

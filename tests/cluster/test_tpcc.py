@@ -46,6 +46,25 @@ def test_the_command(tmp_path, capsys):
     assert "<h1>TPC-C over shards</h1>" in page and "W_YTD = sum(D_YTD)" in page
 
 
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (["--seconds=nan"], "'nan' is not a number of seconds from 0 to"),
+        (["--warmup=-1"], "'-1' is not a number of seconds"),
+        (["--shards=0"], "'0' is not a whole number of 1 or more"),
+        (["--seconds=0"], "--seconds is more than 0"),
+        (["--warehouses=1"], "--shards 2 is more than --warehouses 1"),
+        (["--json=/nowhere/r.json"], "No such file or directory: '/nowhere/r.json'"),
+    ],
+)
+def test_what_the_command_refuses_at_once(words, says, capsys):
+    try:
+        status = main(["tpcc", f"--object={OBJECT}", *words])
+    except SystemExit as end:
+        status = end.code
+    assert status in (1, 2) and says in capsys.readouterr().err
+
+
 @contextlib.contextmanager
 def open_store(settings, path, name):
     procedures = make_procedures(settings)

@@ -115,6 +115,9 @@ def test_bytes_that_are_no_key(data, kinds, message):
 def test_types_that_are_no_part():
     with pytest.raises(TypeError, match="never a float"):
         unpack_key(b"", float)
+    for wrong in (8, "text", [1]):  # bytes(8) would be eight zero bytes
+        with pytest.raises(TypeError, match="a bytes-like object is required, not"):
+            unpack_key(wrong, int)
 
 
 def test_a_key_that_is_too_long(store, index):

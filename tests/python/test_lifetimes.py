@@ -1,7 +1,9 @@
 """test_lifetimes - what happens to stores, transactions and functions that are dropped."""
 
+import copy
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -60,6 +62,17 @@ def test_a_key_function_may_drop_a_transaction(store, index):
         with store.transaction() as txn:
             txn.put(index, "k", "v")
     wait_for(lambda: others(store) == [])
+
+
+def test_what_belongs_to_a_process_cannot_be_pickled(store, index, heap):
+    """Another process could take the handle for that of an object of its own."""
+    with store.transaction() as txn, txn.cursor(index) as cursor:
+        for what in (store, index, heap, txn, cursor, txn.scan(index), store.transaction()):
+            with pytest.raises(TypeError, match="cannot be pickled: it belongs to a store"):
+                pickle.dumps(what)
+        with pytest.raises(TypeError, match="a Store cannot be pickled"):
+            copy.copy(store)
+    assert copy.copy(index) is index and copy.deepcopy({"a": [heap]})["a"][0] is heap
 
 
 def test_what_has_ended_is_dropped_without_a_warning(tmp_path):

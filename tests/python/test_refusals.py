@@ -1,6 +1,8 @@
 """test_refusals - what is refused, by which exception, and what its text names."""
 
 import asyncio
+import inspect
+import os
 import pathlib
 import re
 
@@ -140,6 +142,44 @@ def test_arguments_of_a_wrong_type_are_named(store, index, heap, tmp_path):
             txn.patch(index, "k", -1, "v")
 
 
+def test_names_and_paths_with_a_zero_byte_are_not_cut(store, tmp_path):
+    path = f"{tmp_path}/a\0b"
+    calls = (
+        lambda: store.index("a\0b", create=True),
+        lambda: store.heap("a\0b"),
+        lambda: store.attach_key("a\0b", len),
+        lambda: store.backup(path),
+        lambda: lockstep.open(path),
+        lambda: lockstep.open(tmp_path / "s", archive=path),
+        lambda: lockstep.read_backup(path),
+        lambda: lockstep.verify_backup(path),
+        lambda: lockstep.restore_backup([path], tmp_path / "to"),
+        lambda: lockstep.restore_backup([tmp_path], path),
+        lambda: lockstep.update_backup(path, tmp_path),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"has no zero byte, not '.*a\\x00b'"):
+            call()
+    assert store.objects() == [] and os.listdir(tmp_path) == ["store"]
+
+
+def test_paths_of_a_wrong_type_or_spelling(tmp_path):
+    with pytest.raises(TypeError, match="a path is a text or a pathlib.Path, not b'a' of type"):
+        lockstep.open(b"a")
+    with pytest.raises(TypeError, match="expected str, bytes or os.PathLike object, not NoneType"):
+        lockstep.open(None)
+    with pytest.raises(ValueError, match="a path is UTF-8"):
+        lockstep.open(os.fsdecode(b"a\xff"))
+
+
+def test_run_takes_no_coroutine_function(store, index):
+    async def fn(txn):
+        await txn.put(index, "k", "v")
+
+    with pytest.raises(TypeError, match=r"returned a coroutine; run_async\(\) awaits it"):
+        store.run(fn)
+
+
 @pytest.mark.parametrize("wrong", ["records", None, 7, "the other kind"])
 def test_what_is_no_index_and_no_heap(store, index, heap, wrong):
     batch = lockstep.Batch()
@@ -214,6 +254,19 @@ def test_each_code_has_a_class():
         assert (error.os, error.numbers) == (2, (3, 4, 5))
         assert _core.error_name(code) == names[code - 1]
     assert type(_errors.make_error(1000, 0, 0, 0, 0, "new")) is lockstep.Error
+
+
+def test_help_has_a_text_for_each_public_name():
+    aliases = {"Key", "KeyFunction", "Part", "Value"}
+    numbers = {"GID_BYTES_MAX", "KEY_BYTES_MAX", "VALUE_BYTES_MAX"}
+    without = []
+    for name in set(lockstep.__all__) - aliases - numbers:
+        thing = getattr(lockstep, name)
+        members = vars(thing).items() if inspect.isclass(thing) else ()
+        of_class = [f for m, f in members if inspect.isfunction(f) and not m.startswith("_")]
+        without += [one.__qualname__ for one in (thing, *of_class) if not one.__doc__]
+    assert without == []
+    assert lockstep.LogFull.__doc__ == "log_full: log is full"
 
 
 def test_errors_have_the_engines_text(store, index):

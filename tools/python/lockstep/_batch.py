@@ -37,42 +37,52 @@ class Batch:
         return len(self._request)
 
     def get(self, index: Index, key: Key, access: Access = Access.READ) -> Batch:
+        """The value of the key, or None."""
         self._request.get(index, key, access, self._room)
         return self
 
     def insert(self, index: Index, key: Key, value: Value) -> Batch:
+        """Adds a record. DuplicateKey ends the batch."""
         self._request.put(INSERT, index, key, value)
         return self
 
     def put(self, index: Index, key: Key, value: Value) -> Batch:
+        """Adds the record or replaces its value."""
         self._request.put(_PUT, index, key, value)
         return self
 
     def update(self, index: Index, key: Key, value: Value) -> Batch:
+        """Replaces the value. The result: whether the key exists."""
         self._request.put(_UPDATE, index, key, value)
         return self
 
     def patch(self, index: Index, key: Key, offset: int, part: Value) -> Batch:
+        """Overwrites bytes of the value. The result: whether the key exists."""
         self._request.patch(index, key, offset, part)
         return self
 
     def erase(self, index: Index, key: Key) -> Batch:
+        """Erases the record. The result: whether the key existed."""
         self._request.erase(index, key)
         return self
 
     def heap_insert(self, heap: Heap, record: Value) -> Batch:
+        """Stores a record. The result: its RecordId."""
         self._request.heap_insert(heap, record)
         return self
 
     def heap_get(self, heap: Heap, id: RecordId, access: Access = Access.READ) -> Batch:
+        """The record, or None."""
         self._request.heap_get(heap, id, access, self._room)
         return self
 
     def heap_update(self, heap: Heap, id: RecordId, record: Value) -> Batch:
+        """Replaces the record. The result: whether it exists."""
         self._request.heap_change(_HEAP_UPDATE, heap, id, record)
         return self
 
     def heap_erase(self, heap: Heap, id: RecordId) -> Batch:
+        """Erases the record. The result: whether it existed."""
         self._request.heap_change(_HEAP_ERASE, heap, id, None)
         return self
 

@@ -198,6 +198,8 @@ class ArchiveFailed(Error):
 
 #: The class of each code. A code of a newer engine gives the class Error itself.
 CLASSES: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
+for _cls in CLASSES.values():
+    _cls.__doc__ = f"{_core.error_name(_cls.code)}: {_core.strerror(_cls.code)}"
 
 
 def make_error(code: int, os: int, a: int, b: int, c: int, text: str) -> Error:

@@ -62,12 +62,26 @@ def pack_key(*parts: Part) -> bytes:
     return _core.encode(parts)
 
 
+def bytes_of(key: Key) -> bytes:
+    """The bytes of a key. Raises TypeError, as the extension does."""
+    if isinstance(key, tuple):
+        return pack_key(*key)
+    if isinstance(key, str):
+        return key.encode()
+    try:
+        return bytes(memoryview(key))  # bytes() alone makes zero bytes of an int
+    except TypeError:
+        kind = type(key).__name__
+        text = f"a key is bytes, str, a tuple or an object with a buffer, not {kind}"
+        raise TypeError(text) from None
+
+
 def unpack_key(key: Buffer, *types: type[Any]) -> tuple[Any, ...]:
     """The parts of a key, whose types are given: int, str, bytes, U8, U16, U32, U64 or I32.
 
     Raises ValueError if the bytes are not a key of such parts.
     """
-    data = bytes(key)
+    data = bytes(memoryview(key))  # bytes() alone makes zero bytes of an int
     parts: list[Any] = []
     at = 0
     for kind in types:

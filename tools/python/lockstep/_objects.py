@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn, Self
 
 
 class RecordId(NamedTuple):
@@ -75,7 +75,18 @@ class BackupInfo(NamedTuple):
     history: int
 
 
-class _Object:
+class OfOneProcess:
+    """What holds a handle. In another process the handle may be that of another object."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        kind = type(self).__name__
+        text = f"a {kind} cannot be pickled: it belongs to a store that this process has open"
+        raise TypeError(text)
+
+
+class _Object(OfOneProcess):
     __slots__ = ("_number", "name")
 
     def __init__(self, name: str, number: int) -> None:
@@ -85,6 +96,13 @@ class _Object:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
+
+    # A copy within the process is the same object.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
 
 class Index(_Object):

@@ -146,6 +146,20 @@ def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
     return TypeError(f"option {name} is {wanted}, not {value!r} of type {type(value).__name__}")
 
 
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path as the extension takes it. Raises TypeError, ValueError."""
+    given = os.fspath(path)
+    if not isinstance(given, str):
+        raise TypeError(f"a path is a text or a pathlib.Path, not {given!r} of type bytes")
+    if "\0" in given:
+        raise ValueError(f"a path has no zero byte, not {given!r}")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"a path is UTF-8, not {given!r}") from None
+    return given
+
+
 def whole(name: str, value: Any) -> int:
     """The value of an option of a transaction that is an unsigned integer of 4 bytes."""
     if not isinstance(value, SupportsIndex):
@@ -160,7 +174,8 @@ def number(name: str, value: Any) -> Any:
     if name in _SECONDS:
         return nanos(name, value)
     if name == "archive" and value is not None:
-        return os.fspath(value)
+        given = os.fspath(value)
+        return path_text(given) if isinstance(given, str) else given
     if name == "points" and isinstance(value, str):
         return _core.ctx_points(value)
     choices = _CHOICES.get(name)

@@ -21,7 +21,8 @@ class Scan(Generic[T]):
     """An iterator over the records (key, value) of a range, in one direction.
 
     It reads blocks of records ahead, at first 16, later up to 512. It does not see what its own
-    transaction changes in a block that it has read. It ends with its transaction.
+    transaction changes in a block that it has read. It ends with its transaction. If it is dropped
+    before its end, the next scan of the transaction frees its memory.
     """
 
     def __init__(
@@ -61,15 +62,24 @@ class Scan(Generic[T]):
         rows, self._at_end = self._read(cursor, self._forward, self._rows_max, _BLOCK_BYTES)
         self._rows_max = min(2 * self._rows_max, _ROWS_MAX)
         if self._at_end:
-            self.close()
+            self._close_cursor()
         return rows
 
     def close(self) -> None:
         """Ends the scan before its transaction ends. A second call does nothing."""
+        self._rows = iter(())
+        self._close_cursor()
+
+    def _close_cursor(self) -> None:
+        """The records of the block that was read last stay."""
         self._at_end = True
         cursor, self._cursor = self._cursor, 0
         if cursor != 0:
             _core.cursor_close(usable(self._txn, cursor))
+
+    def __del__(self) -> None:
+        if self._cursor != 0:
+            self._txn._dropped.append(self._cursor)
 
     def __enter__(self) -> Scan[T]:
         return self
@@ -123,6 +133,10 @@ class Cursor:
         if cursor != 0:
             _core.cursor_close(usable(self._txn, cursor))
 
+    def __del__(self) -> None:
+        if self._cursor != 0:
+            self._txn._dropped.append(self._cursor)
+
     def __enter__(self) -> Cursor:
         return self
 
@@ -161,14 +175,11 @@ def bounds(
     low: Key | None, high: Key | None, prefix: Key | None
 ) -> tuple[Key | None, Any]:
     """The range of a scan: either bounds, or all keys that begin with a prefix."""
-    from ._keys import after_prefix, pack_key
+    from ._keys import after_prefix, bytes_of
 
     if prefix is None:
         return low, high
     if low is not None or high is not None:
         raise ValueError("a scan has bounds or a prefix, not both")
-    if isinstance(prefix, tuple):
-        stem = pack_key(*prefix)
-    else:
-        stem = prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+    stem = bytes_of(prefix)
     return stem, after_prefix(stem)

@@ -10,12 +10,20 @@ import time
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
 from ._errors import Deadlock, Error, Forked, StoreClosed, refused
-from ._objects import BackupInfo, Heap, Index, ObjectInfo, PreparedInfo, TransactionInfo
+from ._objects import (
+    BackupInfo,
+    Heap,
+    Index,
+    ObjectInfo,
+    OfOneProcess,
+    PreparedInfo,
+    TransactionInfo,
+)
 from ._transaction import KeyFunction, Transaction, pause
 
 if TYPE_CHECKING:
@@ -64,7 +72,7 @@ class TransactionContext:
         await self._async.__aexit__(kind, error, trace)
 
 
-class Store:
+class Store(OfOneProcess):
     """An open store, a directory. lockstep.open() makes it; any thread may use it.
 
     As a context manager it is closed at the end. A store that is dropped before is closed, with a
@@ -79,7 +87,7 @@ class Store:
         logger = given.pop("logger", None)
         steps = given.pop("steps", None)
         numbers = {name: _options.number(name, value) for name, value in given.items()}
-        self.path = os.fspath(path)
+        self.path = _options.path_text(path)
         self._number = _core.open(
             self.path, numbers, None if steps is None else _options.steps_arguments(steps), logger
         )
@@ -154,7 +162,11 @@ class Store:
         while True:
             try:
                 with self._begin(begin) as txn:
-                    return fn(txn)
+                    result = fn(txn)
+                    if isinstance(result, CoroutineType):
+                        result.close()
+                        raise TypeError("fn has returned a coroutine; run_async() awaits it")
+                    return result
             except Deadlock:
                 if tried == self._retries_max:
                     raise
@@ -304,7 +316,7 @@ class Store:
 
         `since`: copies only what has changed since that backup. `progress` runs on another thread.
         """
-        return self._backup(os.fspath(directory), None, since, bytes_per_second, progress)
+        return self._backup(_options.path_text(directory), None, since, bytes_per_second, progress)
 
     def backup_to(
         self,
@@ -381,12 +393,12 @@ def open(path: Path, **options: Unpack[Options]) -> Store:
 
 def read_backup(directory: Path) -> BackupInfo:
     """Reads what a backup says of itself."""
-    return BackupInfo(*_core.read_backup(os.fspath(directory)))
+    return BackupInfo(*_core.read_backup(_options.path_text(directory)))
 
 
 def verify_backup(directory: Path) -> list[str]:
     """Checks every page and log record of a backup. The result: faults."""
-    return _core.verify_backup(os.fspath(directory))
+    return _core.verify_backup(_options.path_text(directory))
 
 
 def restore_backup(
@@ -423,9 +435,9 @@ def restore_backup(
         raise TypeError(f"until is an LSN or a datetime, not {until!r}")
     return BackupInfo(
         *_core.restore_backup(
-            [os.fspath(b) for b in backups],
-            os.fspath(to),
-            None if archive is None else os.fspath(archive),
+            [_options.path_text(b) for b in backups],
+            _options.path_text(to),
+            None if archive is None else _options.path_text(archive),
             lsn,
             nanos,
             history,
@@ -442,7 +454,7 @@ def update_backup(full: Path, next: Path) -> BackupInfo:
     until the call is repeated. Raises BadBackup if the two do not fit or one is damaged. Blocks;
     releases the GIL.
     """
-    return BackupInfo(*_core.update_backup(os.fspath(full), os.fspath(next)))
+    return BackupInfo(*_core.update_backup(_options.path_text(full), _options.path_text(next)))
 
 
 def _close_dropped(number: int, path: str) -> None:

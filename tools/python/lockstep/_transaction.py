@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _batch, _core, _scan
 from ._errors import Error, StoreFailed, TransactionEnded, WrongThread, refused
-from ._objects import Heap, Index, RecordId, Savepoint
+from ._objects import Heap, Index, OfOneProcess, RecordId, Savepoint
 from ._options import Access
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def pause(tried: int) -> float:
     return random.random() * 0.001 * (1 << min(tried, 6))
 
 
-class Transaction:
+class Transaction(OfOneProcess):
     """A transaction of `Store.transaction()`, `Store.run()` or `Store.begin()`.
 
     Any thread may use it, one call at a time; a second call meanwhile raises WrongThread. After
@@ -46,11 +46,13 @@ class Transaction:
     not change until the call returns.
     """
 
-    __slots__ = ("_number", "_store", "lsn")
+    __slots__ = ("_dropped", "_number", "_store", "lsn")
 
     def __init__(self, store: Store, handle: int) -> None:
         self._store = store
         self._number = handle
+        #: Cursors whose scans were dropped. Each holds a block of memory until it is closed.
+        self._dropped: list[int] = []
         #: Behind commit(): the point for Store.wait_durable(), 0 if nothing was changed.
         self.lsn = 0
 
@@ -86,6 +88,14 @@ class Transaction:
         if self._number == 0 or self._store._number == 0:
             raise self._ended()
         return self._number
+
+    @property
+    def _handle_for_scan(self) -> int:
+        """The same. Closes cursors of scans that were dropped: the collector must not wait."""
+        handle = self._handle
+        while self._dropped:
+            _core.cursor_close(self._dropped.pop())
+        return handle
 
     def _ended(self) -> Error:
         if self._store._number == 0:
@@ -238,9 +248,12 @@ class Transaction:
         reverse: bool = False,
         access: Access = Access.READ,
     ) -> _scan.Scan[bytes]:
-        """The records (key, value) with low <= key < high, in the order of their keys."""
+        """The records (key, value) with low <= key < high, in the order of their keys.
+
+        A bound that is None or an empty key is none.
+        """
         low, high = _scan.bounds(low, high, prefix)
-        cursor = _core.scan(self._handle, index, low, high, access)
+        cursor = _core.scan(self._handle_for_scan, index, low, high, access)
         return _scan.Scan(self, cursor, not reverse, _core.cursor_read)
 
     def scan_views(
@@ -258,7 +271,7 @@ class Transaction:
         A view stays valid, and keeps its whole block in memory.
         """
         low, high = _scan.bounds(low, high, prefix)
-        cursor = _core.scan(self._handle, index, low, high, access)
+        cursor = _core.scan(self._handle_for_scan, index, low, high, access)
         return _scan.Scan(self, cursor, not reverse, _core.cursor_read_views)
 
     def scan_by(
@@ -286,7 +299,7 @@ class Transaction:
         access: Access = Access.READ,
     ) -> _scan.Cursor:
         """A cursor over low <= key < high."""
-        cursor = _core.scan(self._handle, index, low, high, access)
+        cursor = _core.scan(self._handle_for_scan, index, low, high, access)
         return _scan.Cursor(self, cursor, secondary=False)
 
     def cursor_by(
@@ -306,10 +319,10 @@ class Transaction:
         self, secondary: Index, low: Key | None, high: Key | None, only: Key | None, access: Access
     ) -> int:
         if only is None:
-            return _core.scan_by(self._handle, secondary, low, high, False, access)
+            return _core.scan_by(self._handle_for_scan, secondary, low, high, False, access)
         if low is not None or high is not None:
             raise ValueError("a scan has bounds or one key, not both")
-        return _core.scan_by(self._handle, secondary, only, None, True, access)
+        return _core.scan_by(self._handle_for_scan, secondary, only, None, True, access)
 
     # Records of heaps.
 

@@ -73,7 +73,11 @@ std::string text(nb::handle value, const std::string& name) {
     if (!PyUnicode_Check(value.ptr())) refuse_type(name, "a text", value);
     const char* const utf8 = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
     if (utf8 == nullptr) throw nb::python_error();
-    return {utf8, static_cast<size_t>(size)};
+    std::string text(utf8, static_cast<size_t>(size));
+    // The C interface would take what is before it, which is another name.
+    if (text.find('\0') != std::string::npos)
+        raise(PyExc_ValueError, name + " has no zero byte, not " + shown(value));
+    return text;
 }
 
 bool flag(nb::handle value, const std::string& name) {

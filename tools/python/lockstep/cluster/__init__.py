@@ -1,5 +1,6 @@
 """Stores on several machines: shards as Ray actors, two-phase commit between them.
 
+    import lockstep
     import ray
     from lockstep.cluster import Procedures, ShardedStore
 
@@ -22,7 +23,7 @@
         store.call("alice", "add", "alice", 100)
         store.run("transfer", "alice", "bob", 30)
 
-Needs Ray: `pip install lockstep[cluster]`.
+Needs Ray: `pip install './tools/python[cluster]'` in the source brings both.
 """
 
 from ._backup import ClusterBackup, restore

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import sys
@@ -22,6 +23,8 @@ from ._procedures import make_procedures
 from ._report import html_of, report_of, text_of
 from ._run import measure
 from ._settings import Settings
+
+SECONDS_MAX = 10_000_000
 
 
 def add_parser(commands: Any) -> None:
@@ -41,37 +44,79 @@ def add_options(one: argparse.ArgumentParser) -> None:
     """The options of the command."""
     given = Settings()
     add = one.add_argument
-    add("--warehouses", type=int, default=given.warehouses)
-    add("--shards", type=int, default=given.shards)
-    add("--seconds", type=float, default=given.seconds, help="measured, behind --warmup")
-    add("--warmup", type=float, default=given.warmup, help="seconds")
+    add("--warehouses", type=whole, default=given.warehouses)
+    add("--shards", type=whole, default=given.shards, help="at most one for each warehouse")
+    add("--seconds", type=seconds, default=given.seconds, help="measured, behind --warmup")
+    add("--warmup", type=seconds, default=given.warmup, help="seconds")
     add("--remote", choices=["standard", "0"], default="standard",
         help="shares of remote warehouses: the standard's, or none")  # fmt: skip
-    add("--batch", type=int, default=given.batch, help="transactions of a batch")
-    add("--under-way", type=int, default=given.under_way, help="batches of a shard at a time")
-    add("--nodes", type=int, default=1, help="Ray nodes, all on this machine")
+    add("--batch", type=whole, default=given.batch, help="transactions of a batch")
+    add("--under-way", type=whole, default=given.under_way, help="batches of a shard at a time")
+    add("--nodes", type=whole, default=1, help="Ray nodes, all on this machine")
     add("--address", help="of a Ray cluster that runs, in the place of --nodes")
-    add("--workers", type=int, default=given.workers, help="of each shard's store")
+    add("--workers", type=whole, default=given.workers, help="of each shard's store")
     add("--durability", choices=["durable", "lazy"], default=given.durability,
         help="of the transactions of one shard; the others are durable")  # fmt: skip
     add("--mix", choices=["full", "without_delivery", "new_order", "payment"], default=given.mix)
     add("--seed", type=int, default=given.seed, help="of the load and the inputs")
     for name in ("items", "customers", "undelivered", "districts"):
-        add(f"--{name}", type=int, default=getattr(given, name), help="smaller: not TPC-C")
+        add(f"--{name}", type=whole, default=getattr(given, name), help="smaller: not TPC-C")
     add("--path", help="directory of the stores, on each node; default: a temporary one")
     add("--object", default="", help="path of liblockstep-tpcc-shard.so")
     add("--json", metavar="FILE", help="the report")
     add("--html", metavar="FILE", help="the report as a page")
 
 
+def whole(text: str) -> int:
+    """A number of things. Raises argparse.ArgumentTypeError."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time. Raises argparse.ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= SECONDS_MAX:
+        what = f"{text!r} is not a number of seconds from 0 to {SECONDS_MAX}"
+        raise argparse.ArgumentTypeError(what)
+    return number
+
+
+def contradiction(given: argparse.Namespace) -> str:
+    """What no run can do; empty: nothing."""
+    if given.seconds == 0:
+        return "--seconds is more than 0"
+    if given.shards > given.warehouses:
+        return (
+            f"--shards {given.shards} is more than --warehouses {given.warehouses}: each shard has"
+            " a warehouse"
+        )
+    return ""
+
+
+def check_files(given: argparse.Namespace) -> None:
+    """Whether the reports can be written: a run may be long. Raises OSError."""
+    for file in (given.json, given.html):
+        if file:
+            pathlib.Path(file).open("a").close()
+
+
 def perform(given: argparse.Namespace) -> int:
     """Runs the command; its exit status."""
+    if wrong := contradiction(given):
+        print(f"lockstep.cluster: {wrong}", file=sys.stderr)
+        return 1
     names = {field.name for field in dataclasses.fields(Settings)}
     settings = Settings(**{name: value for name, value in vars(given).items() if name in names})
     settings.remote = given.remote == "standard"
     try:
         settings.object_path()
-    except FileNotFoundError as error:
+        check_files(given)
+    except OSError as error:
         print(f"lockstep.cluster: {error}", file=sys.stderr)
         return 1
     with contextlib.ExitStack() as stack:
