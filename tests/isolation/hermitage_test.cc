@@ -1,4 +1,4 @@
-// labels: sim
+// labels: sim model
 // hermitage_test.cc - the Hermitage schedules in every interleaving of their steps, at
 // every isolation level.
 //

@@ -1,4 +1,4 @@
-// labels: sim
+// labels: sim model
 // phantom_test.cc - a range (or a missing key) is read twice while another transaction
 // changes one key, at every position, in every interleaving.
 //

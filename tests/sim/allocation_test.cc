@@ -1,4 +1,4 @@
-// labels: sim
+// labels: sim memory
 // allocation_test.cc - allocations fail, at work or while the store opens: errors come
 // back as values, nothing acknowledged is lost.
 //

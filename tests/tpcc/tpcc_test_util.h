@@ -2,11 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <map>
 
+#include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
 #include "tests/steps_of_run.h"
 #include "threads/base/try.h"
@@ -21,11 +21,7 @@ inline Scale small_scale(uint32_t warehouses = 2) {
 
 class TestStore {
 public:
-    explicit TestStore(uint32_t workers = 1) : workers_(workers) {
-        std::string name = testing::TempDir() + "lockstep-tpcc-XXXXXX";
-        path_ = mkdtemp(name.data());
-        open();
-    }
+    explicit TestStore(uint32_t workers = 1) : workers_(workers) { open(); }
     ~TestStore() {
         store_.reset();
         std::filesystem::remove_all(path_);
@@ -55,7 +51,7 @@ public:
 
 private:
     const uint32_t workers_;
-    std::string path_;
+    const std::string path_ = make_own_directory("tpcc");
     std::unique_ptr<Store> store_;
 };
 

@@ -363,23 +363,33 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
     stop = true;
     done.wait();
     bench.log->stop_flusher();
-    std::map<uint64_t, Lsn> first, last;
+    struct Life {
+        uint64_t txn;
+        Lsn first, last;  // first record; commit or end record
+    };
+    std::map<uint64_t, Life> lives;
     for (const Seen& s : all_records(bench)) {
         if (s.txn == 0) continue;
-        first.try_emplace(s.txn, s.lsn);
-        if (s.kind == kCommitKind || s.kind == kEndKind) last[s.txn] = s.lsn;
+        Life& life = lives.try_emplace(s.txn, Life{s.txn, s.lsn, kLsnNone}).first->second;
+        if (s.kind == kCommitKind || s.kind == kEndKind) life.last = s.lsn;
     }
-    EXPECT_GT(last.size(), 100u);
+    EXPECT_GT(lives.size(), 100u);
+    // Each question is compared with each transaction.
+    std::vector<Life> all;
+    for (const auto& [txn, life] : lives) {
+        ASSERT_NE(life.last, kLsnNone);
+        all.push_back(life);
+    }
     for (const Asked& a : asked) {
         for (const auto& [txn, lsn] : a.live) {
-            EXPECT_EQ(first.at(txn), lsn);
-            EXPECT_GT(last.at(txn), a.begin)
+            EXPECT_EQ(lives.at(txn).first, lsn);
+            EXPECT_GT(lives.at(txn).last, a.begin)
                 << "listed although it had ended before the checkpoint began";
         }
-        for (const auto& [txn, lsn] : first) {
-            if (lsn >= a.begin || last.at(txn) < a.end) continue;
-            EXPECT_TRUE(a.live.contains(txn)) << "missed";
-            EXPECT_LE(a.oldest, lsn);
+        for (const Life& life : all) {
+            if (life.first >= a.begin || life.last < a.end) continue;
+            EXPECT_TRUE(a.live.contains(life.txn)) << "missed";
+            EXPECT_LE(a.oldest, life.first);
         }
     }
 }

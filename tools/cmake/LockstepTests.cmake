@@ -35,10 +35,19 @@ if(LOCKSTEP_COVERAGE)
     set(seconds 1500)                        # not optimised, and counting
 endif()
 # A test computes little itself, and to optimise its many checks, with a sanitizer's around each,
-# was half of that build.
+# was half of that build. A test with the label `model` computes much: it is always optimised.
 set(optimised -O1)
 if(LOCKSTEP_SANITIZE)
     set(optimised -O0)
+endif()
+# Tests that open a store mostly wait for the disk. The release build runs each of them there, but
+# for those with the label `memory`. The second run with STEPS on, and the sanitizers' builds, keep
+# their files in memory where several tests have room at a time.
+set(in_memory "")
+execute_process(COMMAND df --block-size=1M --output=fstype,avail /dev/shm OUTPUT_VARIABLE room
+    ERROR_QUIET)
+if(room MATCHES "tmpfs +([0-9]+)" AND CMAKE_MATCH_1 GREATER 4000)
+    set(in_memory TMPDIR=/dev/shm)
 endif()
 # The headers that all tests share (LockstepPrecompiled.cmake).
 if(LOCKSTEP_PCH)
@@ -86,7 +95,9 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
             string(REPLACE " " "." labels "${CMAKE_MATCH_1}")
         endif()
         list(APPEND LOCKSTEP_TEST_PROGRAMS ${target})
-        if(NOT labels MATCHES "perf")
+        if(labels MATCHES "model" AND LOCKSTEP_SANITIZE)
+            target_compile_options(${target} PRIVATE -O1)
+        elseif(NOT labels MATCHES "perf")
             target_compile_options(${target} PRIVATE ${optimised})
             if(LOCKSTEP_PCH)
                 target_compile_options(${target} PRIVATE ${LOCKSTEP_PCH_OPTIONS})
@@ -104,11 +115,15 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
         if(steps AND layer MATCHES "^(sm|sim|tpcc)$" AND NOT LOCKSTEP_SANITIZE AND NOT labels
             MATCHES "perf")
             add_test(NAME steps.${layer}.${name} COMMAND ${target})
-            set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT LOCKSTEP_STEPS=on
-                LABELS steps TIMEOUT ${seconds})
+            set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT
+                "LOCKSTEP_STEPS=on;${in_memory}" LABELS steps TIMEOUT ${seconds})
+        endif()
+        set(environment "")
+        if(in_memory AND (LOCKSTEP_SANITIZE OR labels MATCHES "memory"))
+            set(environment ENVIRONMENT ${in_memory})
         endif()
         gtest_discover_tests(${target} TEST_PREFIX ${layer}. PROPERTIES LABELS "${labels}" TIMEOUT
-            ${seconds} DISCOVERY_TIMEOUT 60)
+            ${seconds} ${environment} DISCOVERY_TIMEOUT 60)
     endforeach()
 endforeach()
 if(EXISTS ${CMAKE_SOURCE_DIR}/tests/tests.cmake)

@@ -294,7 +294,6 @@ TEST_F(SimStage, NoClassStarves) {
     drain(stage_);
     Rng rng(5);
     Requests all;
-    std::vector<uint64_t> reads_at_entry;  // completed demand reads when it came
     uint64_t worst = 0, served = 0;
     struct Waiting {
         IoRequest* request;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "threads/runtime/runtime.h"
@@ -19,11 +20,6 @@ namespace lockstep::txn::test {
 
 class TempDirectory {
 public:
-    TempDirectory() {
-        std::string pattern =
-            (std::filesystem::temp_directory_path() / "lockstep-log-XXXXXX").string();
-        path_ = mkdtemp(pattern.data());
-    }
     ~TempDirectory() {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);
@@ -31,7 +27,7 @@ public:
     const std::string& path() const { return path_; }
 
 private:
-    std::string path_;
+    const std::string path_ = make_own_directory("log");
 };
 
 inline LogOptions small_options(const std::string& directory) {
