@@ -18,6 +18,8 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from mutation import in_memory
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUG = re.compile(r'X\((\w+), (\w+),[\s\\]*"([^"]*)"\)')
 # Programs that are slow or test other things than the engine. The simulator is the place for
@@ -40,6 +42,7 @@ class Suite:
     def __init__(self, build, limit):
         self.bin = pathlib.Path(build).resolve() / "bin"
         self.limit = limit
+        self.files = in_memory.directory()
         self.programs = sorted(p.name for p in self.bin.glob("*_test") if p.name not in LEFT_OUT)
         if (self.bin / SIMULATOR[0]).exists():
             self.programs.append("simulator")
@@ -58,11 +61,14 @@ class Suite:
 
     def run(self, program, bug):
         """The reason why the program failed, or None."""
-        with tempfile.TemporaryDirectory(prefix="planted_") as place:
+        with tempfile.TemporaryDirectory(
+            prefix="planted_", dir=self.files, ignore_cleanup_errors=True
+        ) as place:
             began = time.monotonic()
             env = dict(
                 os.environ,
                 LOCKSTEP_MUTANT=bug,
+                TMPDIR=place,  # what a killed program leaves goes, too
                 LOCKSTEP_TRANSACTIONS="30000",
                 LOCKSTEP_CRASH_SEEDS="4",
                 LOCKSTEP_FUZZ_RUNS="10",

@@ -226,7 +226,7 @@ void Run::finish(Host& host, Work& work) {
             config_.profile == FaultProfile::log_full || config_.profile == FaultProfile::disk_full;
         const auto passes = [&](ErrorCode code) {
             return code == ErrorCode::archive_failed ||
-                   (short_of_room && code == ErrorCode::log_full);
+                   (short_of_room && (code == ErrorCode::log_full || code == ErrorCode::no_space));
         };
         for (int n = 0; n < 1000 && !faults && passes(faults.error().code); ++n) {
             host.step();

@@ -18,19 +18,13 @@
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds, times 4.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 
-#include "sm/store/engine.h"
 #include "tests/seed_of_run.h"
-#include "tests/sim_store.h"
-#include "tests/sm/test_util.h"
-#include "threads/base/rng.h"
+#include "tests/sim/two_phase_nodes.h"
 
 // A store that loses power is left as it is, with what lies on the stacks of its user threads.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
@@ -44,15 +38,7 @@ constexpr int kStoresMin = 2, kStoresMax = 3;
 constexpr int kCounters = 3;
 constexpr size_t kAtOnce = 5;
 constexpr Nanos kTick = 2 * kMicrosecond;
-
-struct Node {
-    std::unique_ptr<threads::SimDisk> disk;
-    std::optional<SimStore> sim;
-    uint64_t cuts = 0;
-    uint64_t down_for = 0;  // turns until it is opened again
-    bool up() const { return sim && sim->is_open(); }
-    Store& store() { return **sim; }
-};
+static_assert(kStoresMax < Nodes::kMax);  // one is the coordinator
 
 // By number. As text, in the decision's record: their digits.
 using Participants = std::set<int>;
@@ -83,17 +69,8 @@ public:
         return kStoresMin + static_cast<int>(seed % (kStoresMax - kStoresMin + 1));
     }
 
-    explicit World(uint64_t seed) : rng_(seed), stores_(stores_of(seed)) {
-        for (int n = 0; n < nodes(); ++n) {
-            nodes_[n].disk = std::make_unique<threads::SimDisk>(
-                threads::SimOptions{.seed = rng_.next(), .syncs_after_write = seed % 3 == 0});
-            open(n);
-            EXPECT_TRUE(nodes_[n].store().run([&](Txn& txn) -> Result<void> {
-                TRY(nodes_[n].store().create_index(txn, "i"));
-                return {};
-            }));
-        }
-    }
+    explicit World(uint64_t seed)
+        : rng_(seed), stores_(stores_of(seed)), nodes_(rng_, stores_ + 1, seed % 3 == 0) {}
 
     void run(uint64_t turns) {
         for (uint64_t i = 0; i < turns && !failed(); ++i) {
@@ -112,15 +89,7 @@ public:
         settle();
     }
     void expect_atomic();
-    void close() {
-        for (int n = 0; n < nodes(); ++n) {
-            Node& node = nodes_[n];
-            const auto faults = node.store().verify();
-            ASSERT_OK(faults);
-            for (const auto& fault : *faults) ADD_FAILURE() << fault;
-            EXPECT_TRUE(node.sim->close());
-        }
-    }
+    void close() { nodes_.close(); }
     void add_to(Totals& totals) const {
         ++totals.seeds;
         totals.crashes += crashes_;
@@ -131,10 +100,9 @@ public:
     }
 
 private:
-    using Ended = std::function<void(const Result<bool>&)>;
     static bool failed() { return ::testing::Test::HasFailure(); }
     int coordinator() const { return stores_; }
-    int nodes() const { return stores_ + 1; }
+    int nodes() const { return nodes_.count(); }
     Participants draw();
     void open(int n);
     void cut(int n, threads::SimCrash mode);
@@ -144,8 +112,9 @@ private:
     void begin();
     void local(int n);
     void checkpoint(int n);
-    // Runs `work` on a user thread of the node. `ended` is called unless a crash comes first.
-    void call(int n, std::function<Result<bool>()> work, Ended ended);
+    void call(int n, std::function<Result<bool>()> work, Nodes::Ended ended) {
+        nodes_.call(n, std::move(work), std::move(ended));
+    }
     void work_at(int n, const std::string& gid, int counter);
     void go_on(const std::string& gid);
     void forget(const std::string& gid);
@@ -157,50 +126,24 @@ private:
 
     Rng rng_;
     const int stores_;
-    std::array<Node, kStoresMax + 1> nodes_;  // the stores, and then the coordinator
-    std::map<std::string, Global> live_;      // the coordinator's memory
+    Nodes nodes_;                         // the stores, and then the coordinator
+    std::map<std::string, Global> live_;  // the coordinator's memory
     std::map<std::string, Participants> begun_;
     std::set<std::string> acknowledged_;
     std::set<std::pair<int, std::string>> resolving_;
     uint64_t crashes_ = 0, found_in_doubt_ = 0, number_ = 0;
-    bool knows_ = true;  // the coordinator has read its decisions
+    bool knows_ = false;  // the coordinator has read its decisions
 };
 
-// Sometimes the power goes again before the restart has ended.
 void World::open(int n) {
-    Node& node = nodes_[n];
-    for (;;) {
-        std::unique_ptr<threads::SimDisk> image;
-        const uint64_t cut_at = rng_.chance(0.3) ? rng_.below(60) : UINT64_MAX;
-        uint64_t events = 0;
-        node.disk->observe([&](const threads::SimEvent&) {
-            if (events++ == cut_at)
-                image = node.disk->image(rng_.next(), threads::kSimCrashes[rng_.below(5)]);
-        });
-        node.sim.emplace(*node.disk, rng_.next(), 1 + static_cast<uint32_t>(rng_.below(2)));
-        node.sim->options().lock_timeout = 20 * kMillisecond;
-        node.sim->options().checkpoint_log_bytes = 1 << 20;
-        const auto opened = node.sim->open();
-        node.disk->observe({});
-        ASSERT_OK(opened);
-        // A store that is new has nothing that its test could look for.
-        if (!image || node.cuts == 0) break;
-        node.sim->abandon();
-        node.sim.reset();
-        node.disk = std::move(image);
-    }
-    ++node.cuts;
-    if (n != coordinator()) found_in_doubt_ += node.store().prepared().size();
+    nodes_.open(n);
     if (n == coordinator()) knows_ = false;
+    else found_in_doubt_ += nodes_.store(n).prepared().size();
 }
 
 void World::cut(int n, threads::SimCrash mode) {
-    Node& node = nodes_[n];
-    if (!node.up()) return;
-    auto image = node.disk->image(rng_.next(), mode);
-    node.sim->abandon();
-    node.sim.reset();
-    node.disk = std::move(image);
+    if (!nodes_.up(n)) return;
+    nodes_.cut(n, mode);
     ++crashes_;
     if (n == coordinator()) {
         live_.clear();
@@ -216,20 +159,16 @@ void World::cut(int n, threads::SimCrash mode) {
 
 void World::crash(int n) {
     cut(n, threads::kSimCrashes[rng_.below(5)]);
-    nodes_[n].down_for = rng_.below(2000);
+    nodes_.stay_down(n, rng_.below(2000));
 }
 
 void World::turn() {
     const int n = static_cast<int>(rng_.below(nodes()));
-    Node& node = nodes_[n];
-    if (!node.up()) {
-        if (node.down_for-- == 0) {
-            node.down_for = 0;
-            open(n);
-        }
+    if (!nodes_.up(n)) {
+        if (nodes_.is_due(n)) open(n);
         return;
     }
-    node.sim->step(kTick);
+    nodes_.step(n, kTick);
     if (n != coordinator()) {
         if (rng_.chance(0.02)) ask_about_doubts(n);
         return;
@@ -240,23 +179,15 @@ void World::turn() {
     for (const std::string& gid : gids) go_on(gid);
 }
 
-void World::call(int n, std::function<Result<bool>()> work, Ended ended) {
-    const auto started = nodes_[n].sim->engine().start_thread(-1, "call", [work, ended] {
-        const Result<bool> result = work();
-        ended(result);
-    });
-    ASSERT_OK(started);
-}
-
 Result<void> World::read(int n, Txn& txn, int counter, Access access) {
-    const Index index = TRY(nodes_[n].store().index("i"));
+    const Index index = TRY(nodes_.store(n).index("i"));
     std::string value;
     TRY(index.get(txn, "counter" + std::to_string(counter), value, access));
     return {};
 }
 
 Result<void> World::add(int n, Txn& txn, const std::string& gid, int counter) {
-    const Index index = TRY(nodes_[n].store().index("i"));
+    const Index index = TRY(nodes_.store(n).index("i"));
     const std::string key = "counter" + std::to_string(counter);
     std::string value;
     const bool found = TRY(index.get(txn, key, value, Access::write));
@@ -276,14 +207,14 @@ Participants World::draw() {
 }
 
 void World::begin() {
-    if (!nodes_[coordinator()].up() || !knows_) return;
+    if (!nodes_.up(coordinator()) || !knows_) return;
     const std::string gid = "g" + std::to_string(++number_);
     const int counter = static_cast<int>(rng_.below(kCounters));
     const Participants participants = draw();
     live_[gid].participants = participants;
     begun_[gid] = participants;
     for (const int n : participants) {
-        if (nodes_[n].up()) work_at(n, gid, counter);
+        if (nodes_.up(n)) work_at(n, gid, counter);
         else live_[gid].refused = true;
     }
 }
@@ -296,7 +227,7 @@ void World::work_at(int n, const std::string& gid, int counter) {
     call(
         n,
         [this, n, gid, counter, gives_up, reads, other, access]() -> Result<bool> {
-            Txn txn = TRY(nodes_[n].store().begin({.durability = Durability::lazy}));
+            Txn txn = TRY(nodes_.store(n).begin({.durability = Durability::lazy}));
             if (reads) TRY(read(n, txn, other, access));
             TRY(add(n, txn, gid, counter));
             if (gives_up) return false;
@@ -313,24 +244,24 @@ void World::work_at(int n, const std::string& gid, int counter) {
 }
 
 void World::local(int n) {
-    if (!nodes_[n].up()) return;
+    if (!nodes_.up(n)) return;
     const std::string name = "local" + std::to_string(++number_);
     const int counter = static_cast<int>(rng_.below(kCounters));
     call(
         n,
         [this, n, name, counter]() -> Result<bool> {
-            TRY(nodes_[n].store().run([&](Txn& txn) { return add(n, txn, name, counter); }));
+            TRY(nodes_.store(n).run([&](Txn& txn) { return add(n, txn, name, counter); }));
             return true;
         },
         [](const Result<bool>&) {});
 }
 
 void World::checkpoint(int n) {
-    if (!nodes_[n].up()) return;
+    if (!nodes_.up(n)) return;
     call(
         n,
         [this, n]() -> Result<bool> {
-            TRY(nodes_[n].store().checkpoint());
+            TRY(nodes_.store(n).checkpoint());
             return true;
         },
         [](const Result<bool>& done) { EXPECT_TRUE(done.has_value()) << done.error().text(); });
@@ -347,10 +278,10 @@ void World::go_on(const std::string& gid) {
         case Global::State::deciding: return;
         case Global::State::committing:
             for (const int n : global.participants) {
-                if (global.ended.contains(n) || !nodes_[n].up()) continue;
+                if (global.ended.contains(n) || !nodes_.up(n)) continue;
                 if (!global.asked.insert(n).second) continue;
                 call(
-                    n, [this, n, gid] { return nodes_[n].store().commit_prepared(gid); },
+                    n, [this, n, gid] { return nodes_.store(n).commit_prepared(gid); },
                     [this, n, gid](const Result<bool>& ended) {
                         EXPECT_TRUE(ended.has_value()) << ended.error().text();
                         const auto at = live_.find(gid);
@@ -367,8 +298,8 @@ void World::decide(const std::string& gid) {
     call(
         coordinator(),
         [this, gid, who = text_of(live_[gid].participants)]() -> Result<bool> {
-            TRY(nodes_[coordinator()].store().run([&](Txn& txn) -> Result<void> {
-                return TRY(nodes_[coordinator()].store().index("i")).put(txn, gid, who);
+            TRY(nodes_.store(coordinator()).run([&](Txn& txn) -> Result<void> {
+                return TRY(nodes_.store(coordinator()).index("i")).put(txn, gid, who);
             }));
             return true;
         },
@@ -385,12 +316,13 @@ void World::forget(const std::string& gid) {
     call(
         coordinator(),
         [this, gid]() -> Result<bool> {
-            TRY(nodes_[coordinator()].store().run(
-                [&](Txn& txn) -> Result<void> {
-                    TRY(TRY(nodes_[coordinator()].store().index("i")).erase(txn, gid));
-                    return {};
-                },
-                {.durability = Durability::lazy}));
+            TRY(nodes_.store(coordinator())
+                    .run(
+                        [&](Txn& txn) -> Result<void> {
+                            TRY(TRY(nodes_.store(coordinator()).index("i")).erase(txn, gid));
+                            return {};
+                        },
+                        {.durability = Durability::lazy}));
             return true;
         },
         [](const Result<bool>& done) { EXPECT_TRUE(done.has_value()) << done.error().text(); });
@@ -398,7 +330,7 @@ void World::forget(const std::string& gid) {
 
 // After its restart the coordinator goes on with the commits that it has decided.
 void World::recall() {
-    Store& store = nodes_[coordinator()].store();
+    Store& store = nodes_.store(coordinator());
     ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
         Cursor cursor = TRY(store.index("i")).scan(txn);
         while (TRY(cursor.next())) {
@@ -412,11 +344,11 @@ void World::recall() {
 }
 
 void World::ask_about_doubts(int n) {
-    if (!nodes_[coordinator()].up() || !knows_) return;
-    for (const PreparedInfo& of : nodes_[n].store().prepared()) {
+    if (!nodes_.up(coordinator()) || !knows_) return;
+    for (const PreparedInfo& of : nodes_.store(n).prepared()) {
         if (live_.contains(of.gid) || !resolving_.emplace(n, of.gid).second) continue;
         call(
-            n, [this, n, gid = of.gid] { return nodes_[n].store().rollback_prepared(gid); },
+            n, [this, n, gid = of.gid] { return nodes_.store(n).rollback_prepared(gid); },
             [this, n, gid = of.gid](const Result<bool>& ended) {
                 EXPECT_TRUE(ended.has_value()) << ended.error().text();
                 resolving_.erase({n, gid});
@@ -425,13 +357,12 @@ void World::ask_about_doubts(int n) {
 }
 
 void World::settle() {
-    for (int n = 0; n < nodes(); ++n) nodes_[n].down_for = 0;
+    for (int n = 0; n < nodes(); ++n) nodes_.stay_down(n, 0);
     const auto done = [&] {
         for (int n = 0; n < nodes(); ++n) {
-            Node& node = nodes_[n];
-            if (!node.up() || !node.store().prepared().empty() ||
-                !node.store().transactions().empty())
-                return false;
+            if (!nodes_.up(n)) return false;
+            Store& store = nodes_.store(n);
+            if (!store.prepared().empty() || !store.transactions().empty()) return false;
         }
         return live_.empty() && knows_;
     };
@@ -446,8 +377,8 @@ void World::expect_atomic() {
     std::map<std::string, Participants> seen;
     for (int n = 0; n < stores_; ++n) {
         std::map<std::string, uint64_t> counters, records;
-        ASSERT_OK(nodes_[n].store().run([&](Txn& txn) -> Result<void> {
-            Cursor cursor = TRY(nodes_[n].store().index("i")).scan(txn);
+        ASSERT_OK(nodes_.store(n).run([&](Txn& txn) -> Result<void> {
+            Cursor cursor = TRY(nodes_.store(n).index("i")).scan(txn);
             while (TRY(cursor.next())) {
                 const std::string key(cursor.key()), value(cursor.value());
                 if (key.starts_with("counter")) counters[key] = std::stoull(value);

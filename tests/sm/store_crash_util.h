@@ -14,6 +14,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "tests/own_directory.h"
+#include "tests/sm/index_content.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
@@ -63,6 +64,14 @@ protected:
                         .join();
         ASSERT_OK(done);
     }
+    // Waits until another thread has made the condition true; on a foreign kernel thread, too.
+    template <class Condition>
+    static void await(Condition condition) {
+        for (int n = 0; !condition(); ++n) {
+            ASSERT_LT(n, 100'000);
+            sleep_for(kMillisecond / 10);
+        }
+    }
     static void make(Store& store, const char* index, const char* heap) {
         ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
             TRY(store.create_index(txn, index));
@@ -74,17 +83,6 @@ protected:
         auto faults = store.verify();
         ASSERT_OK(faults);
         for (const auto& fault : *faults) ADD_FAILURE() << fault;
-    }
-    static std::map<std::string, std::string> index_content(Store& store, const char* name) {
-        std::map<std::string, std::string> content;
-        auto done = store.run([&](Txn& txn) -> Result<void> {
-            content.clear();
-            Cursor cursor = TRY(store.index(name)).scan(txn);
-            while (TRY(cursor.next())) content.emplace(cursor.key(), cursor.value());
-            return {};
-        });
-        EXPECT_TRUE(done) << done.error().text();
-        return content;
     }
     static std::map<RecordId, std::string> heap_content(Store& store, const char* name) {
         std::map<RecordId, std::string> content;

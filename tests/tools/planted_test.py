@@ -41,6 +41,16 @@ class FirstOnly(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 of 1 mutants caught", done.stdout)
 
+    def test_files_of_a_program_lie_in_memory_and_go_with_it(self):
+        sys.path.insert(0, str(ROOT / "tools"))
+        from mutation import in_memory
+
+        with tempfile.NamedTemporaryFile() as told:
+            self.run_with({PROGRAM: f'touch "$TMPDIR/left"; echo "$TMPDIR" > {told.name}; exit 1'})
+            place = pathlib.Path(pathlib.Path(told.name).read_text().strip())
+        self.assertEqual(str(place.parent), in_memory.directory() or tempfile.gettempdir())
+        self.assertFalse(place.exists())
+
     def test_a_missing_program_is_named(self):
         done = self.run_with({"sm_other_test": "exit 1"})
         self.assertEqual(done.returncode, 1)

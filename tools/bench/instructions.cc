@@ -3,7 +3,7 @@
 //
 // Concepts   The benchmark starts itself under valgrind's callgrind, which counts nothing until the
 //            child says so: the load and a warm-up run at almost full speed, and the counted region
-//            holds nothing but the work. Counts repeat exactly for one binary and seed, whatever
+//            holds nothing but the work. Counts of one binary and seed repeat within 0.2%, whatever
 //            else the machine does.
 #include <fmt/core.h>
 #include <sys/wait.h>

@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from mutation import in_memory
 from mutation.tree import NUMBERS, SIMULATOR
 
 SHORT = {
@@ -35,6 +36,7 @@ class Hunt:
     def __init__(self, binaries, names, limit, budget):
         self.bin, self.names = pathlib.Path(binaries), list(names)
         self.limit, self.budget = limit, budget
+        self.files = in_memory.directory()
         self.seconds, self.seen, self.left_out = {}, {}, {}
 
     def command(self, name):
@@ -44,7 +46,9 @@ class Hunt:
 
     def run(self, name, number, limit, seen=None):
         """Why the program failed, or None."""
-        with tempfile.TemporaryDirectory(prefix="mutate_", ignore_cleanup_errors=True) as place:
+        with tempfile.TemporaryDirectory(
+            prefix="mutate_", dir=self.files, ignore_cleanup_errors=True
+        ) as place:
             env = dict(os.environ, LOCKSTEP_MUTATION=str(number), TMPDIR=place, **SHORT)
             if seen:
                 env["LOCKSTEP_MUTATION_SEEN"] = seen
@@ -83,7 +87,7 @@ class Hunt:
         """Times, what each program comes past, and which ones fail without a mutant."""
 
         def one(name):
-            with tempfile.NamedTemporaryFile(prefix="mutate_seen_") as file:
+            with tempfile.NamedTemporaryFile(prefix="mutate_seen_", dir=self.files) as file:
                 file.truncate(NUMBERS)
                 began = time.monotonic()
                 why = self.run(name, 0, self.limit, file.name)

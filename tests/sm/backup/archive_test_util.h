@@ -14,6 +14,7 @@
 #include "sm/backup/restore.h"
 #include "tests/code_of.h"
 #include "tests/sim_store.h"
+#include "tests/sm/index_content.h"
 #include "tests/sm/test_util.h"
 
 namespace lockstep {
@@ -34,17 +35,7 @@ inline void archive_options(Options& options) {
     options.archive = kArchive;
 }
 
-inline Content content_of(Store& store) {
-    Content content;
-    const auto done = store.run([&](Txn& txn) -> Result<void> {
-        content.clear();
-        Cursor cursor = TRY(store.index("i")).scan(txn);
-        while (TRY(cursor.next())) content.emplace(cursor.key(), cursor.value());
-        return {};
-    });
-    EXPECT_TRUE(done) << done.error().text();
-    return content;
-}
+inline Content content_of(Store& store) { return index_content(store, "i"); }
 
 class Commits {
 public:

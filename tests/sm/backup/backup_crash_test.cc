@@ -12,6 +12,7 @@
 #include "sm/backup/update_backup.h"
 #include "tests/seed_of_run.h"
 #include "tests/sim_store.h"
+#include "tests/sm/index_content.h"
 #include "tests/sm/test_util.h"
 
 #include <gtest/gtest.h>
@@ -44,17 +45,7 @@ struct Image {
     bool backup_returned;
 };
 
-Content content_of(Store& store) {
-    Content content;
-    const auto done = store.run([&](Txn& txn) -> Result<void> {
-        content.clear();
-        Cursor cursor = TRY(store.index("i")).scan(txn);
-        while (TRY(cursor.next())) content.emplace(cursor.key(), cursor.value());
-        return {};
-    });
-    EXPECT_TRUE(done) << done.error().text();
-    return content;
-}
+Content content_of(Store& store) { return index_content(store, "i"); }
 
 class BackupCrash {
 public:

@@ -14,6 +14,12 @@
 namespace lockstep {
 namespace {
 
+struct Seen {
+    std::map<std::string, std::string> keys;
+    std::map<RecordId, std::string> records;
+    bool operator==(const Seen&) const = default;
+};
+
 class RollbackTest : public StoreCrash {
 protected:
     std::vector<RecordId> fill(Store& store, int count) {
@@ -78,60 +84,74 @@ protected:
         TRY(index.modify_many(txn, rows, change));
         return {};
     }
+
+    // All keys and records, as a transaction of its own sees them.
+    static Seen content(Store& store) {
+        return {index_content(store, "i"), heap_content(store, "h")};
+    }
+    static void expect_content(Store& store, const Seen& expected) {
+        const Seen seen = content(store);
+        EXPECT_EQ(seen.keys, expected.keys);
+        EXPECT_EQ(seen.records, expected.records);
+    }
+    // What a crash at this moment leaves of the store "a".
+    void take_image(Store& store) {
+        ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
+        copy("a", "image" + std::to_string(images_++));
+    }
+    // Undoes up to `most` records from `from` on, as a rollback that a crash stops.
+    static void undo_some(Store& store, txn::Transaction& t, Lsn from, uint64_t most, Rng& rng) {
+        std::string buffer;
+        Lsn to = from;
+        for (uint64_t skip = 1 + rng.below(most); skip > 0 && to != kLsnNone; --skip) {
+            auto record = sm::engine_of(store).log->read(to, buffer);
+            ASSERT_OK(record);
+            to = Lsn{record->header->prev};
+        }
+        ASSERT_OK(sm::rollback(sm::engine_of(store), t, to));
+    }
+    // Closes the store, after the abort. It and each image, after its restart, have what was there
+    // before the transaction.
+    void expect_undone(Store& store, const Seen& before) {
+        expect_content(store, before);
+        expect_sound(store);
+        ASSERT_OK(store.close());
+        for (int i = 0; i < images_ && !HasFailure(); ++i) {
+            SCOPED_TRACE("image " + std::to_string(i));
+            Store image = open("image" + std::to_string(i));
+            expect_content(image, before);
+            expect_sound(image);
+            ASSERT_OK(image.close());
+        }
+    }
+
+    int images_ = 0;
 };
 
 TEST_F(RollbackTest, CrashAfterEveryNumberOfCompensations) {
     Store store = open("a");
     make(store, "i", "h");
     const auto ids = fill(store, 40);
-    const auto keys = index_content(store, "i");
-    const auto records = heap_content(store, "h");
+    const Seen before = content(store);
     const uint64_t seed = seed_of_run();
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
-    int images = 0;
     on_thread(store, [&] {
         Rng rng(seed);
         auto txn = store.begin();
         ASSERT_OK(txn);
         ASSERT_OK(churn(store, *txn, ids, rng, 60));
-        // Undo a few records at a time, the way a rollback that a crash stops would have got that
-        // far.
         txn::Transaction* t = sm::TxnAccess::usable(*txn);
-        for (int i = 0; t->undo_next != kLsnNone || i == 0; ++i) {
-            std::string buffer;
-            Lsn to = i == 0 ? t->last_lsn : t->undo_next;
-            for (uint64_t skip = 1 + rng.below(12); skip > 0 && to != kLsnNone; --skip) {
-                auto record = sm::engine_of(store).log->read(to, buffer);
-                ASSERT_OK(record);
-                to = Lsn{record->header->prev};
-            }
-            ASSERT_OK(sm::rollback(sm::engine_of(store), *t, to));
-            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
-            copy("a", "image" + std::to_string(images++));
-        }
+        do {
+            undo_some(store, *t, images_ == 0 ? t->last_lsn : t->undo_next, 12, rng);
+            take_image(store);
+        } while (t->undo_next != kLsnNone && !HasFailure());
         ASSERT_OK(txn->abort());
     });
-    EXPECT_EQ(index_content(store, "i"), keys);
-    EXPECT_EQ(heap_content(store, "h"), records);
-    expect_sound(store);
-    ASSERT_OK(store.close());
-    ASSERT_GT(images, 3);
-    for (int i = 0; i < images && !HasFailure(); ++i) {
-        SCOPED_TRACE("image " + std::to_string(i));
-        Store copy_of = open("image" + std::to_string(i));
-        EXPECT_EQ(index_content(copy_of, "i"), keys);
-        EXPECT_EQ(heap_content(copy_of, "h"), records);
-        expect_sound(copy_of);
-        ASSERT_OK(copy_of.close());
-    }
+    EXPECT_GT(images_, 3);
+    expect_undone(store, before);
 }
 
 // What the transaction itself sees.
-struct Seen {
-    std::map<std::string, std::string> keys;
-    std::map<RecordId, std::string> records;
-    bool operator==(const Seen&) const = default;
-};
 Result<Seen> all_seen(Store& store, Txn& txn) {
     Seen seen;
     Cursor cursor = TRY(store.index("i")).scan(txn);
@@ -148,7 +168,7 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
     Store store = open("a");
     make(store, "i", "h");
     fill(store, 40);
-    const auto keys = index_content(store, "i");
+    const Seen before = content(store);
     constexpr size_t kMany = 12;
     on_thread(store, [&] {
         auto txn = store.begin();
@@ -169,8 +189,7 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
         ASSERT_EQ(record->header->kind, static_cast<uint16_t>(sm::LogKind::btree_insert_many));
         sm::BTree& tree = *sm::engine_of(store).catalog->index_by_id(index.id());
         for (size_t undone = 0; undone < kMany; ++undone) {
-            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
-            copy("a", "image" + std::to_string(undone));
+            take_image(store);
             // The last one belongs to the abort.
             if (undone + 1 == kMany) break;
             sm::BTree::Target at;
@@ -182,16 +201,7 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
         }
         ASSERT_OK(txn->abort());
     });
-    EXPECT_EQ(index_content(store, "i"), keys);
-    expect_sound(store);
-    ASSERT_OK(store.close());
-    for (size_t i = 0; i < kMany && !HasFailure(); ++i) {
-        SCOPED_TRACE("image " + std::to_string(i));
-        Store copy_of = open("image" + std::to_string(i));
-        EXPECT_EQ(index_content(copy_of, "i"), keys);
-        expect_sound(copy_of);
-        ASSERT_OK(copy_of.close());
-    }
+    expect_undone(store, before);
 }
 
 // The same of a record of many updates, in one leaf and in several.
@@ -199,7 +209,7 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAGroup) {
     Store store = open("a");
     make(store, "i", "h");
     fill(store, 900);
-    const auto keys = index_content(store, "i");
+    const Seen before = content(store);
     std::vector<std::string> names;
     for (const int n : {1, 2, 3, 300, 301, 450, 800, 801, 899})
         names.push_back("key " + std::to_string(n));
@@ -228,8 +238,7 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAGroup) {
         ASSERT_LT(record->header->parts, names.size());
         sm::BTree& tree = *sm::engine_of(store).catalog->index_by_id(index.id());
         for (size_t undone = 0; undone < names.size(); ++undone) {
-            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
-            copy("a", "image" + std::to_string(undone));
+            take_image(store);
             // The last one belongs to the abort.
             if (undone + 1 == names.size()) break;
             const std::string& name = names[names.size() - 1 - undone];
@@ -243,16 +252,7 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAGroup) {
         }
         ASSERT_OK(txn->abort());
     });
-    EXPECT_EQ(index_content(store, "i"), keys);
-    expect_sound(store);
-    ASSERT_OK(store.close());
-    for (size_t i = 0; i < names.size() && !HasFailure(); ++i) {
-        SCOPED_TRACE("image " + std::to_string(i));
-        Store copy_of = open("image" + std::to_string(i));
-        EXPECT_EQ(index_content(copy_of, "i"), keys);
-        expect_sound(copy_of);
-        ASSERT_OK(copy_of.close());
-    }
+    expect_undone(store, before);
 }
 
 // What each compensation of this kind, from `at` on, names as the next record to undo.
@@ -336,46 +336,27 @@ TEST_F(RollbackTest, CheckpointsInTheMiddleOfARollback) {
     Store store = open("a");
     make(store, "i", "h");
     const auto ids = fill(store, 40);
-    const auto keys = index_content(store, "i");
-    const auto records = heap_content(store, "h");
+    const Seen before = content(store);
     const uint64_t seed = seed_of_run();
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
-    int images = 0;
     on_thread(store, [&] {
         Rng rng(seed);
         auto txn = store.begin();
         ASSERT_OK(txn);
         ASSERT_OK(churn(store, *txn, ids, rng, 20));
         txn::Transaction* t = sm::TxnAccess::usable(*txn);
-        for (int i = 0; t->undo_next != kLsnNone || i == 0; ++i) {
-            std::string buffer;
-            Lsn to = i == 0 ? t->last_lsn : t->undo_next;
-            for (uint64_t skip = 1 + rng.below(6); skip > 0 && to != kLsnNone; --skip) {
-                auto record = sm::engine_of(store).log->read(to, buffer);
-                ASSERT_OK(record);
-                to = Lsn{record->header->prev};
-            }
-            ASSERT_OK(sm::rollback(sm::engine_of(store), *t, to));
+        do {
+            undo_some(store, *t, images_ == 0 ? t->last_lsn : t->undo_next, 6, rng);
             // As another thread finds it between two records of an abort.
             t->state = txn::TxnState::aborting;
             ASSERT_OK(store.checkpoint());
             t->state = txn::TxnState::active;
-            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
-            copy("a", "image" + std::to_string(images++));
-        }
+            take_image(store);
+        } while (t->undo_next != kLsnNone && !HasFailure());
         ASSERT_OK(txn->abort());
     });
-    EXPECT_EQ(index_content(store, "i"), keys);
-    ASSERT_OK(store.close());
-    ASSERT_GT(images, 2);
-    for (int i = 0; i < images && !HasFailure(); ++i) {
-        SCOPED_TRACE("image " + std::to_string(i));
-        Store copy_of = open("image" + std::to_string(i));
-        EXPECT_EQ(index_content(copy_of, "i"), keys);
-        EXPECT_EQ(heap_content(copy_of, "h"), records);
-        expect_sound(copy_of);
-        ASSERT_OK(copy_of.close());
-    }
+    EXPECT_GT(images_, 2);
+    expect_undone(store, before);
 }
 
 TEST_F(RollbackTest, SavepointsAtRandom) {
@@ -385,8 +366,7 @@ TEST_F(RollbackTest, SavepointsAtRandom) {
     const uint64_t first = seed_of_run();
     for (uint64_t seed = first; seed < first + 30 && !HasFailure(); ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
-        const auto keys = index_content(store, "i");
-        const auto records = heap_content(store, "h");
+        const Seen before = content(store);
         on_thread(store, [&] {
             Rng rng(seed);
             auto txn = store.begin();
@@ -413,8 +393,7 @@ TEST_F(RollbackTest, SavepointsAtRandom) {
                 ASSERT_OK(txn->abort());
             }
         });
-        EXPECT_EQ(index_content(store, "i"), keys);
-        EXPECT_EQ(heap_content(store, "h"), records);
+        expect_content(store, before);
     }
     expect_sound(store);
     ASSERT_OK(store.close());

@@ -15,13 +15,6 @@ namespace {
 
 class HandleCancel : public StoreCrash {
 protected:
-    template <class Condition>
-    static void await(Condition condition) {
-        for (int n = 0; !condition(); ++n) {
-            ASSERT_LT(n, 100'000);
-            sleep_for(kMillisecond / 10);
-        }
-    }
     static Options patient() {
         Options options = small_options();
         options.lock_timeout = 3600 * kSecond;

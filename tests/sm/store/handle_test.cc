@@ -30,13 +30,6 @@ protected:
             return value;
         });
     }
-    template <class Condition>
-    static void await(Condition condition) {
-        for (int n = 0; !condition(); ++n) {
-            ASSERT_LT(n, 100'000);
-            sleep_for(kMillisecond / 10);
-        }
-    }
     std::atomic<bool> go{false};
     std::atomic<int> calls{0};
 };

@@ -23,13 +23,6 @@ private:
 
 class StorePacket : public StoreCrash {
 protected:
-    template <class Condition>
-    static void await(Condition condition) {
-        for (int n = 0; !condition(); ++n) {
-            ASSERT_LT(n, 100'000);
-            sleep_for(kMillisecond / 10);
-        }
-    }
     std::atomic<int> ran{0};
 };
 

@@ -2,6 +2,7 @@
 // store_test.cc - the public interface: open and close, transactions, objects, errors for
 // every misuse.
 #include <lockstep/store.h>
+#include "tests/own_directory.h"
 #include "tests/steps_of_run.h"
 #include "threads/base/try.h"
 
@@ -19,12 +20,10 @@ namespace fs = std::filesystem;
 class StoreTest : public ::testing::Test {
 protected:
     void SetUp() override {
-        directory = fs::temp_directory_path() /
-                    ("lockstep_store_test." + std::to_string(getpid()) + "." +
-                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
-        fs::remove_all(directory);
+        root = make_own_directory("store");
+        directory = root / "db";
     }
-    void TearDown() override { fs::remove_all(directory); }
+    void TearDown() override { fs::remove_all(root); }
 
     static Options small() {
         return {.pool_bytes = 16ull << 20,
@@ -53,7 +52,7 @@ protected:
         return value ? *value : std::nullopt;
     }
 
-    fs::path directory;
+    fs::path root, directory;  // the second is made by the first open
 };
 
 TEST_F(StoreTest, WhatIsCommittedIsThereAfterReopening) {
@@ -248,8 +247,7 @@ TEST_F(StoreTest, HeapRecordsKeepTheirIds) {
 }
 
 TEST_F(StoreTest, SeveralStoresLiveInOneProcess) {
-    const auto other_path = directory.string() + ".other";
-    fs::remove_all(other_path);
+    const auto other_path = (root / "other").string();
     {
         Store one = open();
         auto two = Store::open(other_path, small());
@@ -263,7 +261,6 @@ TEST_F(StoreTest, SeveralStoresLiveInOneProcess) {
                   ErrorCode::bad_argument);
         EXPECT_EQ(code_of(Store::open(directory.string(), small())), ErrorCode::store_locked);
     }
-    fs::remove_all(other_path);
 }
 
 TEST_F(StoreTest, OpeningWhatIsNoStoreIsRefusedAndChangesNothing) {

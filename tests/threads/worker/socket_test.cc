@@ -20,15 +20,11 @@
 
 #include <lockstep/fd.h>
 #include "tests/code_of.h"
-#include "threads/io/io.h"
-#include "threads/io/uring_queue.h"
-#include "threads/runtime/runtime.h"
+#include "tests/threads/worker/fd_ways.h"
 
 namespace lockstep {
 namespace {
 
-using threads::Disk;
-using threads::IoBackend;
 using threads::Runtime;
 
 constexpr Nanos kLong = 60 * kSecond;
@@ -89,24 +85,7 @@ void reset(int socket) {
     close(socket);
 }
 
-enum class Way { io_uring, pool, no_disk };
-
-class Socket : public testing::TestWithParam<Way> {
-protected:
-    void SetUp() override {
-        if (GetParam() == Way::io_uring && !threads::probe_uring())
-            GTEST_SKIP() << "this system has no io_uring";
-        if (GetParam() != Way::no_disk)
-            disk_ =
-                threads::make_disk(GetParam() == Way::pool ? IoBackend::pool : IoBackend::io_uring);
-        runtime_ = *Runtime::start({.workers = 2, .disk = disk_.get()});
-    }
-    void spawn(uint32_t worker, threads::ThreadFn fn) {
-        ASSERT_TRUE(runtime_->spawn(worker, "server", std::move(fn)));
-    }
-    std::unique_ptr<Disk> disk_;
-    std::unique_ptr<Runtime> runtime_;
-};
+class Socket : public FdWays {};
 
 TEST_P(Socket, ReadsWhatCameAndTheEnd) {
     for (const int flags : {0, int{SOCK_NONBLOCK}}) {
@@ -133,7 +112,7 @@ TEST_P(Socket, ReadsWhatCameAndTheEnd) {
         });
         while (reading) std::this_thread::yield();
         runtime_->stop();
-        runtime_ = *Runtime::start({.workers = 2, .disk = disk_.get()});
+        start();
     }
 }
 
@@ -332,12 +311,7 @@ TEST_P(Socket, WrongArguments) {
     runtime_->stop();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Socket, testing::Values(Way::io_uring, Way::pool, Way::no_disk),
-                         [](const auto& info) {
-                             return info.param == Way::io_uring ? "io_uring"
-                                    : info.param == Way::pool   ? "pool"
-                                                                : "no_disk";
-                         });
+INSTANTIATE_TEST_SUITE_P(Ways, Socket, kFdWays, name_of);
 
 TEST(SocketForeign, BlocksTheKernelThread) {
     Pair pair;

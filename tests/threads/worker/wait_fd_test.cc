@@ -14,15 +14,11 @@
 #include <vector>
 
 #include "tests/code_of.h"
-#include "threads/io/io.h"
-#include "threads/io/uring_queue.h"
-#include "threads/runtime/runtime.h"
+#include "tests/threads/worker/fd_ways.h"
 
 namespace lockstep {
 namespace {
 
-using threads::Disk;
-using threads::IoBackend;
 using threads::Runtime;
 
 constexpr Nanos kLong = 60 * kSecond;
@@ -46,29 +42,7 @@ struct Pair {
     }
 };
 
-enum class Way { io_uring, pool, no_disk };
-
-// The worker sleeps in its ring, in the pool's queue, or in a futex. Only the first has a poll.
-class WaitFd : public testing::TestWithParam<Way> {
-protected:
-    void SetUp() override {
-        if (GetParam() == Way::io_uring && !threads::probe_uring())
-            GTEST_SKIP() << "this system has no io_uring";
-        if (GetParam() != Way::no_disk)
-            disk_ =
-                threads::make_disk(GetParam() == Way::pool ? IoBackend::pool : IoBackend::io_uring);
-        start();
-    }
-    void start(uint32_t workers = 2) {
-        runtime_.reset();
-        runtime_ = *Runtime::start({.workers = workers, .disk = disk_.get()});
-    }
-    void spawn(uint32_t worker, threads::ThreadFn fn) {
-        ASSERT_TRUE(runtime_->spawn(worker, "waiter", std::move(fn)));
-    }
-    std::unique_ptr<Disk> disk_;
-    std::unique_ptr<Runtime> runtime_;
-};
+class WaitFd : public FdWays {};
 
 TEST_P(WaitFd, APipeBecomesReadable) {
     Pair pair;
@@ -252,12 +226,7 @@ TEST_P(WaitFd, DescriptorsThatAreNotOpen) {
     runtime_->stop();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, WaitFd, testing::Values(Way::io_uring, Way::pool, Way::no_disk),
-                         [](const auto& info) {
-                             return info.param == Way::io_uring ? "io_uring"
-                                    : info.param == Way::pool   ? "pool"
-                                                                : "no_disk";
-                         });
+INSTANTIATE_TEST_SUITE_P(Ways, WaitFd, kFdWays, name_of);
 
 TEST(WaitFdForeign, BlocksTheKernelThread) {
     Pair pair;

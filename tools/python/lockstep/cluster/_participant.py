@@ -1,8 +1,8 @@
-"""A shard without Ray: a store, the branches of global transactions on it, and their deadlocks.
+"""A shard without Ray: a store, the messages about it, and the deadlocks over several shards.
 
-Invariants PA-1 A branch is used by one thread at a time, which holds its mutex.
-           [test: test_an_older_transaction_wounds_an_idle_younger_one()]
-           PA-2 Transactions of this shard alone, first steps and later messages have threads of
+_branches.py has PA-1 and the branches.
+
+Invariants PA-2 Transactions of this shard alone, first steps and later messages have threads of
                 their own. Of the last two there are as many as global transactions under way. So
                 nothing that would release a lock, here or on another shard, waits for a thread
                 that waits for the lock.
@@ -30,17 +30,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 from .._batch import Batch
-from .._errors import Deadlock, EndedByOperator, Error
+from .._errors import Deadlock, EndedByOperator
 from .._store import Store
 from .._transaction import Transaction, pause
+from ._branches import Branch, Branches
 from ._decisions import Decisions
 from ._errors import (
     UNDECIDED,
-    BranchLost,
     NoSuchProcedure,
     OutcomeUnknown,
     Restarting,
@@ -64,7 +63,7 @@ from ._messages import (
     Settle,
     Step,
 )
-from ._one_shot import WOUNDED, OneShots
+from ._one_shot import OneShots
 from ._pause import Pause
 from ._procedures import Local, Objects, Procedures
 from ._verdicts import Verdicts
@@ -78,18 +77,6 @@ PATIENCE_SECONDS = 0.04
 ASK_SECONDS = 0.5
 REPEATS_MAX = 50
 COUNTS = ("runs", "batches", "steps", "prepared", "wounded", "resolved")
-
-
-@dataclass
-class Branch:
-    """A transaction of this store that belongs to a global one and is not prepared."""
-
-    txn: Transaction
-    number: int  # of the engine
-    age: Age
-    mutex: threading.Lock = field(default_factory=threading.Lock)
-    used: float = field(default_factory=time.monotonic)
-    wounded: bool = False
 
 
 def commit(txn: Transaction) -> None:
@@ -125,6 +112,8 @@ class Participant:
         self._objects = Objects(store)
         self._libraries = Libraries(store, procedures.libraries, shard)
         self._verdicts = Verdicts(store, self._objects)
+        self._ages = Ages()
+        self._branches = Branches(store, self._ages)
         self._fence = Fence(
             lambda: [*self._branches, *self._one_shots.running],
             lambda: [gid for gid, _ in self.in_doubt()],
@@ -134,8 +123,6 @@ class Participant:
             _ = self._verdicts.index  # made here, so that no event loop has to wait for it
         self._running = 0  # what begins, calls and one-shots; under _admission (PA-4)
         self._admission = threading.Lock()
-        self._branches: dict[bytes, Branch] = {}
-        self._ages = Ages()
         self._begins = ThreadPoolExecutor(threads, "begins")
         self._firsts = ThreadPoolExecutor(ACTIVE_MAX, "firsts")
         self._later = ThreadPoolExecutor(ACTIVE_MAX, "later")  # PA-2
@@ -340,7 +327,7 @@ class Participant:
             if message.record:
                 self._verdicts.commit(branch.txn, message.gid)
             commit(branch.txn)
-            self._ended(message.gid, branch)
+            self._branches.end(message.gid, branch)
         return result
 
     def _perform_step(self, branch: Branch, message: Step | Finish) -> Any:
@@ -352,7 +339,7 @@ class Participant:
         return procedure(branch.txn, self._objects, *message.arguments)
 
     def _prepare(self, message: Prepare) -> bool:
-        with self._branch(message.gid) as branch:
+        with self._branches.use(message.gid) as branch:
             return self._prepare_branch(message.gid, branch)
 
     def _prepare_branch(self, gid: bytes, branch: Branch) -> bool:
@@ -361,7 +348,7 @@ class Participant:
             prepared = True
         else:
             prepared = branch.txn.prepare(gid)
-        self._ended(gid, branch)
+        self._branches.end(gid, branch)
         self.counts["prepared"] += prepared
         return prepared
 
@@ -377,26 +364,17 @@ class Participant:
             raise
 
     def _commit(self, message: CommitBranch) -> None:
-        with self._branch(message.gid) as branch:
+        with self._branches.use(message.gid) as branch:
             commit(branch.txn)
-            self._ended(message.gid, branch)
+            self._branches.end(message.gid, branch)
 
     def _decide(self, message: Decide) -> None:
         if message.commit:
             self._store.commit_prepared(message.gid)
         else:
-            self._roll_back_everywhere(message.gid)
+            self._branches.roll_back(message.gid)
+            self._store.rollback_prepared(message.gid)
         self._ages.forget(message.gid)  # it may have been prepared meanwhile
-
-    def _roll_back_everywhere(self, gid: bytes) -> None:
-        """Whether it is open, or prepared."""
-        branch = self._branches.get(gid)
-        if branch is not None:
-            with contextlib.suppress(Error):
-                self._store.end_transaction(branch.number)  # it may wait for a lock
-            with branch.mutex:
-                self._roll_back(gid, branch)
-        self._store.rollback_prepared(gid)
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -420,53 +398,17 @@ class Participant:
             names = ", ".join(sorted(self._libraries.names))
             raise NoSuchProcedure(f"{missing}; in procedure objects: {names}") from None
 
-    # Branches.
-
     @contextlib.contextmanager
     def _branch_of_step(self, message: Step | Finish) -> Iterator[Branch]:
-        """_branch(), which the step begins if it is the first."""
+        """The branch, which the step begins if it is the first."""
         if message.first:
             if message.procedure not in self._libraries:
                 self._find_local(message.procedure)
             with self._admitted():
-                txn = self._store.begin()
-                branch = Branch(txn, txn.id, message.age)
-                self._ages.open[branch.number] = message.age
-                self._branches[message.gid] = branch
-        with self._branch(message.gid) as branch:
+                self._branches.begin(message.gid, message.age)
+        with self._branches.use(message.gid) as branch:
             self._fence.check(message.gid)
             yield branch
-
-    @contextlib.contextmanager
-    def _branch(self, gid: bytes) -> Iterator[Branch]:
-        """The branch, for this thread alone. An exception rolls it back."""
-        branch = self._branches.get(gid)
-        if branch is None:
-            raise BranchLost("the shard does not know the transaction; it was restarted")
-        with branch.mutex:
-            if self._branches.get(gid) is not branch:
-                raise BranchLost("the transaction was rolled back meanwhile")
-            try:
-                if branch.wounded:
-                    raise Wounded(WOUNDED)
-                yield branch
-            except EndedByOperator:
-                self._roll_back(gid, branch)
-                raise Wounded(WOUNDED) from None
-            except BaseException:
-                self._roll_back(gid, branch)
-                raise
-            finally:
-                branch.used = time.monotonic()
-
-    def _roll_back(self, gid: bytes, branch: Branch) -> None:
-        """The caller holds the mutex."""
-        branch.txn._abandon()  # a commit that failed has rolled back already
-        self._ended(gid, branch)
-
-    def _ended(self, gid: bytes, branch: Branch) -> None:
-        self._branches.pop(gid, None)
-        self._ages.open.pop(branch.number, None)
 
     @contextlib.contextmanager
     def _aged(self, txn: Transaction, age: Age) -> Iterator[None]:
@@ -502,17 +444,8 @@ class Participant:
 
     def _wound(self, number: int) -> None:
         self.counts["wounded"] += 1
-        for branch in list(self._branches.values()):
-            # Idle between two steps: nobody else would roll it back.
-            if branch.number == number and branch.mutex.acquire(blocking=False):
-                try:
-                    branch.wounded = True
-                    self._ages.open.pop(number, None)
-                    branch.txn._abandon()
-                    return
-                finally:
-                    branch.mutex.release()
-        self._store.end_transaction(number)
+        if not self._branches.wound_idle(number):
+            self._store.end_transaction(number)
 
     def _resolve(self) -> None:
         """Asks the coordinator what became of transactions that have been still for a while."""
@@ -520,7 +453,7 @@ class Participant:
             self._failed()
         now = time.monotonic()
         doubtful = self._long_in_doubt(now)
-        still = [gid for gid, b in list(self._branches.items()) if now - b.used > ASK_SECONDS]
+        still = self._branches.unused_since(now - ASK_SECONDS)
         if not doubtful and not still:
             return
         for gid, commit in self._ask(doubtful + still).items():
