@@ -133,7 +133,8 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
     AbortCause cause = AbortCause::other;
     if (error.code == ErrorCode::deadlock) cause = AbortCause::deadlock;
     if (error.code == ErrorCode::lock_timeout) cause = AbortCause::lock_timeout;
-    if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
+    if (error.code == ErrorCode::log_full || error.code == ErrorCode::no_space)
+        cause = AbortCause::log_full;
     stats_.count_abort(type, cause, now());
     if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
     if (cause != AbortCause::log_full) {

@@ -145,8 +145,8 @@ public:
 
     // --- two-phase commit: transaction_prepare.cc
     // The first phase, for a transaction that wrote: logs the prepare record, takes the transaction
-    // from its thread, and waits until the record is durable. Error log_full: nothing happened.
-    // Error store_failed: the next restart finds out whether it is in doubt.
+    // from its thread, and waits until the record is durable. Errors of reserve_undo(): nothing
+    // happened. Error store_failed: the next restart finds out whether it is in doubt.
     Result<void> prepare(Transaction& txn, Slice gid, Nanos time);
     // Gives a prepared transaction to the calling user thread, which must run on its worker and
     // end it at once. Error: store_closed.

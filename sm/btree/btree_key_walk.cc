@@ -169,7 +169,7 @@ inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near, bool s
     for (unsigned level = at.page->header.level; level != 1; --level) {
         if (level == 0) [[unlikely]] {  // the root is the leaf
             look.leaf = tree.root();
-            look.parent.page = nullptr;
+            look.parent = {};
             return false;
         }
         const Page& page = *at.page;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "sm/c/objects.h"
+#include "sm/store/engine_of.h"
+#include "sm/store/txn_watch.h"
 
 namespace lockstep::c {
 
@@ -108,5 +110,13 @@ int lockstep_transactions(lockstep_store* store,
 int lockstep_end_transaction(lockstep_store* store, uint64_t id, lockstep_error* error) {
     return c::on_store(store, error, [&](c::StoreObject& s) {
         return s.store.end_transaction(lockstep::TxnId{id});
+    });
+}
+
+int lockstep_cancel_transaction(lockstep_store* store, uint64_t id, lockstep_error* error) {
+    return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
+        lockstep::sm::Engine& engine = lockstep::sm::engine_of(s.store);
+        if (engine.forked()) return engine.refuse_child();
+        return engine.watch->end(lockstep::TxnId{id}, lockstep::txn::Heed::cancelled);
     });
 }

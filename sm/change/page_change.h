@@ -49,9 +49,9 @@ enum class ChangeRole : uint8_t {
     system,        // belongs to no transaction
 };
 
-// Logs and applies `parts` (1..16) as one record. Errors, all before anything changed: log_full
-// (forward only), store_failed. `txn` is null for system. For compensation, `undo_next` is where
-// rollback continues. Returns the record's LSN.
+// Logs and applies `parts` (1..16) as one record. `txn` is null for system. For compensation,
+// `undo_next` is where rollback continues. Returns the record's LSN. Errors, all before anything
+// changed: store_failed; of forward also log_full, no_space.
 Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
                          ObjectId object, std::span<ChangePart> parts, Lsn undo_next = kLsnNone);
 

@@ -37,7 +37,7 @@ public:
     // Those that restart has found.
     void adopt(const std::vector<InDoubt>& found);
     // The first phase for a transaction that wrote. Errors: already_exists (the gid), too_many,
-    // log_full, archive_failed: nothing happened. store_failed: it has left its thread.
+    // log_full, no_space, archive_failed: nothing happened. store_failed: it has left its thread.
     Result<void> prepare(txn::Transaction& txn, Slice gid);
     // The second phase. False: no transaction of that gid is in doubt. On any thread.
     enum class Decision : uint8_t { commit, roll_back };

@@ -151,7 +151,8 @@ std::vector<TransactionInfo> TxnWatch::collect(Start start) {
     return all;
 }
 
-Result<void> TxnWatch::end(TxnId id) {
+Result<void> TxnWatch::end(TxnId id, txn::Heed why) {
+    DCHECK(why == txn::Heed::by_operator || why == txn::Heed::cancelled);
     const threads::BetweenCalls waits;
     for (const Seen& seen : engine_.txns->seen()) {
         if (seen.id != id || seen.state == txn::TxnState::committed ||
@@ -163,7 +164,7 @@ Result<void> TxnWatch::end(TxnId id) {
             return fail(ErrorCode::bad_argument,
                         "prepared transaction: commit or roll it back by its gid", id.value);
         threads::Completion marked;
-        TRY(send_reaper(seen, {.why = txn::Heed::by_operator}, &marked));
+        TRY(send_reaper(seen, {.why = why}, &marked));
         engine_.wait_for(marked);
         return {};
     }

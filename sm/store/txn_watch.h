@@ -42,9 +42,9 @@ public:
     std::vector<TransactionInfo> list();
     // The same for close(), which must not end before this returns.
     std::vector<TransactionInfo> list_while_closing();
-    // Ends one. Returns when it is marked, and rolled back if it was idle. Errors: txn_ended,
-    // bad_argument for one of the store's own.
-    Result<void> end(TxnId id);
+    // Ends one: by_operator or cancelled. Returns when it is marked, and rolled back if it was
+    // idle. Errors: txn_ended, bad_argument for one of the store's own.
+    Result<void> end(TxnId id, txn::Heed why = txn::Heed::by_operator);
     // Ends with `cancelled` what transactions a user thread of the calling one's worker has now.
     // Handle::cancel() calls it until the function has ended. May park.
     void cancel_thread(uint64_t thread);

@@ -151,6 +151,28 @@ def test_a_wait_blocks_no_other_task(store, index):
     run(main)
 
 
+def test_a_cancelled_task_is_not_logged(tmp_path):
+    """Nor is a timeout: the program knows itself what it ends."""
+    lines = []
+
+    async def main():
+        def log(level, text):
+            if " is ended" in text:
+                lines.append(text)
+
+        with lockstep.open(tmp_path / "s", logger=log, **SMALL) as store:
+            index = store.index("i", create=True)
+            async with store.transaction() as txn:
+                await txn.put(index, "k", "v")
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(store.run_async(lambda txn: txn.get(index, "k")), 0.05)
+                await store.call_async(store.end_transaction, txn.id)
+                await txn.abort()
+
+    run(main)
+    assert [text.split(" is ")[1] for text in lines] == ["ended by an operator"]
+
+
 @pytest.mark.parametrize("scan", [False, True])
 def test_a_cancelled_task_ends_its_wait(store, index, scan):
     async def main():

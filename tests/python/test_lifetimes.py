@@ -72,6 +72,9 @@ def test_what_belongs_to_a_process_cannot_be_pickled(store, index, heap):
                 pickle.dumps(what)
         with pytest.raises(TypeError, match="a Store cannot be pickled"):
             copy.copy(store)
+        for scan in (txn.scan(index), txn.cursor(index)):  # two objects would close one cursor
+            with pytest.raises(TypeError, match=f"a {type(scan).__name__} cannot be pickled"):
+                copy.copy(scan)
     assert copy.copy(index) is index and copy.deepcopy({"a": [heap]})["a"][0] is heap
 
 

@@ -134,7 +134,7 @@ def test_a_rollback_ends_the_call_that_is_in_the_transaction(store, index):
                 waits = pool.submit(txn.get, index, "held")
                 waits.result(timeout=0.2)
         assert not txn.active
-        with pytest.raises(lockstep.EndedByOperator):
+        with pytest.raises(lockstep.Cancelled):
             waits.result(timeout=20)
     holder.commit()
     assert [t for t in store.transactions() if not t.internal] == []

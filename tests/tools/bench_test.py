@@ -68,8 +68,28 @@ def test_what_is_left(scratch):
             time.sleep(0.01)
 
 
+def test_the_temporary_directory_is_a_new_one(scratch):
+    """What another program has left there stays."""
+    place = scratch / "shared"
+
+    def leave_something():
+        left = place / f"lockstep-bench.{os.getpid()}"
+        left.mkdir(parents=True)
+        (left / "precious").touch()
+
+    subprocess.run(
+        [BENCH, "switch", "--seconds", "0.01"],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(place)},
+        preexec_fn=leave_something,
+        check=True,
+    )
+    assert len(list(place.glob("*/precious"))) == 1, "it is gone"
+
+
 with tempfile.TemporaryDirectory(prefix="lockstep-bench-test-") as directory:
     test_bad_options()
     test_results(pathlib.Path(directory))
     test_what_is_left(pathlib.Path(directory))
+    test_the_temporary_directory_is_a_new_one(pathlib.Path(directory))
 print("lockstep-bench does as scripts rely on")

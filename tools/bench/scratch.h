@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -27,10 +28,14 @@ public:
     // temporary one below `base` with the program's name. Call it before there are kernel threads.
     Scratch(std::string given, const std::filesystem::path& base, const char* program)
         : path_(std::move(given)), temporary_(path_.empty()) {
-        if (temporary_) path_ = (base / fmt::format("{}.{}", program, getpid())).string();
-        DCHECK(!path_.empty());
-        std::filesystem::create_directories(path_, error_);
-        if (temporary_ && !error_) start_guard();
+        DCHECK(program != nullptr && *program != '\0');
+        if (temporary_) path_ = (base / fmt::format("{}.XXXXXX", program)).string();
+        std::filesystem::create_directories(temporary_ ? base : std::filesystem::path(path_),
+                                            error_);
+        if (!temporary_ || error_) return;
+        // A new one, because it is removed: processes of two containers have equal numbers.
+        if (mkdtemp(path_.data()) == nullptr) error_ = {errno, std::generic_category()};
+        else start_guard();
     }
     ~Scratch() {
         if (guard_ <= 0) {
@@ -49,7 +54,7 @@ public:
 private:
     void remove() const {
         std::error_code ignored;
-        if (temporary_) std::filesystem::remove_all(path_, ignored);
+        if (temporary_ && !error_) std::filesystem::remove_all(path_, ignored);
     }
 
     // A session of its own: the terminal's signals do not reach it.

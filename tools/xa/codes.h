@@ -14,6 +14,7 @@ inline int rollback_code(int code) {
         case LOCKSTEP_TIMEOUT:
         case LOCKSTEP_TRANSACTION_TOO_OLD: return XA_RBTIMEOUT;
         case LOCKSTEP_TOO_MANY:
+        case LOCKSTEP_NO_SPACE:
         case LOCKSTEP_LOG_FULL: return XA_RBTRANSIENT;
         case LOCKSTEP_TXN_ENDED: return XA_RBPROTO;
         case LOCKSTEP_UNSUPPORTED:

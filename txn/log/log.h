@@ -138,8 +138,8 @@ public:
     void discard(const LogSpace& space) { discard(space.at, space.lsn, space.bytes); }
 
     // Promises `undo` more bytes for the rollback of the credit's transaction, and checks that
-    // `forward` bytes for the record itself fit. Error: log_full if there is no space (b = the sum
-    // of both, or 0 if the disk is full), archive_failed; nothing is taken then. May
+    // `forward` bytes for the record itself fit. Errors: log_full if there is no space (b = the sum
+    // of both, or 0 if no file can be made), no_space, archive_failed; nothing is taken then. May
     // park for the keeper. Cheap: the shared counter moves in chunks.
     Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
         if (take_spare(credit, forward, undo)) [[likely]]

@@ -47,7 +47,7 @@ bool Log::Impl::grow_last() {
     assert_segments();
     const uint64_t from = prepared_end.load(), number = files.number_of(from);
     const Result<threads::FileId> file = files.open(number, threads::Disk::kDirect);
-    if (!file) return false;
+    if (!file) return note_refusal(file.error()), false;
     DCHECK(!growing && !last_is_whole());
     growing = !MUTANT(zeros_over_log);
     const Result<uint64_t> to = allocate_step(*file, from);
@@ -57,6 +57,8 @@ bool Log::Impl::grow_last() {
         fill_with_zeros(*file, from - begin, *to - begin);
         done = !keeper_stop.load() &&
                (MUTANT(log_step_unsynced) || sync_segment(*file, files.segment_path(number)));
+    } else {
+        note_refusal(to.error());
     }
     files.disk().close(*file);
     growing = false;

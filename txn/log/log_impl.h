@@ -145,6 +145,7 @@ struct Log::Impl {
     Result<void> recycle_old();
     Result<void> sync_names();
     bool make_segment();
+    void note_refusal(const Error& why);
     void fill_with_zeros(threads::FileId file, uint64_t from, uint64_t to);
     bool sync_segment(threads::FileId file, std::string path);
     Result<void> place_segment_now();  // for the flusher; never parks
@@ -171,6 +172,7 @@ struct Log::Impl {
     Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo,
                                    LogWorkerSlot& slot);
     Result<void> wait_for_segment(uint64_t upto);
+    std::unexpected<Error> refuse_segment() const;
     void return_spare(LogWorkerSlot& slot);
 
     // --- log_read.cc
@@ -292,6 +294,8 @@ struct Log::Impl {
     bool growing = false, flusher_waits = false;
     // The last attempt to make a segment failed.
     std::atomic<bool> keeper_stuck{false};
+    // The errno of that attempt if the device had no space, else 0.
+    std::atomic<int> device_full{0};
     std::atomic<bool> keeper_wanted{false};
     std::atomic<bool> keeper_stop{false};
     // True between start_flusher and stop_flusher.

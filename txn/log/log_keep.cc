@@ -47,6 +47,12 @@ uint64_t Log::Impl::wanted_end() const {
     return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
 
+// Why a segment could not be made, or made larger.
+[[gnu::cold]] void Log::Impl::note_refusal(const Error& why) {
+    DCHECK(threads::current() == keeper.load() && why.code != ErrorCode::none);
+    device_full.store(why.code == ErrorCode::no_space ? why.os : 0);
+}
+
 // Does one necessary step. False if none is necessary or possible. While an old segment cannot be
 // recycled, new ones are made in its stead: threads may wait for their space.
 bool Log::Impl::keep_step() {
@@ -92,7 +98,7 @@ Result<void> Log::Impl::sync_names() {
 
 bool Log::Impl::make_segment() {
     const Result<threads::FileId> file = files.start_new(files.segment_bytes());
-    if (!file) return false;
+    if (!file) return note_refusal(file.error()), false;
     fill_with_zeros(*file, 0, files.segment_bytes());
     const bool synced = keeper_stop.load() || sync_segment(*file, files.new_path());
     files.disk().close(*file);

@@ -9,6 +9,7 @@
 //            they keep less (slack_below()).
 #include <algorithm>
 
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "txn/log/log_impl.h"
@@ -75,6 +76,18 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     }
 }
 
+// The capacity allows the promise, and no file can be made for it.
+[[gnu::cold]] std::unexpected<Error> Log::Impl::refuse_segment() const {
+    const int full = keeper_stuck.load() ? device_full.load() : 0;
+    if (full == 0)
+        return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
+    auto refused = fail_os(ErrorCode::no_space, full, "log segment");
+    set_error_detail(
+        refused.error(),
+        files.directory() + " has no space for more of the log; free some on its device");
+    return refused;
+}
+
 // The capacity allows the promise, but the files do not reach `upto` yet. Returns after a step of
 // the keeper; the caller tries again.
 [[gnu::cold]] Result<void> Log::Impl::wait_for_segment(uint64_t upto) {
@@ -83,7 +96,7 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     threads::Waiter waiter{.thread = threads::current()};
     if (keeper_stuck.load() || keeper_stop.load() || !running.load() || waiter.thread == nullptr) {
         kick_keeper();
-        return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
+        return refuse_segment();
     }
     {
         SpinGuard guard(room_lock);

@@ -66,8 +66,8 @@ public:
     // (length of the gid), already_exists (another one is prepared under the gid), too_many (half
     // of Options::transactions_max are prepared), unsupported (it has created, dropped or
     // bulk-loaded an index or heap, even if it has undone that by rollback_to(): commit() it alone,
-    // or make such changes in a transaction of their own before), log_full, archive_failed. After
-    // store_failed the next open finds out whether it is in doubt.
+    // or make such changes in a transaction of their own before), log_full, no_space,
+    // archive_failed. After store_failed the next open finds out whether it is in doubt.
     Result<Vote> prepare(Slice gid);
 
     // Marks the present state of the transaction. Takes 16 bytes until the transaction ends, and

@@ -121,6 +121,8 @@ std::vector<Call> store_calls() {
          [](auto& h) { return lockstep_transactions(h.store, each_txn, nullptr, nullptr); }},
         {"lockstep_end_transaction", s,
          [](auto& h) { return lockstep_end_transaction(h.store, 1, nullptr); }},
+        {"lockstep_cancel_transaction", s,
+         [](auto& h) { return lockstep_cancel_transaction(h.store, 1, nullptr); }},
         {"lockstep_list_prepared", s,
          [](auto& h) { return lockstep_list_prepared(h.store, each_prepared, nullptr, nullptr); }},
         {"lockstep_commit_prepared", s,

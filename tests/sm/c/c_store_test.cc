@@ -180,6 +180,30 @@ TEST_F(CStoreCalls, Observation) {
     EXPECT_EQ(lockstep_offload(seven, nullptr, &error), 7);
 }
 
+// The application knows itself that it ends its transaction.
+TEST_F(CStoreCalls, ACancelledTransactionIsNotLogged) {
+    ASSERT_C(lockstep_close(store, &error));
+    lockstep_steps_options steps;
+    lockstep_options options = small_options(steps);
+    std::atomic<size_t> logged{0};
+    options.logger = [](void* arg, int, const char* text, size_t bytes) {
+        *static_cast<std::atomic<size_t>*>(arg) += Slice(text, bytes).contains("is ended");
+    };
+    options.logger_arg = &logged;
+    ASSERT_C(lockstep_open((root + "/logged").c_str(), &options, &store, &error));
+    const auto end_with = [&](auto* end, int code) {
+        lockstep_txn* txn = nullptr;
+        ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+        ASSERT_C(end(store, lockstep_txn_id(txn), &error));
+        EXPECT_EQ(lockstep_commit(txn, nullptr, &error), code) << error.text;
+    };
+    end_with(lockstep_cancel_transaction, LOCKSTEP_CANCELLED);
+    EXPECT_EQ(logged.load(), 0u);
+    end_with(lockstep_end_transaction, LOCKSTEP_ENDED_BY_OPERATOR);
+    EXPECT_EQ(logged.load(), 1u);
+    EXPECT_EQ(lockstep_cancel_transaction(store, 1, &error), LOCKSTEP_TXN_ENDED);
+}
+
 // A logger gets its argument, here of a callback that computes for too long.
 TEST_F(CStoreCalls, Logger) {
     lockstep_steps_options steps;

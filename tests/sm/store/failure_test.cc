@@ -240,6 +240,34 @@ TEST_F(Failure, TheFirstOfSeveralStays) {
     expect_stopped(done.error(), "write and sync of log segment", "/store/log.00000000", EIO);
 }
 
+// A store that has stopped is opened again, and the disk is still full.
+TEST_F(Failure, AFullDiskIsNamedAlsoAtTheNextOpen) {
+    const auto fill = [&] {
+        Result<void> done;
+        for (int n = 0; done && n < 10'000; ++n) done = put("k" + std::to_string(n), 3000);
+        return done;
+    };
+    disk_.faults().only_paths_with(SimFault::no_space_allocate, "/log.");
+    disk_.faults().set_odds(SimFault::no_space_allocate, 1);
+    ASSERT_FALSE(fill());
+    store_.engine().log->fail_store({.what = "a write that needs space",
+                                     .file = "/store/log.00000000",
+                                     .cause = {.code = ErrorCode::no_space, .os = ENOSPC}});
+    EXPECT_FALSE(store_.close());
+    ASSERT_TRUE(store_.open());
+    const Result<void> again = fill();
+    ASSERT_FALSE(again);
+    const std::string text = again.error().text();
+    EXPECT_EQ(again.error().code, ErrorCode::no_space) << text;
+    EXPECT_NE(text.find("/store has no space for more of the log; free some"), std::string::npos)
+        << text;
+    disk_.faults().set_odds(SimFault::no_space_allocate, 0);
+    (void)put("a");  // it asks for space
+    store_.on_thread([] { sleep_for(kSecond); });
+    EXPECT_TRUE(put("b"));
+    EXPECT_TRUE(store_.close());
+}
+
 // Any kernel thread may ask at any time.
 TEST_F(Failure, IsSeenWholeByOtherThreads) {
     std::string seen;

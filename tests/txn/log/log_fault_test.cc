@@ -141,7 +141,7 @@ TEST(LogFault, ShortTransfersAndRepetitionsAreInvisible) {
     EXPECT_EQ(count, 120u);
 }
 
-// A full disk is log_full for those who ask for room; rollbacks fit, and work goes on when there is
+// A full disk is no_space for those who ask for room; rollbacks fit, and work goes on when there is
 // space again.
 TEST(LogFault, AFullDiskRefusesPromisesAndKeepsThoseGiven) {
     const uint64_t seed = seed_of_run(20261121);
@@ -155,7 +155,11 @@ TEST(LogFault, AFullDiskRefusesPromisesAndKeepsThoseGiven) {
         for (;; ++owed) {
             const auto promised = log.reserve_undo(credit, 2032, 2032);
             if (!promised) {
-                EXPECT_EQ(promised.error().code, ErrorCode::log_full);
+                EXPECT_EQ(promised.error().code, ErrorCode::no_space);
+                EXPECT_EQ(promised.error().os, ENOSPC);
+                EXPECT_NE(promised.error().text().find("free some on its device"),
+                          std::string::npos)
+                    << promised.error().text();
                 break;
             }
             append(log, 1, n++, 2000);
@@ -169,7 +173,7 @@ TEST(LogFault, AFullDiskRefusesPromisesAndKeepsThoseGiven) {
         }
         ASSERT_TRUE(log.wait_durable(log.tail()));
         log.release_undo(credit);
-        EXPECT_EQ(log.reserve_undo(credit, 1 << 20, 0).error().code, ErrorCode::log_full);
+        EXPECT_EQ(log.reserve_undo(credit, 1 << 20, 0).error().code, ErrorCode::no_space);
         disk.set_capacity(UINT64_MAX);
         bool again = false;
         for (int i = 0; i < 100 && !again; ++i) {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from . import _core
 from ._errors import Error, TransactionEnded, refused
+from ._objects import OfOneProcess
 
 if TYPE_CHECKING:
     from ._keys import Key, Value
@@ -17,7 +18,7 @@ T = TypeVar("T", bytes, memoryview)
 _ROWS_FIRST, _ROWS_MAX, _BLOCK_BYTES = 16, 512, 64 << 10
 
 
-class Scan(Generic[T]):
+class Scan(OfOneProcess, Generic[T]):
     """An iterator over the records (key, value) of a range, in one direction.
 
     It reads blocks of records ahead, at first 16, later up to 512. It does not see what its own
@@ -94,7 +95,7 @@ class Scan(Generic[T]):
             self.close()
 
 
-class Cursor:
+class Cursor(OfOneProcess):
     """A position in a range, which steps to the next larger or smaller key.
 
     A new cursor stands before the first record and behind the last. One thread at a time uses it.

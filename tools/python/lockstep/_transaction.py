@@ -93,9 +93,11 @@ class Transaction(OfOneProcess):
     def _handle_for_scan(self) -> int:
         """The same. Closes cursors of scans that were dropped: the collector must not wait."""
         handle = self._handle
-        while self._dropped:
-            _core.cursor_close(self._dropped.pop())
-        return handle
+        try:
+            while True:
+                _core.cursor_close(self._dropped.pop())
+        except IndexError:  # of pop(): another thread may take the last one
+            return handle
 
     def _ended(self) -> Error:
         if self._store._number == 0:
@@ -461,8 +463,8 @@ class Transaction(OfOneProcess):
         return False
 
     def _stop(self) -> None:
-        """Ends the transaction as an operator does, so that the call that is in it returns."""
+        """Ends the transaction, so that the call that is in it returns: it raises Cancelled."""
         try:
-            self._store.end_transaction(self.id)
+            _core.cancel_transaction(self._store._handle, self.id)
         except Error:
             pass

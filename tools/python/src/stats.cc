@@ -87,11 +87,10 @@ nb::list transactions(Number store) {
     return result;
 }
 
+template <int (*kEnd)(lockstep_store*, uint64_t, lockstep_error*)>
 void end_transaction(Number store, nb::handle given) {
     const auto id = whole<uint64_t>(given, "id");
-    call([&](lockstep_error* error) {
-        return lockstep_end_transaction(handle<lockstep_store>(store), id, error);
-    });
+    call([&](lockstep_error* error) { return kEnd(handle<lockstep_store>(store), id, error); });
 }
 
 }  // namespace
@@ -101,7 +100,10 @@ void add_stats(nb::module_& module) {
     module.def("metrics", [](Number store) { return text_of(store, lockstep_metrics); });
     module.def("failure", [](Number store) { return text_of(store, lockstep_failure); });
     module.def("transactions", transactions);
-    module.def("end_transaction", end_transaction, nb::arg(), nb::arg().none());
+    module.def("end_transaction", end_transaction<lockstep_end_transaction>, nb::arg(),
+               nb::arg().none());
+    module.def("cancel_transaction", end_transaction<lockstep_cancel_transaction>, nb::arg(),
+               nb::arg().none());
 }
 
 }  // namespace lockstep::python

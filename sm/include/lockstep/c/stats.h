@@ -64,6 +64,9 @@ int lockstep_transactions(lockstep_store* store,
 // Ends a transaction of whatever thread: lockstep::Store::end_transaction(). Its next call returns
 // LOCKSTEP_ENDED_BY_OPERATOR. Error: LOCKSTEP_TXN_ENDED if there is none.
 int lockstep_end_transaction(lockstep_store* store, uint64_t id, lockstep_error* error);
+// The same by the application itself: the next call returns LOCKSTEP_CANCELLED, and the logger is
+// not told.
+int lockstep_cancel_transaction(lockstep_store* store, uint64_t id, lockstep_error* error);
 
 #ifdef __cplusplus
 }
