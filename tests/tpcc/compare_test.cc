@@ -59,7 +59,7 @@ TEST(Compare, TooLittleIsNotJudged) {
 class Results : public testing::Test {
 protected:
     Results() : directory_(make_own_directory("compare")) {}
-    ~Results() override { std::filesystem::remove_all(directory_); }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
 
     // `more` replaces members of the result.
     std::string write(const std::string& name, int run_number, uint64_t pool_bytes,
@@ -99,7 +99,7 @@ private:
     std::string directory_;
 };
 
-bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 TEST_F(Results, EqualRunNumbersAndPoolsAreCompared) {
     const auto [status, text] = compare(write("a", 2, 1000), write("b", 2, 1000));
