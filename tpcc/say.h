@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace lockstep::tpcc {
 
@@ -52,6 +53,17 @@ inline int flushed(const char* program, int status, int failed) {
     if (error == 0) return status;
     say_error("{}: standard output: {}\n", program, std::strerror(error));
     return status == 0 ? failed : status;
+}
+
+// A program whose output fmt::print() may write: run()'s exit status, or `failed` as above.
+template <class Run>
+int run_flushed(const char* program, int failed, const Run& run) {
+    try {
+        return flushed(program, run(), failed);
+    } catch (const std::system_error& error) {
+        say_error("{}: {}\n", program, error.what());
+        return failed;
+    }
 }
 
 // "1 warehouse", "2 warehouses".

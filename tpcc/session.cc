@@ -3,10 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
@@ -19,6 +16,7 @@
 #include "tpcc/loader.h"
 #include "tpcc/run_record.h"
 #include "tpcc/say.h"
+#include "tpcc/text_file.h"
 
 namespace lockstep::tpcc {
 
@@ -251,8 +249,9 @@ void print_error(const std::string& subject, const Error& error) {
 bool can_write_outputs(const Settings& settings) {
     for (const std::string* file : {&settings.json_file, &settings.html_file,
                                     &settings.delivery_file, &settings.picture_file}) {
-        if (file->empty() || std::ofstream(*file, std::ios::app)) continue;
-        say_error("lockstep-tpcc: {} cannot be written: {}\n", *file, std::strerror(errno));
+        const auto writable = require_writable(*file, "file of results");
+        if (writable) continue;
+        say_error("lockstep-tpcc: {}\n", writable.error().text());
         return false;
     }
     if (settings.csv_directory.empty()) return true;

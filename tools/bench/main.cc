@@ -2,11 +2,8 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <system_error>
 
 #include "tools/bench/bench.h"
 #include "tools/bench/scratch.h"
@@ -176,9 +173,8 @@ int run(int argc, char** argv) {
         fmt::print(stderr, "lockstep-bench: no benchmark '{}'; --list shows them\n", name);
         return 2;
     }
-    if (!json_path.empty() && !std::ofstream(json_path, std::ios::app)) {
-        fmt::print(stderr, "lockstep-bench: --json: {} cannot be written: {}\n", json_path,
-                   std::strerror(errno));
+    if (const auto writable = tpcc::require_writable(json_path, "--json"); !writable) {
+        fmt::print(stderr, "lockstep-bench: {}\n", writable.error().text());
         return 2;
     }
     const bench::Scratch scratch(settings.directory, std::filesystem::temp_directory_path(),
@@ -209,13 +205,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-// What is printed and cannot be written is lost, so the program has failed.
 int main(int argc, char** argv) {
     lockstep::tpcc::hold_standard_files();
-    try {
-        return tpcc::flushed("lockstep-bench", run(argc, argv), 1);
-    } catch (const std::system_error& error) {
-        tpcc::say_error("lockstep-bench: {}\n", error.what());
-        return 1;
-    }
+    return tpcc::run_flushed("lockstep-bench", 1, [&] { return run(argc, argv); });
 }

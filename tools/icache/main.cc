@@ -9,10 +9,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <system_error>
 
 #include "threads/base/check.h"
-#include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 #include "tools/bench/scratch.h"
 #include "tools/icache/arguments.h"
@@ -102,22 +100,13 @@ Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan,
     return comparisons;
 }
 
-// The results of a long run must not be lost because of their file. Error: bad_path.
-Result<void> require_writable(const std::string& file) {
-    errno = 0;
-    if (file.empty() || std::ofstream(file, std::ios::app)) return {};
-    Unexpected refused = fail_os(ErrorCode::bad_path, errno, "cannot be written");
-    set_error_detail(refused.error(), file);
-    return refused;
-}
-
 Result<void> write_json(const std::string& file, const Json& json) {
     DCHECK(!file.empty());
     return tpcc::write_text_file(file, json.dump(1) + "\n", "the file of results");
 }
 
 Result<void> run(Arguments& a) {
-    TRY(require_writable(a.json));
+    TRY(tpcc::require_writable(a.json, "--json"));
     const auto geometries = TRY(geometries_of(a));
     TRY(resolve_points(a));
     const auto operations = TRY(plan_of(a, false)), transactions = TRY(plan_of(a, true));
@@ -143,7 +132,7 @@ Result<void> run(Arguments& a) {
 
 // Records a trace for autosteps; FILE.json describes it.
 Result<void> trace(Arguments& a) {
-    TRY(require_writable(a.out + ".json"));
+    TRY(tpcc::require_writable(a.out + ".json", "--out"));
     a.runner.child.plan = TRY(parse_plan(a.plan));
     TRY(resolve_points(a));
     Json info = TRY(trace_child(a.runner, a.out)).info;
@@ -236,14 +225,8 @@ int perform(Arguments& a, Command command) {
     return done.error().code == ErrorCode::bad_argument ? 2 : 1;
 }
 
-// What is printed and cannot be written is lost, so the program has failed.
 int finish(Arguments& a, Command command) {
-    try {
-        return tpcc::flushed("lockstep-icache", perform(a, command), 1);
-    } catch (const std::system_error& error) {
-        tpcc::say_error("lockstep-icache: {}\n", error.what());
-        return 1;
-    }
+    return tpcc::run_flushed("lockstep-icache", 1, [&] { return perform(a, command); });
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <system_error>
 
 #include "threads/base/check.h"
 #include "tools/bench/scratch.h"
@@ -17,6 +15,7 @@
 #include "tpcc/say.h"
 #include "tpcc/size_option.h"
 #include "tpcc/standard_files.h"
+#include "tpcc/text_file.h"
 
 namespace {
 
@@ -180,11 +179,9 @@ bool write_json(const Tournament& tournament, const std::string& path, int argc,
     json["date"] = date;
     json["build"] = tpcc::build_json();
     json["machine"] = tpcc::machine_json();
-    std::ofstream out(path);
-    out << json.dump(1) << '\n';
-    out.close();
-    if (!out) fmt::print(stderr, "lockstep-peers: {} cannot be written\n", path);
-    return !out.fail();
+    const auto written = tpcc::write_text_file(path, json.dump(1) + "\n", "--json");
+    if (!written) fmt::print(stderr, "lockstep-peers: {}: {}\n", path, written.error().text());
+    return written.has_value();
 }
 
 int run(const Selection& selection, const Conditions& conditions, const Words& words, int argc,
@@ -220,8 +217,8 @@ int run_program(int argc, char** argv) {
     if (words.sync != "both") selection.sync = {words.sync == "yes"};
     conditions.duration = static_cast<Nanos>(words.seconds * 1e9);
     conditions.warmup = conditions.duration / 5;
-    if (!words.json.empty() && !std::ofstream(words.json, std::ios::app)) {
-        fmt::print(stderr, "lockstep-peers: {} cannot be written\n", words.json);
+    if (const auto writable = tpcc::require_writable(words.json, "--json"); !writable) {
+        fmt::print(stderr, "lockstep-peers: {}\n", writable.error().text());
         return kExitError;
     }
 
@@ -240,13 +237,7 @@ int run_program(int argc, char** argv) {
 
 }  // namespace
 
-// What is printed and cannot be written is lost, so the program has failed.
 int main(int argc, char** argv) {
     tpcc::hold_standard_files();
-    try {
-        return tpcc::flushed("lockstep-peers", run_program(argc, argv), kExitError);
-    } catch (const std::system_error& error) {
-        tpcc::say_error("lockstep-peers: {}\n", error.what());
-        return kExitError;
-    }
+    return tpcc::run_flushed("lockstep-peers", kExitError, [&] { return run_program(argc, argv); });
 }
