@@ -16,6 +16,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/log_room.h"
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
@@ -85,6 +86,11 @@ public:
         for (auto& d : done) engine_->wait_for(*d);
     }
 
+    // As Store::begin() does: begin() below does not wait for the checkpoint that frees the log.
+    // For loops that write more than the log takes; on a user thread without a transaction.
+    void wait_for_log() {
+        if (engine_->log->filling()) wait_to_begin(*engine_);
+    }
     txn::Transaction& begin(txn::Isolation isolation = txn::Isolation::serializable,
                             Nanos lock_timeout = kNever) {
         auto txn = engine_->txns->begin({.isolation = isolation,

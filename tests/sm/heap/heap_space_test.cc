@@ -28,6 +28,7 @@ protected:
         };
         for (int i = 0; i < 10; ++i) put();
         for (int round = 0; round < rounds; ++round) {
+            store_.wait_for_log();
             auto& eraser = store_.begin();
             for (int i = 0; i < batch; ++i) {
                 EXPECT_TRUE(erase(eraser, queue.front()));
@@ -76,6 +77,7 @@ TEST_F(HeapSpaceTest, TheListsOfPagesWithRoomAreBounded) {
         const std::string record(3000, 'r');
         const auto fill_and_empty = [&](int rounds) {
             for (int round = 0; round < rounds; ++round) {
+                store_.wait_for_log();
                 std::vector<RecordId> records;
                 auto& inserter = store_.begin();
                 for (int i = 0; i < 10; ++i) records.push_back(insert(inserter, record));
