@@ -365,6 +365,10 @@
       "a transaction may continue after an error left a change half done") \
     X(reaper_ignores_idle, sm_txn_watch_test, \
       "an ended transaction of an idle thread keeps its locks and its log") \
+    X(full_disk_called_full_log, txn_log_fault_test, \
+      "a full disk is reported as a log that is too small") \
+    X(cancel_reported, sm_c_store_test, \
+      "a cancelled transaction is told that an operator ended it") \
     X(cancelled_begins, sm_handle_cancel_test, \
       "a function that was cancelled before it began runs") \
     X(log_pin_tolerated, sm_log_room_test, \

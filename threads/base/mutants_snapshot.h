@@ -63,5 +63,17 @@
     X(erased_keys_given_up, sm_snapshot_upkeep_test, \
       "the cleaner looks at erased keys no more once none could go for a while") \
     X(chain_error_first, sm_snapshot_test, \
-      "a scan calls the large value of a dropped index damaged")
+      "a scan calls the large value of a dropped index damaged") \
+    X(run_unprobed, sm_snapshot_run_test, \
+      "a reader does not look for the run of keys that its key was inserted with") \
+    X(run_too_wide, sm_snapshot_run_test, \
+      "a run also hides the key behind its last one") \
+    X(run_over_erased, sm_snapshot_run_test, \
+      "keys that have versions and no place in a leaf become one run") \
+    X(run_prefix_kept, sm_snapshot_run_test, \
+      "a scan takes what it has found out about one prefix for those that follow") \
+    X(run_replaces_run, sm_snapshot_run_test, \
+      "a run takes the place of another run with the same prefix") \
+    X(run_of_aborted, sm_snapshot_run_test, \
+      "a run hides its keys although its writer was rolled back")
 // clang-format on

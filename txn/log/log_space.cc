@@ -79,7 +79,7 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
 // The capacity allows the promise, and no file can be made for it.
 [[gnu::cold]] std::unexpected<Error> Log::Impl::refuse_segment() const {
     const int full = keeper_stuck.load() ? device_full.load() : 0;
-    if (full == 0)
+    if (full == 0 || MUTANT(full_disk_called_full_log))
         return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
     auto refused = fail_os(ErrorCode::no_space, full, "log segment");
     set_error_detail(
