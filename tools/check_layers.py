@@ -91,6 +91,8 @@ SEAMS = {
     "threads/sync/sync_wait.cc": ("waits of kernel threads",),
     "threads/sync/completion.cc": ("waits of kernel threads",),
     "sm/c/session.cc": ("waits of kernel threads",),
+    # The calls that a foreign kernel thread is inside.
+    "sm/c/objects.cc": ("thread-local storage",),
     "sm/store/engine_close.cc": ("waits of kernel threads",),
     "sm/store/store.cc": ("sleep of kernel threads",),
     # Builds of secondary indexes sort and encode on TBB's threads.

@@ -146,7 +146,8 @@ void add_length_options(CLI::App& app, Settings& s, RawArguments& raw) {
     auto* count = app.add_option("--transactions", s.run.transactions,
                                  "Run this many transactions instead of --duration")
                       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
-    app.add_option("--duration", raw.duration, "Length of the measured interval in seconds")
+    app.add_option("--duration,--seconds", raw.duration,
+                   "Length of the measured interval in seconds")
         ->check(number_in(0.001, 1e7))
         ->capture_default_str()
         ->excludes(count);
@@ -395,6 +396,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
         "all of them hold.");
     app.name("lockstep-tpcc");
     app.failure_message(parse_failure);
+    show_one_name(app);
     app.get_formatter()->label("SUBCOMMAND", "COMMAND");
     app.footer(kExamples);
     app.set_version_flag("--version", version_text("lockstep-tpcc"));

@@ -3,7 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <memory>
 #include <string>
+
+#include "threads/base/check.h"
 
 namespace lockstep::tpcc {
 
@@ -26,5 +29,22 @@ inline const CLI::Validator kNotEmpty(
 inline const CLI::Validator kNotNegative(
     [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); },
     "");
+
+// Help with one name of each option besides its letter. Further names are for who knows an option
+// from another of the programs: --seconds is the driver's --duration.
+class OneNameFormatter : public CLI::Formatter {
+public:
+    std::string make_option_name(const CLI::Option* option, bool positional) const override {
+        if (positional || option->get_lnames().empty())
+            return CLI::Formatter::make_option_name(option, positional);
+        DCHECK(option->get_snames().size() <= 1);
+        std::string name = "--" + option->get_lnames().front();
+        for (const std::string& letter : option->get_snames()) name = "-" + letter + "," + name;
+        return name;
+    }
+};
+
+// Of a program, before it adds commands, which inherit it; or of one command.
+inline void show_one_name(CLI::App& app) { app.formatter(std::make_shared<OneNameFormatter>()); }
 
 }  // namespace lockstep::tpcc

@@ -13,6 +13,7 @@
 #include "tpcc/dump.h"
 #include "tpcc/html_report.h"
 #include "tpcc/json_report.h"
+#include "tpcc/load_space.h"
 #include "tpcc/loader.h"
 #include "tpcc/run_record.h"
 #include "tpcc/say.h"
@@ -151,6 +152,7 @@ Result<Database> Session::find_database(Results& results) {
 }
 
 Result<Database> Session::load_database(Results& results) {
+    TRY(require_load_space(path, settings.warehouse_count(), results.options.log_bytes));
     LoadSettings load_settings;
     load_settings.scale.warehouses = settings.warehouse_count();
     load_settings.seed = settings.seed.value_or(1);

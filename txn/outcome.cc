@@ -9,7 +9,7 @@ namespace lockstep::txn {
 
 struct OutcomeBlock {
     // The address sanitizer sees a use of what was freed only if each has a block of its own.
-    static constexpr uint32_t kOutcomes = kAddressSanitizer ? 1 : 8;
+    static constexpr uint32_t kOutcomes = kAddressSanitizer ? 1 : 16;
 
     std::atomic<uint32_t> left{kOutcomes};  // outcomes that are in use, or not yet
     alignas(Outcome) std::byte memory[kOutcomes][sizeof(Outcome)];

@@ -37,8 +37,8 @@ Slice slice_of(const std::byte* bytes, size_t size) {
 class Backup {
 public:
     Backup(RestartEnv& env, BackupTarget& target, const BackupOptions& options,
-           const std::function<bool()>& stopping)
-        : env_(env), target_(target), options_(options), stopping_(stopping) {}
+           const std::function<Result<void>()>& goes_on)
+        : env_(env), target_(target), options_(options), goes_on_(goes_on) {}
     Result<BackupInfo> run();
 
 private:
@@ -84,7 +84,7 @@ private:
     RestartEnv& env_;
     BackupTarget& target_;
     const BackupOptions& options_;
-    const std::function<bool()>& stopping_;
+    const std::function<Result<void>()>& goes_on_;
     // Copies and checks beside the workers. A pool of its own, because an application's functions
     // may block the store's for long, and meanwhile the log would be held (BK-3).
     threads::OffloadPool beside_{1};
@@ -287,7 +287,7 @@ Result<void> Backup::pause() {
     assert_state();
     DCHECK(looked_at_ <= lsns_.size());
     if (env_.failed()) return env_.log->refused();
-    if (stopping_()) return fail(ErrorCode::store_closed, "store closes during a backup");
+    TRY(goes_on_());
     if (options_.progress) {
         const threads::InCallback inside;
         options_.progress({.pages = looked_at_,
@@ -307,7 +307,8 @@ Result<void> Backup::pause() {
     const double seconds =
         static_cast<double>(bytes_ + paced_log_) / static_cast<double>(options_.bytes_per_second);
     const Nanos due = started_ + static_cast<Nanos>(seconds * kSecond);
-    while (threads::now() < due && !stopping_()) {
+    while (threads::now() < due) {
+        TRY(goes_on_());
         threads::sleep_until(std::min(due, threads::now() + kLogPause));
         TRY(keep_up());
     }
@@ -375,10 +376,11 @@ Result<BackupInfo> Backup::finish() {
 }  // namespace
 
 Result<BackupInfo> make_backup(RestartEnv& env, BackupTarget& target, const BackupOptions& options,
-                               const std::function<bool()>& stopping) {
+                               const std::function<Result<void>()>& goes_on) {
     DCHECK(threads::current() != nullptr && !env.options.read_only);
+    DCHECK(goes_on != nullptr);
     if (env.failed()) return env.log->refused();
-    auto info = Backup(env, target, options, stopping).run();
+    auto info = Backup(env, target, options, goes_on).run();
     if (!info) target.give_up();
     return info;
 }

@@ -44,9 +44,9 @@
 
 namespace lockstep::sm {
 
-// `stopping` is asked between pieces; once it is true the backup ends with store_closed. Errors:
-// those of Store::backup().
+// `goes_on` is asked between pieces, and its error ends the backup. Errors: those of
+// Store::backup().
 Result<BackupInfo> make_backup(RestartEnv& env, BackupTarget& target, const BackupOptions& options,
-                               const std::function<bool()>& stopping);
+                               const std::function<Result<void>()>& goes_on);
 
 }  // namespace lockstep::sm

@@ -77,9 +77,12 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
     BackupManifest manifest;
     std::memcpy(&manifest, block.bytes, sizeof manifest);
     if (MUTANT(backup_end_unseen) && bytes < kManifestBytes) return BackupManifest{};
-    if (!is_valid(block, bytes))
+    if (bytes == 0)  // BM-1
         return fail(ErrorCode::bad_backup,
                     "the backup was not finished: delete the directory and make it again");
+    if (!is_valid(block, bytes))
+        return fail(ErrorCode::bad_backup,
+                    "file backup is damaged, or its write was cut off: use another backup");
     if (manifest.version != kManifestVersion)
         return fail(ErrorCode::bad_version, "backup", manifest.version, kManifestVersion);
     if (manifest.superblock.checkpoint_lsn >= manifest.end || manifest.restored > 1 ||

@@ -33,9 +33,13 @@ Result<void> DirectoryTarget::begin() {
     DCHECK(files_.empty());
     if (directory_.empty()) return fail(ErrorCode::bad_path, "backup: empty path");
     TRY(disk_.make_directory(directory_));
-    if (!TRY(disk_.list(directory_)).empty())
-        return fail_with(ErrorCode::bad_path, "backup: the directory is not empty",
-                         directory_ + "; name a new or an empty one");
+    if (!TRY(disk_.list(directory_)).empty()) {
+        const bool unfinished = TRY(is_unfinished(disk_, directory_));
+        return fail_with(
+            ErrorCode::bad_path, "backup: the directory is not empty",
+            directory_ + "; name a new or an empty one" +
+                (unfinished ? ", or delete the unfinished or damaged backup in it" : ""));
+    }
     TRY(file(kManifestName));
     TRY(disk_.sync_directory(directory_));
     TRY(disk_.sync_directory(parent_of(directory_)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <optional>
 #include <utility>
 
@@ -20,9 +21,15 @@ namespace {
 constexpr uint64_t kMarkBytes = 2 * txn::kLogBlock;  // of file log.mark
 
 std::string lsn(uint64_t value) { return "LSN " + std::to_string(value); }
+// As `lockstep restore --until-time` takes it.
 std::string at_time(Nanos time) {
-    return std::to_string(time / kSecond) + "." +
-           std::to_string(kSecond + time % kSecond).substr(1) + " s after 1970";
+    const auto seconds = static_cast<std::time_t>(time / kSecond);
+    std::tm parts{};
+    char text[32];
+    if (gmtime_r(&seconds, &parts) == nullptr ||
+        std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S.", &parts) == 0)
+        return std::to_string(seconds) + " s after 1970";
+    return text + std::to_string(kSecond + time % kSecond).substr(1) + "Z";
 }
 
 // Of a time record. Error: corrupt_log.

@@ -208,10 +208,10 @@ public:
     // The announced place of `key`, or null.
     const LeafHint* place_of(txn::Transaction& txn, txn::LockName key) const;
     // The leaf and slot of `key` as that place tells, if it counts (BT-6). Not validated.
-    bool take_place(const LeafHint& place, const node::KeyView& key, Position& out) const;
+    bool take_place(const LeafHint& place, const node::KeyView& key, Position& out);
     // Both.
     [[gnu::noinline]] bool try_place(txn::Transaction& txn, const node::KeyView& key,
-                                     Position& out) const;
+                                     Position& out);
     // Stores the leaf as the transaction's hint.
     void remember(txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) const;
     // After a switch: reads a fresh version of a searched leaf, and searches it again if it has

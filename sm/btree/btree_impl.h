@@ -28,6 +28,7 @@ struct BTree::Target {
     unsigned slot = 0;
     uint32_t leaves_freed = 0;
     bool found = false;
+    uint64_t name = 0;  // hash of the record's name, if it is known
 
     // Before a record of this leaf changes.
     void assert_state() const {

@@ -43,6 +43,9 @@ inline unsigned slots_end(unsigned count) {
 inline bool has_few_lines(unsigned count) {
     return slots_end(count) <= kFewLines * kCacheLineBytes;
 }
+inline unsigned lines_of(unsigned bytes) {
+    return static_cast<unsigned>((bytes + kCacheLineBytes - 1) / kCacheLineBytes);
+}
 
 // What a search in a node of `count` slots touches: the header, the first and the last slot, and
 // the slots around `share` of the whole.
@@ -50,8 +53,7 @@ inline bool has_few_lines(unsigned count) {
                                                  unsigned around) {
     const char* const at = chars(page);
     const unsigned end = slots_end(count);
-    if (has_few_lines(count))
-        return prefetch_few(at, (end + kCacheLineBytes - 1) / kCacheLineBytes);
+    if (has_few_lines(count)) return prefetch_few(at, lines_of(end));
     if (share == kShareUnknown)
         return prefetch_bytes(at, at + std::min<unsigned>(end, 2 * kFewLines * kCacheLineBytes));
     static_assert(kSlotsAt == kCacheLineBytes);
@@ -104,11 +106,6 @@ void ask_for_ties(const Page& page, unsigned slot) {
         prefetch_line(chars(page) + all[i].at);
 }
 
-inline void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {
-    const unsigned before = seen.load(std::memory_order_relaxed);
-    if (slots > before || 2 * slots < before) seen.store(slots, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
@@ -121,17 +118,20 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
 // Notes where the search for `key` ended: in the child behind `slot`, or in first_child if -1.
 // The first and the last child are also bounded by the node's fences. Those are not compared, so
 // such a child gets no bounds, except in a root, whose fences are infinite.
-inline void KeyWalk::Near::enter(const Page& node, int slot, const KeyView& key) {
-    DCHECK(slot >= -1 && slot < static_cast<int>(kSlotsMax));
+inline void KeyWalk::Near::enter(const Page& node, unsigned slots, int slot, const KeyView& key) {
+    DCHECK(slot >= -1 && slot < static_cast<int>(kSlotsMax) && slots <= kSlotsMax);
     const NodeHeader& h = header(node);
     const auto above = static_cast<unsigned>(slot + 1);
-    const bool lowest = slot < 0, highest = above >= count(node), is_root = &node == root.page;
+    const bool lowest = slot < 0, highest = above >= slots, is_root = &node == root.page;
+    const unsigned skip = h.common_bytes & 7u;
     text = key.data();
     prefix = h.prefix;
-    skip = h.common_bytes & 7u;
+    head_at = prefix + skip;
     common = load<uint64_t>(h.common);
-    const uint64_t from = lowest ? 0 : uint64_t{slots(node)[slot].head} + 1,
-                   to_head = highest ? uint64_t{1} << 32 : slots(node)[above].head;
+    common_mask = (uint64_t{1} << 8 * skip) - 1;
+    const Slot* const all = node::slots(node);
+    const uint64_t from = lowest ? 0 : uint64_t{all[slot].head} + 1,
+                   to_head = highest ? uint64_t{1} << 32 : all[above].head;
     first = static_cast<uint32_t>(from);
     const bool bounded =
         (is_root || MUTANT(walk_end_child_shared) || (!lowest && !highest)) && prefix <= key.size();
@@ -140,12 +140,19 @@ inline void KeyWalk::Near::enter(const Page& node, int slot, const KeyView& key)
 }
 
 inline bool KeyWalk::Near::holds(const KeyView& key) const {
-    DCHECK(skip <= 7 && (heads == 0 || text != nullptr));
+    DCHECK(head_at - prefix <= 7 && (heads == 0 || text != nullptr));
     if (prefix != 0 && !MUTANT(walk_prefix_unchecked) &&
         (key.size() < prefix || !same_bytes(key.data(), text, prefix)))
         return false;
-    if ((key.eight(prefix) ^ common) << (56 - 8 * skip) << 8) return false;
-    return __builtin_bswap32(key.four(prefix + skip)) - first < heads;
+    if ((key.eight(prefix) ^ common) & common_mask) return false;
+    return __builtin_bswap32(key.four(head_at)) - first < heads;
+}
+
+inline void KeyWalk::LeafShape::set(BTree& of) {
+    tree = &of;
+    slots = of.stats().leaf_slots.load(std::memory_order_relaxed);
+    lines = has_few_lines(slots) ? lines_of(slots_end(slots)) : 0;
+    DCHECK(lines <= kFewLines);
 }
 
 // Walks to the node above level 1, which the caches mostly have, and asks for the level-1 node,
@@ -158,13 +165,12 @@ inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near, bool s
     next = kPageNone;
     if (near.tree != &tree) {
         near.child = kPageNone;
-        near.prefix = 0;
+        near.prefix = near.head_at = 0;
         if (!pool_.try_fix_optimistic(tree.root(), near.root) ||
             near.root.page->header.object != tree.id().value) [[unlikely]]
             return false;
     }
     near.heads = 0;
-    near.tree = nullptr;  // the next key does not share a descent that fails
     OptimisticPage at = near.root;
     for (unsigned level = at.page->header.level; level != 1; --level) {
         if (level == 0) [[unlikely]] {  // the root is the leaf
@@ -177,10 +183,11 @@ inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near, bool s
         next = child_at(page, slot);
         if (level == 2) {
             // Few nodes stay in the caches, and the key before has asked for this one.
-            const bool ask = next != near.child && count(page) > BTree::Descent::kCachedInner;
+            const unsigned n = count(page);
+            const bool ask = next != near.child && n > BTree::Descent::kCachedInner;
             const unsigned part = ask ? share_behind(page, slot, look.key) : 0;
             near.child = next;
-            if (share) near.enter(page, slot, look.key);
+            if (share) near.enter(page, n, slot, look.key);
             if (!at.valid()) [[unlikely]]
                 return false;
             if (ask) ask_for_inner(look, next, part);
@@ -208,22 +215,15 @@ inline bool KeyWalk::fix_parent(Look& look, PageId id) const {
     return is_node_of(*child.page, look.tree->id(), 1);
 }
 
-// A level-1 node is searched, and the leaf of the look is behind that slot.
-inline void KeyWalk::note_parent(size_t i, int slot) {
-    const Look& look = looks_[i].look;
-    const unsigned leaf_slots = look.tree->stats().leaf_slots.load(std::memory_order_relaxed);
-    shares_[i] =
-        has_few_lines(leaf_slots) ? kShareUnknown : share_behind(*look.parent.page, slot, look.key);
-}
-
 // The leaf of a key whose level-1 node is found. Returns its slot there.
 inline int KeyWalk::name_leaf(size_t i) {
     Look& look = looks_[i].look;
     DCHECK(look.parent.page != nullptr && look.parent.word != nullptr);
-    const int slot = child_slot(*look.parent.page, look.key);
-    look.leaf = child_at(*look.parent.page, slot);
-    note_parent(i, slot);
-    note_slots(look.tree->stats().inner_slots, count(*look.parent.page));
+    const Page& page = *look.parent.page;
+    const int slot = child_slot(page, look.key);
+    look.leaf = child_at(page, slot);
+    shares_[i] = share_behind(page, slot, look.key);
+    BTree::Descent::note_slots(look.tree->stats().inner_slots, count(page));
     return slot;
 }
 
@@ -238,7 +238,7 @@ inline int KeyWalk::name_leaf(size_t i) {
         const unsigned found = find_tail(page, look.key, slots[i], exact);
         const int slot = static_cast<int>(found) - !exact;
         look.leaf = child_at(page, slot);
-        note_parent(i, slot);
+        shares_[i] = share_behind(page, slot, look.key);
         prefetch_line(pool_.word_address(look.leaf));
     }
 }
@@ -258,13 +258,23 @@ void KeyWalk::find_leaves() {
     Near near;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
-        if (near.tree == look.tree && near.holds(look.key)) routes[i] = Route::shared;
-        else routes[i] = find_level_one(look, level_one[i], near, true) ? Route::own : Route::lost;
+        if (near.tree == look.tree && near.holds(look.key)) {
+            routes[i] = Route::shared;
+            continue;
+        }
+        const bool share = i + 1 < size_ && looks_[i + 1].look.tree == look.tree;
+        if (find_level_one(look, level_one[i], near, share)) [[likely]] {
+            routes[i] = Route::own;
+        } else {
+            routes[i] = Route::lost;
+            near.tree = nullptr;  // the next key does not share a descent that fails
+        }
     }
     const Look* before = nullptr;  // the last one, if it is at its level-1 node
     const char* numbers[kKeys];    // where that of the leaf stands; null: there is none yet
     unsigned heads[kKeys];         // slots of the tied ones
     uint32_t tied = 0;
+    LeafShape shape;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         numbers[i] = nullptr;
@@ -277,20 +287,23 @@ void KeyWalk::find_leaves() {
             if (routes[i] == Route::lost ||
                 (level_one[i] != kPageNone && !fix_parent(look, level_one[i]))) [[unlikely]]
                 continue;
-            note_slots(look.tree->stats().inner_slots, count(*look.parent.page));
+            BTree::Descent::note_slots(look.tree->stats().inner_slots, count(*look.parent.page));
         }
         before = &look;
+        if (shape.tree != look.tree) shape.set(*look.tree);
         const Page& page = *look.parent.page;
+        const unsigned n = count(page);
+        uint32_t head;
         bool equal;
-        const unsigned head = find_head(page, look.key, equal);
+        const unsigned behind = find_head(page, n, look.key, head, equal);
         if (equal) [[unlikely]] {
-            ask_for_ties(page, head);
-            heads[i] = head;
+            ask_for_ties(page, behind);
+            heads[i] = behind;
             tied |= 1u << i;
             continue;
         }
-        const int slot = static_cast<int>(head) - 1;
-        note_parent(i, slot);
+        const int slot = static_cast<int>(behind) - 1;
+        shares_[i] = shape.lines != 0 ? kShareUnknown : share_between(page, n, slot, head);
         numbers[i] = child_address(page, slot);
         prefetch_line(numbers[i]);
     }
@@ -313,6 +326,7 @@ void KeyWalk::find_leaves() {
     const KeyView& last = looks_[size_ - 1].look.key;
     int slot = -1;            // of its leaf in its level-1 node
     bool holds_last = false;  // the last key belongs into that leaf, too
+    LeafShape shape;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         if (before != nullptr && before->tree == look.tree &&
@@ -325,10 +339,12 @@ void KeyWalk::find_leaves() {
         before = nullptr;
         PageId node;
         if (!find_level_one(look, node, near, false) ||
-            (node != kPageNone && !fix_parent(look, node))) [[unlikely]]
+            (node != kPageNone && !fix_parent(look, node))) [[unlikely]] {
+            near.tree = nullptr;
             continue;
+        }
         slot = name_leaf(i);
-        if (!ask_for_leaf(i)) [[unlikely]]
+        if (!ask_for_leaf(i, shape)) [[unlikely]]
             missing[n++] = look.leaf;
         before = &look;
         holds_last = adjacent_ &&
@@ -339,13 +355,16 @@ void KeyWalk::find_leaves() {
 }
 
 // False: the leaf must be read.
-inline bool KeyWalk::ask_for_leaf(size_t i) const {
+inline bool KeyWalk::ask_for_leaf(size_t i, LeafShape& shape) const {
     const Look& look = looks_[i].look;
+    if (shape.tree != look.tree) shape.set(*look.tree);
     const Page* const page = pool_.resident(look.leaf);
     if (page == nullptr) [[unlikely]]
         return !look.parent_valid();  // KW-1
-    prefetch_node(*page, look.tree->stats().leaf_slots.load(std::memory_order_relaxed),
-                  look.parent.page != nullptr ? shares_[i] : kShareUnknown, kGuessAhead);
+    if (shape.lines != 0) prefetch_few(chars(*page), shape.lines);
+    else
+        prefetch_node(*page, shape.slots, look.parent.page != nullptr ? shares_[i] : kShareUnknown,
+                      kGuessAhead);
     // The fences: a place ahead is checked by them (BT-6).
     if (use_ == Use::ahead) prefetch_line(chars(*page) + kPageBytes - kCacheLineBytes);
     return true;
@@ -360,16 +379,18 @@ void KeyWalk::read_leaves(std::span<const PageId> missing) {
 void KeyWalk::ask_for_leaves() {
     PageId missing[kKeys];
     size_t n = 0;
+    LeafShape shape;
     for (size_t i = 0; i < size_; ++i) {
         const PageId leaf = looks_[i].look.leaf;
-        if (leaf != kPageNone && !ask_for_leaf(i)) [[unlikely]]
+        if (leaf != kPageNone && !ask_for_leaf(i, shape)) [[unlikely]]
             missing[n++] = leaf;
     }
     read_leaves({missing, n});
 }
 
-// Fixes the leaf, and asks for what a change of it touches. False: the look has lost it.
-inline bool KeyWalk::fix_leaf(Look& look) const {
+// Fixes the leaf, and asks for what a change of it touches. False: the look has lost it. `noted`:
+// the tree whose statistics have the last leaf's slots.
+inline bool KeyWalk::fix_leaf(Look& look, const BTree*& noted) const {
     BTree::Position& pos = look.pos;
     pos.id = look.leaf;
     pos.leaves_freed = look.leaves_freed;
@@ -379,7 +400,10 @@ inline bool KeyWalk::fix_leaf(Look& look) const {
         return false;
     }
     const Page& page = *pos.at.page;
-    note_slots(look.tree->stats().leaf_slots, count(page));
+    if (noted != look.tree) {
+        BTree::Descent::note_slots(look.tree->stats().leaf_slots, count(page));
+        noted = look.tree;
+    }
     if (look.for_change) {
         pool_.prefetch_for_change(pos.at);
         prefetch_line(low(page).data());
@@ -387,8 +411,8 @@ inline bool KeyWalk::fix_leaf(Look& look) const {
     return true;
 }
 
-inline bool KeyWalk::find_record(Look& look) const {
-    if (!fix_leaf(look)) [[unlikely]]
+inline bool KeyWalk::find_record(Look& look, const BTree*& noted) const {
+    if (!fix_leaf(look, noted)) [[unlikely]]
         return false;
     bool found;  // both results stay in registers
     look.pos.slot = find(*look.pos.at.page, look.key, found);
@@ -420,9 +444,10 @@ inline void KeyWalk::ask_for_record(const Look& look) {
 void KeyWalk::find_records() {
     if (adjacent_) return find_adjacent_records();
     if (use_ == Use::ahead && size_ > 1) return find_records_ahead();
+    const BTree* noted = nullptr;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
-        if (look.leaf == kPageNone || !find_record(look)) [[unlikely]]
+        if (look.leaf == kPageNone || !find_record(look, noted)) [[unlikely]]
             continue;
         ask_for_record(look);
     }
@@ -432,10 +457,11 @@ void KeyWalk::find_records() {
 // operation's own walk a second pass gained nothing.
 [[gnu::noinline]] void KeyWalk::find_records_ahead() {
     bool tied[kKeys];
+    const BTree* noted = nullptr;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         tied[i] = false;
-        if (look.leaf == kPageNone || !fix_leaf(look)) [[unlikely]]
+        if (look.leaf == kPageNone || !fix_leaf(look, noted)) [[unlikely]]
             continue;
         // Until the second pass, pos.found says that the slot's head is that of the key.
         look.pos.slot = find_head(*look.pos.at.page, look.key, look.pos.found);
@@ -453,13 +479,14 @@ void KeyWalk::find_records() {
 
 [[gnu::noinline]] void KeyWalk::find_adjacent_records() {
     const Look* before = nullptr;  // the last one, if its leaf is as it was
+    const BTree* noted = nullptr;
     for (size_t i = 0; i < size_; ++i) {
         Look& look = looks_[i].look;
         const bool same = before != nullptr && before->leaf == look.leaf &&
                           before->parent.page == look.parent.page &&
                           before->parent.snapshot == look.parent.snapshot;
         if (same) find_next_record(look, *before);
-        else if (look.leaf == kPageNone || !find_record(look)) [[unlikely]] {
+        else if (look.leaf == kPageNone || !find_record(look, noted)) [[unlikely]] {
             before = nullptr;
             continue;
         }

@@ -93,33 +93,40 @@ private:
         OptimisticPage root;
         PageId child = kPageNone;
         const char* text = nullptr;  // of the key before
-        // The node's prefix and common bytes.
-        unsigned prefix = 0, skip = 0;
-        uint64_t common = 0;
+        // The node's prefix, its common bytes, and where the heads begin in a key.
+        unsigned prefix = 0, head_at = 0;
+        uint64_t common = 0, common_mask = 0;
         // Heads from `first` on, so many; none: the bounds are unknown.
         uint32_t first = 0;
         uint64_t heads = 0;
 
         // Does the key belong into the child, too? False may also mean that the heads do not tell.
         bool holds(const node::KeyView& key) const;
-        void enter(const Page& node, int slot, const node::KeyView& key);
+        void enter(const Page& node, unsigned slots, int slot, const node::KeyView& key);
+    };
+    // How the leaves of one tree are prefetched. Keys of one tree mostly stand together in a walk,
+    // so its statistics are read once.
+    struct LeafShape {
+        const BTree* tree = nullptr;
+        unsigned slots = 0;
+        unsigned lines = 0;  // of the slots, if they are so few that all are prefetched; else 0
+        void set(BTree& of);
     };
     // How a key's level-1 node was found.
     enum class Route : uint8_t { lost, own, shared };  // shared: with the key before
 
     [[gnu::always_inline]] bool find_level_one(Look& look, PageId& next, Near& near, bool share);
     [[gnu::always_inline]] bool fix_parent(Look& look, PageId id) const;
-    [[gnu::always_inline]] void note_parent(size_t i, int slot);
     [[gnu::always_inline]] int name_leaf(size_t i);
     void name_tied_leaves(uint32_t tied, const unsigned* slots);
-    [[gnu::always_inline]] bool fix_leaf(Look& look) const;
+    [[gnu::always_inline]] bool fix_leaf(Look& look, const BTree*& noted) const;
     void ask_for_inner(const Look& look, PageId id, unsigned share) const;
     void ask_for_leaves();
-    [[gnu::always_inline]] bool ask_for_leaf(size_t i) const;
+    [[gnu::always_inline]] bool ask_for_leaf(size_t i, LeafShape& shape) const;
     void read_leaves(std::span<const PageId> missing);
     bool are_adjacent() const;
     void find_leaves_singly();
-    [[gnu::always_inline]] bool find_record(Look& look) const;
+    [[gnu::always_inline]] bool find_record(Look& look, const BTree*& noted) const;
     [[gnu::always_inline]] static void find_next_record(Look& look, const Look& before);
     static void ask_for_record(const Look& look);
     void find_adjacent_records();

@@ -121,6 +121,7 @@ Result<bool> BTree::modify(txn::Transaction& txn, Slice key, ValueOut& out, Chan
     t.id = pos.id;
     t.slot = pos.slot;
     t.found = true;
+    t.name = name.value;
     TRY(overwrite(txn, t, wanted.slice(), altered.offset, altered.part));
     t.page.release();
     remember(txn, pos.id, pos.slot, pos.leaves_freed);

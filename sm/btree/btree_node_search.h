@@ -160,25 +160,32 @@ inline constexpr unsigned kTiesNear = 16;
 }
 
 // find() has two halves. This one reads the header and the slots, but no records: the slot where
-// the search ends unless `equal`, which says that the slot's head is that of the key.
-[[gnu::always_inline]] inline unsigned find_head(const Page& p, const KeyView& key, bool& equal) {
+// the search ends unless `equal`, which says that the slot's head is the key's. `n`: count(p).
+// `head` becomes that of the key; 0 if the key differs from the common bytes.
+[[gnu::always_inline]] inline unsigned find_head(const Page& p, unsigned n, const KeyView& key,
+                                                 uint32_t& head, bool& equal) {
     static_assert(offsetof(NodeHeader, common_bytes) == offsetof(NodeHeader, common) + 7);
+    DCHECK(n <= kSlotsMax);
     equal = false;
     const NodeHeader& h = header(p);
-    const unsigned n = count(p);
     const size_t cut = std::min<size_t>(h.prefix, key.size());
     // The number of bytes is the last byte of the word.
     const uint64_t common = load<uint64_t>(h.common);
     const unsigned skip = static_cast<unsigned>(common >> 56) & 7u;
     // Unused bits before the last byte.
     const unsigned other = 56 - 8 * skip;
+    head = 0;
     if ((key.eight(cut) ^ common) << other << 8) [[unlikely]]
         return beside_common(key.eight(cut), common, n);
-    const uint32_t head = __builtin_bswap32(key.four(cut + skip));
+    head = __builtin_bswap32(key.four(cut + skip));
     const Slot* const all = slots(p);
     const unsigned slot = lower_slot(all, n, head);
     equal = slot < n && all[slot].head == head;
     return slot;
+}
+[[gnu::always_inline]] inline unsigned find_head(const Page& p, const KeyView& key, bool& equal) {
+    uint32_t head;
+    return find_head(p, count(p), key, head, equal);
 }
 // Does the head of the slot behind that one equal its head?
 inline bool ties(const Page& p, unsigned slot) {
@@ -237,18 +244,21 @@ inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey
 
 // Where the searched key lies between the keys of child `slot` and of the next child, as a share of
 // kShareWhole. It tells where in that child to expect the key if keys are spread evenly. A guess;
-// unknown if the heads do not tell.
+// unknown if the heads do not tell. `head`: that of the key; `n`: count(p).
 inline constexpr unsigned kShareWhole = 256, kShareUnknown = ~0u;
-inline unsigned share_behind(const Page& p, int slot, const KeyView& key) {
-    if (slot < 0 || static_cast<unsigned>(slot) + 1 >= count(p)) return kShareUnknown;
-    const size_t at =
-        std::min<size_t>(header(p).prefix, key.size()) + (header(p).common_bytes & 7u);
-    if (at > key.size()) return kShareUnknown;
-    const uint32_t head = __builtin_bswap32(key.four(at)), low = slots(p)[slot].head,
-                   high = slots(p)[slot + 1].head;
+inline unsigned share_between(const Page& p, unsigned n, int slot, uint32_t head) {
+    DCHECK(n <= kSlotsMax && slot < static_cast<int>(kSlotsMax));
+    if (slot < 0 || static_cast<unsigned>(slot) + 1 >= n) return kShareUnknown;
+    const uint32_t low = slots(p)[slot].head, high = slots(p)[slot + 1].head;
     return head < low || head >= high
                ? kShareUnknown
                : static_cast<unsigned>(uint64_t{head - low} * kShareWhole / (high - low));
+}
+inline unsigned share_behind(const Page& p, int slot, const KeyView& key) {
+    const size_t at =
+        std::min<size_t>(header(p).prefix, key.size()) + (header(p).common_bytes & 7u);
+    if (at > key.size()) return kShareUnknown;
+    return share_between(p, count(p), slot, __builtin_bswap32(key.four(at)));
 }
 
 [[gnu::always_inline]] inline bool key_equals(const Page& p, unsigned slot, const KeyView& key) {

@@ -6,6 +6,7 @@
 #include "sm/btree/btree_node_search.h"
 #include "sm/btree/btree_payload.h"
 #include "sm/change/record_changes.h"
+#include "sm/version/version_renew.h"
 
 namespace lockstep::sm {
 
@@ -86,14 +87,38 @@ void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisi
     visit(name_of_key(object, in.bytes(p.key_bytes)), take_away);
 }
 
+// The key of a new record at `at`, which goes to the next record.
+[[gnu::always_inline]] static inline Slice key_at(const char*& at) {
+    const auto head = load<payload::RecordHead>(at);
+    const Slice key(at + sizeof head, head.key_bytes);
+    at = key.data() + key.size() + head.value_bytes;
+    return key;
+}
+// The ascending keys of the new records at `at` as a run (key_run.h). False: they are none.
+static bool add_run(ObjectId object, const char* at, unsigned count, ChangedRecords& out) {
+    if (count > kRunKeysMax) return false;
+    char ends[kRunKeysMax];
+    const Slice first = key_at(at);
+    if (first.empty()) return false;
+    Slice last = first;
+    ends[0] = first.back();
+    for (unsigned i = 1; i < count; ++i) {
+        last = key_at(at);
+        if (last.size() != first.size()) return false;
+        ends[i] = last.back();
+    }
+    const Slice prefix = first.substr(0, first.size() - 1);
+    if (!same_bytes(prefix.data(), last.data(), prefix.size())) return false;
+    out.add_run(name_behind_head(object_of_runs(object), prefix), {ends, count});
+    return true;
+}
 void records_before_btree_put_many(const Page& page, Slice payload, ChangedRecords& out) {
     const auto many = load<payload::PutMany>(payload.data());
     const char* at = payload.data() + sizeof many;
     const ObjectId object = object_of(page);
+    if (many.count > 1 && out.may_add_run(object) && add_run(object, at, many.count, out)) return;
     for (unsigned left = many.count; left != 0; --left) {
-        const auto head = load<payload::RecordHead>(at);
-        const Slice key(at + sizeof head, head.key_bytes);
-        at = key.data() + key.size() + head.value_bytes;
+        const Slice key = key_at(at);
         DCHECK(at <= payload.data() + payload.size());
         out.add(name_behind_head(object, key), {}, RecordPart::all({}));
     }
@@ -108,7 +133,7 @@ void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, Undon
     }
 }
 
-[[gnu::noinline]] static void before_replace(const Page& page, Slice payload, ChangedRecords& out) {
+void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Replace>();
     const Slice key = in.bytes(p.key_bytes);
@@ -117,15 +142,31 @@ void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, Undon
     out.add_only(name_behind_head(object_of(page), key), before,
                  in_place ? RecordPart{p.offset, p.old_bytes, 0} : RecordPart::all(before.bytes));
 }
-// What most changes are, apart: a renewed version takes no call.
-void records_before_btree_replace(const Page& page, Slice payload, ChangedRecords& out) {
+[[gnu::noinline]] static void note_only_replace(VersionTable& versions, txn::Transaction& txn,
+                                                const Page& page, Slice payload) {
+    ChangedRecords changed(versions, txn, true);
+    records_before_btree_replace(page, payload, changed);
+    changed.keep();
+}
+// By values: what refers to nothing stays in registers up to the call.
+[[gnu::noinline]] static void note_in_place(VersionTable& versions, txn::Transaction& txn,
+                                            RecordName name, RecordPart part, RecordState before) {
+    ChangedRecords::keep_only(versions, txn, name, before, part);
+}
+void keep_before_only_replace(VersionTable& versions, txn::Transaction& txn, const Page& page,
+                              Slice payload, uint64_t hash) {
     const auto& p = *reinterpret_cast<const payload::Replace*>(payload.data());
     DCHECK(payload.size() >= sizeof p + p.key_bytes);
-    if (p.old_bytes != p.new_bytes || p.flags != 0 || !out.alone()) [[unlikely]]
-        return before_replace(page, payload, out);
+    if (p.old_bytes != p.new_bytes || p.flags != 0) [[unlikely]]
+        return note_only_replace(versions, txn, page, payload);
     const Slice key(payload.data() + sizeof p, p.key_bytes);
-    out.replace_only(name_behind_head(object_of(page), key), latched_state(page, p.slot, key),
-                     {p.offset, p.old_bytes, 0});
+    const RecordName name =
+        hash != 0 ? RecordName{object_of(page), key, hash} : name_behind_head(object_of(page), key);
+    DCHECK(name.hash == name_of_key(name.object, key).hash);
+    const RecordState before = latched_state(page, p.slot, key);
+    const RecordPart part{p.offset, p.old_bytes, 0};
+    if (MUTANT(version_missing) || versions.renew_settled(txn, name, before, part)) return;
+    note_in_place(versions, txn, name, part, before);
 }
 void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
@@ -153,7 +194,7 @@ void records_undone_btree_replace(ObjectId object, PageId, Slice payload, Undone
                 {row.offset, row.bytes, 0});
     }
 }
-// One row of a page, apart as in records_before_btree_replace().
+// One row of a page, apart: most changes of several records have one on each page.
 void records_before_btree_replace_many(const Page& page, Slice payload, ChangedRecords& out) {
     const auto& many = *reinterpret_cast<const payload::ReplaceMany*>(payload.data());
     const auto& row = *reinterpret_cast<const payload::ReplaceRow*>(&many + 1);
@@ -164,8 +205,8 @@ void records_before_btree_replace_many(const Page& page, Slice payload, ChangedR
     const RecordName name = name_behind_head(object_of(page), key);
     const RecordState before = latched_state(page, row.slot, key);
     const RecordPart part{row.offset, row.bytes, 0};
-    if (out.alone()) out.replace_only(name, before, part);
-    else if (out.full()) [[unlikely]] before_replace_many(page, payload, out);
+    if (out.full()) [[unlikely]]
+        before_replace_many(page, payload, out);
     else out.add(name, before, part);
 }
 // A row that a rollback has undone already has its old bytes; to write them again changes nothing.

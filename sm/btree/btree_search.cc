@@ -65,8 +65,15 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
     if (!fix_hint(pool, tree, place, out)) return false;
     const Page& page = *out.at.page;
     unsigned slot = place.slot;
-    if (!find_near(page, key, slot, out.found)) {
-        if (!covers(page, key)) return false;
+    // The walk has found the key itself.
+    if (place.score == 0 && slot < count(page) &&
+        (key_equals(page, slot, key) || MUTANT(found_place_unchecked))) {
+        out.slot = slot;
+        out.found = true;
+        return true;
+    }
+    if (slot == kSlotUnknown || !find_near(page, key, slot, out.found)) {
+        if (!covers(page, key) && !MUTANT(lone_place_uncovered)) return false;
         slot = find(page, key, out.found);
     }
     out.slot = slot;
@@ -158,7 +165,7 @@ const LeafHint* BTree::place_of(txn::Transaction& txn, txn::LockName key) const 
     return place != nullptr && place->object == id_ ? place : nullptr;
 }
 
-bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out) const {
+bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out) {
     if (MUTANT(place_unchecked) && env_.pool->try_fix_optimistic(place.page, out.at)) {
         out.id = place.page;
         out.slot = find(*out.at.page, key, out.found);
@@ -166,11 +173,13 @@ bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out)
         return false;
     }
     DCHECK(out.id == place.page);
+    // The walk has not seen the leaf.
+    if (place.slot == kSlotUnknown) Descent::note_slots(stats_.leaf_slots, count(*out.at.page));
     out.leaves_freed = place.leaves_freed;
     return true;
 }
 
-bool BTree::try_place(txn::Transaction& txn, const KeyView& key, Position& out) const {
+bool BTree::try_place(txn::Transaction& txn, const KeyView& key, Position& out) {
     const LeafHint* const place = place_of(txn, key.lock_name(id_));
     if (place == nullptr || !take_place(*place, key, out)) return false;
     ++local_of(txn).places->used;

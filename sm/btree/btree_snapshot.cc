@@ -164,15 +164,31 @@ void SnapshotScan::take_quiet(const Page& page, unsigned first, unsigned last) {
     for (unsigned slot = first; slot < last; ++slot) take_slot(page, slot);
 }
 
+// Neighbours mostly share the bytes that name their run, so there is one look for many.
+bool SnapshotScan::may_be_in_run(Slice key) {
+    const Slice prefix = key.substr(0, key.empty() ? 0 : key.size() - 1);
+    if (!run_prefix_ || (*run_prefix_ != prefix && !MUTANT(run_prefix_kept))) {
+        run_prefix_.emplace(prefix);
+        run_there_ = tree_.env().versions->may_have_run(tree_.id(), key);
+    }
+    return run_there_;
+}
+
 // Some may have versions. The table's lines are asked for a few records ahead.
 bool SnapshotScan::take_changed(const Page& page, unsigned first, unsigned last) {
     constexpr unsigned kAhead = 8;
     const VersionTable& versions = *tree_.env().versions;
-    uint64_t hashes[kAhead];
+    struct {
+        uint64_t hash;
+        bool in_run;
+    } ahead[kAhead];
+    run_prefix_.reset();
+    const bool runs = versions.may_have_runs(tree_.id());
     const auto hash = [&](unsigned slot) {
         const Slice key = full_key(page, slot, key_buffer_, sizeof key_buffer_);
-        hashes[slot % kAhead] = name_of_key(tree_.id(), key).hash;
-        versions.prefetch(hashes[slot % kAhead]);
+        auto& at = ahead[slot % kAhead];
+        at = {name_of_key(tree_.id(), key).hash, runs && may_be_in_run(key)};
+        versions.prefetch(at.hash);
     };
     for (unsigned slot = first; slot < std::min(first + kAhead, last); ++slot) hash(slot);
     size_t next = 0;
@@ -182,9 +198,9 @@ bool SnapshotScan::take_changed(const Page& page, unsigned first, unsigned last)
         return true;
     };
     for (unsigned slot = first; slot < last; ++slot) {
-        const uint64_t now = hashes[slot % kAhead];
+        const auto [now, in_run] = ahead[slot % kAhead];
         if (slot + kAhead < last) hash(slot + kAhead);
-        if (erased_.begin.empty() && !versions.may_have(now)) {
+        if (erased_.begin.empty() && !in_run && !versions.may_have(now)) {
             take_slot(page, slot);
             continue;
         }

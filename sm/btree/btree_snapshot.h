@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,7 @@ private:
     Result<bool> take(const Page& page, const Slice* key, BTree::Side side);
     void take_quiet(const Page& page, unsigned first, unsigned last);
     bool take_changed(const Page& page, unsigned first, unsigned last);
+    bool may_be_in_run(Slice key);
     bool take_record(const RecordName& name, const Page& page, int slot);
     void take_slot(const Page& page, unsigned slot);
     Result<bool> stand_on(size_t row);
@@ -83,6 +85,9 @@ private:
     std::unique_ptr<Leaf> leaf_, fresh_;
     ErasedKeys::Found erased_;
     RecordCopy version_;
+    // Of the leaf that is being copied: the last prefix, and whether a run may have it.
+    std::optional<std::string> run_prefix_;
+    bool run_there_ = false;
     bool begun_ = false;
     size_t row_ = 0;  // in leaf_, once begun
     char* const key_;

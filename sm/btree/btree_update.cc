@@ -46,8 +46,9 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
         static_cast<uint16_t>(t.slot),        flags,
         static_cast<uint16_t>(key.size()),    static_cast<uint16_t>(offset),
         static_cast<uint16_t>(before.size()), static_cast<uint16_t>(after.size())};
-    ChangePart part{
-        &t.page, PageAction::btree_replace, 0, {payload::bytes_of(head), key, before, after}};
+    ChangePart part{&t.page, PageAction::btree_replace,
+                    0,       {payload::bytes_of(head), key, before, after},
+                    0,       t.name};
     TRY(change_pages(env, &txn, role, kind, object, {&part, 1}, undo_next));
     return {};
 }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "sm/c/session.h"
+#include "sm/store/operation.h"
 
 namespace lockstep::c {
 
@@ -51,6 +52,7 @@ Result<void> noted(TxnObject& txn, TxnBody body) {
     if (threads::current() != nullptr)
         return fail(ErrorCode::wrong_thread, "session, which is for kernel threads");
     const Claimed claimed = TRY(claim_session(handle));
+    const CallOnStore inside(*claimed.store);
     const auto call = [&](TxnObject& txn) { return noted(txn, body); };
     BodyCommand command(call);
     claimed.session->post(command);
@@ -99,6 +101,26 @@ void forget(TxnObject& txn) {
 }
 
 }  // namespace
+
+// The innermost call of this kernel thread. User threads do not use it: they share kernel threads.
+static constinit thread_local const CallOnStore* innermost = nullptr;
+
+CallOnStore::CallOnStore(const StoreObject& store) : store_(store), outer_(innermost) {
+    if (threads::current() == nullptr) innermost = this;
+}
+
+CallOnStore::~CallOnStore() {
+    if (threads::current() != nullptr) return;
+    DCHECK(innermost == this);
+    innermost = outer_;
+}
+
+bool CallOnStore::is_inside(const StoreObject& store) {
+    DCHECK(threads::current() == nullptr);
+    const CallOnStore* call = innermost;
+    while (call != nullptr && &call->store_ != &store) call = call->outer_;
+    return call != nullptr;
+}
 
 Result<StorePin> pin(lockstep_store* handle) {
     HandleEntry* const entry = entry_of(handle, Kind::store);
@@ -187,6 +209,7 @@ Result<uint64_t> begin_here(StoreObject& store, const TxnOptions& options) {
 }
 
 Result<Lsn> commit_here(TxnObject& txn) {
+    if (sm::TxnAccess::inside_call(*txn.txn)) return sm::refuse_inside_call(*txn.txn);
     txn.end();
     const Result<Lsn> done = txn.txn->commit();
     if (!done && txn.txn->live()) (void)txn.txn->abort();
@@ -195,6 +218,7 @@ Result<Lsn> commit_here(TxnObject& txn) {
 }
 
 Result<void> abort_here(TxnObject& txn) {
+    if (sm::TxnAccess::inside_call(*txn.txn)) return sm::refuse_inside_call(*txn.txn);
     txn.end();
     const Result<void> done = txn.txn->abort();
     forget(txn);

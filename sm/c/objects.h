@@ -71,11 +71,29 @@ private:
 // Errors: store_closed, bad_argument.
 Result<StorePin> pin(lockstep_store* handle);
 
+// A call that a foreign kernel thread makes on a store, or on a transaction of it. Its callbacks
+// run on that thread, where lockstep_close() would wait for the call itself.
+class CallOnStore {
+public:
+    explicit CallOnStore(const StoreObject& store);
+    ~CallOnStore();
+    CallOnStore(const CallOnStore&) = delete;
+    CallOnStore& operator=(const CallOnStore&) = delete;
+
+    // Whether the calling thread is inside a call on the store.
+    static bool is_inside(const StoreObject& store);
+
+private:
+    const StoreObject& store_;
+    const CallOnStore* const outer_;
+};
+
 // Runs body(StoreObject&) with the store pinned.
 template <class Body>
 int on_store(lockstep_store* handle, lockstep_error* error, Body body) {
     const auto call = [&]() -> Result<void> {
         const StorePin store = TRY(pin(handle));
+        const CallOnStore inside(*store);
         return body(*store);
     };
     return report(call(), error);

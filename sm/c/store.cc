@@ -50,6 +50,10 @@ Result<void> close(lockstep_store* handle) {
     {
         const StorePin store = TRY(pin(handle));
         if (store->mark.forked()) return fail(ErrorCode::forked, "store");
+        if (CallOnStore::is_inside(*store))
+            return fail(ErrorCode::wrong_thread,
+                        "lockstep_close() in a callback of a call on the store, which it would "
+                        "wait for");
         if (!store->entry->claim(number_of(handle))) return fail(ErrorCode::store_closed, "store");
         object = &*store;
     }

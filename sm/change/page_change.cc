@@ -237,17 +237,13 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.object = object.value;
 }
 
-// kParts, here and below: how many parts there are, if that is known at compile time; 0: as many as
-// `parts` has.
-//
 // Between the writing of the record, whose parts begin at `at`, and the first action (VT-1).
 // Not cold for the compiler, although few stores have snapshots open: it would make small code of
 // what runs for every change meanwhile.
-template <size_t kParts>
 [[gnu::noinline]] void keep_versions(Env& env, txn::Transaction& txn,
                                      std::span<const ChangePart> parts, const std::byte* at) {
-    const size_t n = kParts != 0 ? kParts : parts.size();
-    DCHECK(env.versions != nullptr && parts.size() == n);
+    const size_t n = parts.size();
+    DCHECK(env.versions != nullptr && n != 0);
     ChangedRecords changed(*env.versions, txn, n == 1);
     for (size_t i = 0; i < n; ++i) {
         const auto& header = *reinterpret_cast<const PartHeader*>(at);
@@ -259,6 +255,21 @@ template <size_t kParts>
     changed.keep();
 }
 
+[[gnu::noinline]] void keep_version(Env& env, txn::Transaction& txn, const ChangePart& part,
+                                    const std::byte* at) {
+    DCHECK(env.versions != nullptr);
+    const auto& header = *reinterpret_cast<const PartHeader*>(at);
+    const Slice payload(
+        reinterpret_cast<const char*>(at) + sizeof header + padded(header.image_bytes),
+        header.payload_bytes);
+    VersionTable& versions = *env.versions;
+    if (part.action == PageAction::btree_replace)
+        return keep_before_only_replace(versions, txn, **part.page, payload, part.record);
+    if (part.action == PageAction::heap_put)
+        return keep_before_only_heap_put(versions, txn, **part.page, payload, part.record);
+    keep_versions(env, txn, {&part, 1}, at);
+}
+
 // A change whose reservation became padding, because the full-page-image LSN had moved. Its undo
 // space is promised.
 [[gnu::cold, gnu::noinline]] Result<Lsn> change_again(Env& env, txn::Transaction* txn,
@@ -266,6 +277,7 @@ template <size_t kParts>
                                                       ObjectId object, std::span<ChangePart> parts,
                                                       Lsn undo_next);
 
+// kParts: how many parts there are, if that is known at compile time; 0: as many as `parts` has.
 template <size_t kParts>
 [[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
                                                  LogKind kind, ObjectId object,
@@ -316,8 +328,10 @@ template <size_t kParts>
         put = put_part(parts[i], sizes[i], put);
     }
     CHECK(put == space.at + space.bytes);
-    if (keeps) [[unlikely]]
-        keep_versions<kParts>(env, *txn, parts, space.payload());
+    if (keeps) [[unlikely]] {
+        if (kParts == 1) keep_version(env, *txn, parts[0], space.payload());
+        else keep_versions(env, *txn, parts, space.payload());
+    }
     // Only now: payloads may lie in the pages.
     const std::byte* at = space.payload();
     for (size_t i = 0; i < n; ++i)

@@ -35,6 +35,8 @@ struct ChangePart {
     Slice pieces[4] = {};
     // Log bytes that its undo takes, if more than one record no longer than its own.
     uint32_t undo_bytes = 0;
+    // Hash of the name of the only record that changes, if the caller has it; else 0.
+    uint64_t record = 0;
 
     void assert_state() const {
         DCHECK(page != nullptr && *page);  // PC-1

@@ -48,6 +48,13 @@ inline void records_before(PageAction action, const Page& page, Slice payload,
         default: return;
     }
 }
+// What most changes are: one action, btree_replace or heap_put. They do all that records_before()
+// and the table of versions do then. A version that is renewed takes no call. `hash`: of the
+// record's name; 0: not known.
+void keep_before_only_replace(VersionTable& versions, txn::Transaction& txn, const Page& page,
+                              Slice payload, uint64_t hash);
+void keep_before_only_heap_put(VersionTable& versions, txn::Transaction& txn, const Page& page,
+                               Slice payload, uint64_t hash);
 // Visits each record that it has changed. `object`: that of the log record.
 void records_undone(PageAction action, ObjectId object, PageId page, Slice payload,
                     UndoneVisit visit);

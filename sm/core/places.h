@@ -25,6 +25,8 @@ namespace lockstep::sm {
 inline constexpr uint32_t kPlacesMax = 64;
 // LeafHint::score of a hint that a walk has noted: higher than what operations give.
 inline constexpr int16_t kScoreOfWalk = 5;
+// LeafHint::slot of a place whose leaf is known, but not searched.
+inline constexpr uint16_t kSlotUnknown = UINT16_MAX;
 
 struct Places {
     uint64_t objects = 0;  // bit i: there is a place in an index with number i modulo 64

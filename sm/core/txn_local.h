@@ -40,6 +40,9 @@ struct TxnLocal {
     Snapshot* snapshot = nullptr;      // of a snapshot transaction; see snapshots.h
     Savepoints* savepoints = nullptr;  // that it can be rolled back to, or null; see savepoints.h
     ObjectId kept_up{};  // the index that the running operation keeps up itself, see upkeep.h
+    // Its operations that call a function of the application now, and rely on the transaction when
+    // that returns: it cannot end meanwhile. See CallsBack in operation.h.
+    uint32_t calling = 0;
 };
 static_assert(std::is_trivially_copyable_v<TxnLocal>);  // TL-1
 static_assert(sizeof(TxnLocal) <= txn::kUpperBytes && alignof(TxnLocal) <= txn::kUpperAlign);

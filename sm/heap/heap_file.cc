@@ -128,7 +128,7 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
         DCHECK(id.slot.value >= data(*page).slot_count ||
                slot(*page, id.slot.value).state == kEmpty);
         const PutPayload head{id.slot.value, kLive, 0};
-        ChangePart part{&page, PageAction::heap_put, 0, {bytes_of(head), record}};
+        ChangePart part{&page, PageAction::heap_put, 0, {bytes_of(head), record}, 0, name.value};
         TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_insert, id_, {&part, 1}));
         return id;
     }

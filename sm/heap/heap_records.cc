@@ -36,6 +36,16 @@ void visit_undone(ObjectId object, PageId page, uint16_t number, UndoneVisit vis
 void records_before_heap_put(const Page& page, Slice payload, ChangedRecords& out) {
     add_slot(page, head_of<PutPayload>(payload).slot, out);
 }
+void keep_before_only_heap_put(VersionTable& versions, txn::Transaction& txn, const Page& page,
+                               Slice payload, uint64_t hash) {
+    const uint16_t number = head_of<PutPayload>(payload).slot;
+    const ObjectId object{page.header.object};
+    const SlotKey key({page.id(), SlotNo{number}});
+    const RecordName name = hash != 0 ? RecordName{object, key, hash} : name_of_slot(object, key);
+    DCHECK(name.hash == name_of_slot(object, key).hash);
+    const RecordState before = slot_state(page, number);
+    ChangedRecords::keep_only(versions, txn, name, before, RecordPart::all(before.bytes));
+}
 void records_undone_heap_put(ObjectId object, PageId page, Slice payload, UndoneVisit visit) {
     visit_undone(object, page, head_of<PutPayload>(payload).slot, visit,
                  [](RecordCopy& state) { state = RecordCopy(); });

@@ -24,6 +24,11 @@ static bool lies_within(std::string_view inner, std::string_view outer) {
     return !error && std::mismatch(a.begin(), a.end(), b.begin(), b.end()).second == b.end();
 }
 
+static Result<void> unless_closing(const Engine& engine) {
+    if (engine.closing()) return fail(ErrorCode::store_closed, "store closes during a backup");
+    return {};
+}
+
 static Result<BackupInfo> counted(Engine& engine, Result<BackupInfo> info) {
     if (!info) {
         engine.backup_failures.fetch_add(1, std::memory_order_relaxed);
@@ -35,7 +40,8 @@ static Result<BackupInfo> counted(Engine& engine, Result<BackupInfo> info) {
 }
 
 Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view directory,
-                                       const BackupOptions& options) {
+                                       const BackupOptions& options,
+                                       const std::function<bool()>& abandoned) {
     DCHECK(engine.on_own_thread());
     const TestHooks* hooks = engine.options.test_hooks;
     if ((!hooks || !hooks->disk) && lies_within(directory, engine.directory))
@@ -45,8 +51,12 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     const std::unique_ptr<threads::Disk> own =
         hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);
     DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
-    const auto info =
-        counted(engine, make_backup(engine, target, options, [&] { return engine.closing(); }));
+    const auto goes_on = [&]() -> Result<void> {
+        if (abandoned && abandoned())
+            return fail(ErrorCode::cancelled, "backup: who asked for it has gone");
+        return unless_closing(engine);
+    };
+    const auto info = counted(engine, make_backup(engine, target, options, goes_on));
     if (!info || engine.options.archive.empty()) return info;
     // The archive knows a backup by its point. The earlier one has it already.
     if (info->since == info->lsn && !MUTANT(note_overwritten)) return info;
@@ -66,7 +76,8 @@ namespace {
 
 template <class Make>
 Result<BackupInfo> on_own_thread(sm::Engine* engine, Make make) {
-    if (!engine) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine);
+    if (!call) return call.closed();
     if (engine->forked()) return engine->refuse_child();
     if (engine->options.read_only)
         return fail(ErrorCode::read_only, "a store opened read-only: copy its files instead");
@@ -93,7 +104,7 @@ Result<BackupInfo> Store::backup(BackupSink sink, const BackupOptions& options) 
     return on_own_thread(engine_.get(), [&] {
         sm::SinkTarget target(sink);
         return sm::counted(*engine_, sm::make_backup(*engine_, target, options,
-                                                     [&] { return engine_->closing(); }));
+                                                     [&] { return sm::unless_closing(*engine_); }));
     });
 }
 

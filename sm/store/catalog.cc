@@ -176,8 +176,9 @@ Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view n
 }
 
 Result<void> Catalog::Impl::check_name(std::string_view name) {
-    if (name.empty() || name.size() > kNameBytesMax)
-        return fail(ErrorCode::bad_argument, "length of a name", name.size());
+    if (name.empty() || (name.size() > kNameBytesMax && !MUTANT(catalog_name_unbounded)))
+        return fail(ErrorCode::bad_argument, "bytes of a name, and the most that it may have",
+                    name.size(), kNameBytesMax);
     if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
     return {};
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "sm/recovery/recovery.h"
 #include "sm/store/backup_service.h"
@@ -113,7 +114,8 @@ struct BackupRequest {
     uint64_t bytes_per_second = 0;
 };
 
-Json backup_json(Engine& engine, const BackupRequest& request) {
+// A client that goes, as after Ctrl-C, ends its backup: nobody else could, and it may take hours.
+Json backup_json(Engine& engine, const BackupRequest& request, const threads::LineReply& reply) {
     DCHECK(engine.on_own_thread() && request.to.starts_with('/'));
     BackupOptions options{.bytes_per_second = request.bytes_per_second};
     BackupInfo since;
@@ -123,7 +125,10 @@ Json backup_json(Engine& engine, const BackupRequest& request) {
         since = *read;
         options.since = &since;
     }
-    const auto made = backup_to_directory(engine, request.to, options);
+    const auto made =
+        backup_to_directory(engine, request.to, options, [&] { return reply.abandoned(); });
+    if (!made && reply.abandoned())
+        engine.report(1, "the backup to " + request.to + " was ended: " + made.error().text());
     return made ? result_json(json_of(*made)) : json_of(made.error());
 }
 
@@ -212,7 +217,9 @@ void Control::on_user_thread(threads::LineReply reply, Work work) {
         engine_.start_thread(-1, "control", [this, shared, work = std::move(work)]() mutable {
             DCHECK(engine_.on_own_thread());
             const threads::BetweenCalls waits;
-            shared->send(line_of(work(engine_)));
+            if constexpr (std::is_invocable_v<Work, Engine&, const threads::LineReply&>)
+                shared->send(line_of(work(engine_, *shared)));
+            else shared->send(line_of(work(engine_)));
         });
     if (!started) shared->send(line_of(json_of(started.error())));
 }
@@ -249,9 +256,10 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
                 "bad_argument", shown_text(line),
                 R"("to" and "since" are absolute paths, "bytes_per_second" is a number)",
                 R"(send {"command": "backup", "to": "/absolute/path"})"));
-        return on_user_thread(std::move(reply), [wanted = *wanted](Engine& engine) {
-            return backup_json(engine, wanted);
-        });
+        return on_user_thread(std::move(reply),
+                              [wanted = *wanted](Engine& engine, const threads::LineReply& asked) {
+                                  return backup_json(engine, wanted, asked);
+                              });
     }
     if (command == "prepared") return on_user_thread(std::move(reply), prepared_json);
     if (command == "commit" || command == "rollback") {

@@ -51,7 +51,7 @@ const char* remedy_of(ErrorCode code) {
         case ErrorCode::no_space: return "free space on the device";
         case ErrorCode::out_of_memory:
         case ErrorCode::too_many: return "repeat the command, or raise the limit that is named";
-        default: return "read the reason; the store's logger may say more";
+        default: return "the store's logger may say more";
     }
 }
 

@@ -234,6 +234,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (engine->superblock.version < kFormatVersion && !fresh && !options.read_only)
         TRY(engine->raise_version());
     TRY(engine->run_and_wait([&]() -> Result<void> {
+        engine->own_workers_.store(&threads::current()->worker->shared());
         if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
@@ -346,7 +347,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     snapshots = std::make_unique<Snapshots>(*this);
     prepared = std::make_unique<PreparedTxns>(*this);
     versions = &snapshots->table();
-    tick = [this] { watch->warn(); };
+    tick = [this] { watch->warn(), watch->warn_of_limit(); };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
     return {};

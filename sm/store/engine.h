@@ -15,9 +15,11 @@
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/restart_env.h"
 #include "sm/space/space_map.h"
+#include "sm/store/call_gate.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/runtime/runtime.h"
 #include "threads/thread/fork_watch.h"
+#include "threads/worker/worker.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
@@ -50,8 +52,8 @@ public:
 
     // Opens or makes the store (see Store::open). Runs on a foreign kernel thread.
     static Result<std::unique_ptr<Engine>> open(std::string_view path, const Options& options);
-    // Waits for user threads and transactions, checkpoints, marks the store clean, releases
-    // everything. Idempotent.
+    // Waits for user threads, transactions and calls, checkpoints, marks the store clean, releases
+    // everything. Any foreign kernel thread. A second call waits for the end of the first.
     Result<void> close();
     // In a simulation: stops at once, as a crash would. No user thread runs again or is unwound.
     // After that only destroy the engine.
@@ -72,6 +74,12 @@ public:
     bool closing() const { return closing_.load(std::memory_order_acquire); }
     // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
+    // The same, for a store that another kernel thread may be closing. close() waits for the thread
+    // before it shuts the gate.
+    bool counted_by_thread() const {
+        const threads::Thread* const t = threads::current();
+        return t != nullptr && &t->worker->shared() == own_workers_.load(std::memory_order_relaxed);
+    }
     // StoreStats::log_durability.
     const char* log_durability() const;
     // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.
@@ -103,8 +111,12 @@ public:
     std::atomic<StepsMode> steps_mode{StepsMode::off};  // that set_steps() chose last
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
-    // After close(): what had stopped the store, if anything.
-    std::optional<StoreFailure> last_failure;
+    // What had stopped the store, if anything, once the gate is shut.
+    std::optional<StoreFailure> failure_before_close() const {
+        DCHECK(gate.is_shut());
+        return failure_noted_.load(std::memory_order_acquire) ? last_failure_ : std::nullopt;
+    }
+    CallGate gate;  // see call_gate.h
     mutable SpinLock steps_lock;
     StepsOptions steps_now;  // that set_steps() chose last; under steps_lock
 
@@ -144,6 +156,9 @@ private:
     Result<void> start_control(const std::string& directory);
     void stop_services();
     void end_packets();
+    void end_functions();
+    void shut_gate();
+    void note_failure();
     void rollback_orphans();
     void release();
 
@@ -161,9 +176,39 @@ private:
     std::unique_ptr<Checkpointer> own_checkpointer_;
     std::atomic<uint64_t> user_threads_{0};  // of start_thread(), not ended
     std::atomic<uint32_t> next_worker_{0};
-    std::atomic<bool> closing_{false};
+    std::atomic<bool> closing_{false}, closed_{false};
+    // The workers of the store, until the gate is shut.
+    std::atomic<const threads::RuntimeShared*> own_workers_{nullptr};
+    // Written once by close(), before `failure_noted_`.
+    std::optional<StoreFailure> last_failure_;
+    std::atomic<bool> failure_noted_{false};
     // Restart is complete. Until then no checkpoint may mark the store clean.
     bool opened_ = false;
+};
+
+// A call of the public interface, while it uses the engine; see call_gate.h. False: the store is
+// closed, or `engine` is null, and the call returns closed().
+class Call {
+public:
+    explicit Call(Engine* engine) : engine_(engine) {
+        if (engine_ == nullptr || engine_->counted_by_thread()) return;
+        counted_ = engine_->gate.enter();
+        if (!counted_) engine_ = nullptr;
+    }
+    ~Call() {
+        if (counted_) engine_->gate.leave();
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    explicit operator bool() const { return engine_ != nullptr; }
+    [[gnu::cold]] static std::unexpected<Error> closed() {
+        return fail(ErrorCode::store_closed, "store");
+    }
+
+private:
+    Engine* engine_;
+    bool counted_ = false;
 };
 
 }  // namespace lockstep::sm

@@ -21,6 +21,13 @@
 
 namespace lockstep::sm {
 
+void CallGate::shut() {
+    word_.fetch_or(kShut, std::memory_order_acq_rel);
+    for (uint32_t word; (word = word_.load(std::memory_order_acquire)) != kShut;)
+        word_.wait(word, std::memory_order_acquire);
+    DCHECK(is_shut());
+}
+
 void Engine::stop_services() {
     (void)run_and_wait([this]() -> Result<void> {
         if (ghosts) ghosts->stop();
@@ -53,8 +60,28 @@ void Engine::rollback_orphans() {
     }
 }
 
+// A call that came in before may have started one more function, which ends here.
+void Engine::shut_gate() {
+    note_failure();  // for those who ask from now on
+    gate.shut();
+    if (!stepped()) end_functions();
+    DCHECK(functions() == 0);
+    own_workers_.store(nullptr, std::memory_order_relaxed);
+}
+
+void Engine::note_failure() {
+    if (failure_noted_.load(std::memory_order_relaxed)) return;
+    const StoreFailure* const why = log ? log->failure() : nullptr;
+    if (why == nullptr) return;
+    last_failure_ = *why;
+    failure_noted_.store(true, std::memory_order_release);
+}
+
 Result<void> Engine::close() {
-    if (closing_.exchange(true, std::memory_order_acq_rel)) return {};
+    if (closing_.exchange(true, std::memory_order_acq_rel)) {
+        closed_.wait(false, std::memory_order_acquire);
+        return {};
+    }
     assert_state();
     DCHECK(!forked() && !on_own_thread());
     Result<void> result;
@@ -62,6 +89,7 @@ Result<void> Engine::close() {
     if (runtime) {
         runtime->end_fd_waits();
         end_packets();
+        shut_gate();
         if (control) control->disconnect();
         stop_services();
         if (opened_) {
@@ -89,7 +117,7 @@ Result<void> Engine::close() {
         });
         if (!stepped()) runtime->stop();
     }
-    if (const StoreFailure* why = log ? log->failure() : nullptr) last_failure = *why;
+    note_failure();
     release();
     return result;
 }
@@ -99,6 +127,13 @@ uint64_t Engine::functions() const {
     return runtime->packets() + user_threads_.load(std::memory_order_acquire);
 }
 
+void Engine::end_functions() {
+    DCHECK(!stepped() && !on_own_thread());
+    runtime->drain();
+    for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
+        user_threads_.wait(n, std::memory_order_acquire);
+}
+
 // The application's own user threads: they may still begin transactions.
 void Engine::end_packets() {
     DCHECK(closing_.load());
@@ -106,9 +141,7 @@ void Engine::end_packets() {
     if (!stepped()) {
         std::optional<CloseWatch> watches;
         if (opened_ && functions() != 0) watches.emplace(*this);
-        runtime->drain();
-        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
-            user_threads_.wait(n, std::memory_order_acquire);
+        end_functions();
         return;
     }
     while (functions() != 0)
@@ -154,6 +187,16 @@ void Engine::release() {
     locks = nullptr;
     log = nullptr;
     runtime = nullptr;
+    own_disk_.reset();
+    archive_disk_.reset();
+    disk = nullptr;
+    memory_reserve_.drop();
+    // What the application gave is let go now, not with the Store.
+    logger = nullptr;
+    options.logger = nullptr;
+    options.archive_sink = nullptr;
+    closed_.store(true, std::memory_order_release);
+    closed_.notify_all();
 }
 
 }  // namespace lockstep::sm

@@ -34,7 +34,7 @@ Result<bool> Heap::erase(Txn& txn, RecordId id) const {
 
 Result<void> Heap::scan(Txn& txn, FunctionRef<bool(RecordId, Slice)> each) const {
     return sm::perform(txn, engine_, heap_, OpKind::scan, [&](txn::Transaction& t) {
-        const threads::InCallback inside;
+        const sm::CallsBack inside(t);
         return heap_->scan(t, each);
     });
 }

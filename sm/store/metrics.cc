@@ -246,7 +246,8 @@ std::string metrics_text(const StoreStats& stats, const StepsStats& steps) {
 namespace lockstep {
 
 std::string Store::metrics() const {
-    if (!engine_ || engine_->forked()) return {};
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return {};
     return sm::metrics_text(stats(), steps_stats());
 }
 

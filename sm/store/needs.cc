@@ -116,6 +116,7 @@ void NeedsWalk::add(const Need& need, Places& places) {
 void NeedsWalk::finish_group() {
     DCHECK(walk_.size() != 0 && followed_ == nullptr);
     walk_.find_leaves();
+    if (walk_.size() == 1) return finish_alone();
     walk_.find_records();
     for (size_t i = 0; i < walk_.size(); ++i) {
         const KeyWalk::Look& look = walk_[i];
@@ -129,6 +130,21 @@ void NeedsWalk::finish_group() {
     }
     add_to(mine(engine_).walked, walk_.size());
     if (leads_ > 1) return follow();
+    leads_ = 0;
+    walk_.clear();
+}
+
+// One key has no misses to overlap, so its leaf is not searched now: the search would wait for the
+// lines that were just asked for. They arrive while the transaction does other things.
+void NeedsWalk::finish_alone() {
+    const KeyWalk::Look& look = walk_[0];
+    if (look.leaf != kPageNone && !owners_[0]->full())
+        owners_[0]->add(walk_.names()[0], {.object = look.tree->id(),
+                                           .page = look.leaf,
+                                           .slot = kSlotUnknown,
+                                           .score = 0,
+                                           .leaves_freed = look.leaves_freed});
+    add_to(mine(engine_).walked, 1);
     leads_ = 0;
     walk_.clear();
 }

@@ -46,6 +46,7 @@ private:
     void put(BTree& tree, Slice key, size_t bytes, bool for_change, const FollowUp* follow_up,
              Places& places);
     void finish_group();
+    void finish_alone();
     [[gnu::noinline]] void follow();
 
     Engine& engine_;

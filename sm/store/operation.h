@@ -9,8 +9,10 @@
 #include <utility>
 
 #include <lockstep/txn.h>
+#include "sm/core/txn_local.h"
 #include "sm/store/engine.h"
 #include "threads/steps/ctx.h"
+#include "threads/thread/between_calls.h"
 #include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
@@ -54,6 +56,10 @@ struct TxnAccess {
     // Null: why_not() tells the reason.
     [[gnu::cold, gnu::noinline]] static txn::Transaction* after_wait(const Txn& txn, bool wait);
     [[gnu::cold]] static Error why_not(const Txn& txn);
+    // A function of the application runs that one of its operations has called.
+    static bool inside_call(const Txn& txn) {
+        return txn.live() && local_of(*txn.txn_).calling != 0;
+    }
     // The store was closed, which has rolled the transaction back: the handle refers to nothing.
     static void forget(Txn& txn) { txn.txn_ = nullptr; }
 };
@@ -94,6 +100,26 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
 // The transaction of a schema change: usable, of this store, and not read-only. Crosses the
 // boundary. Null engine: store_closed.
 Result<txn::Transaction*> schema_txn(Engine* engine, Txn& txn);
+
+// While it lives, an operation of the transaction calls functions of the application, and goes on
+// behind them. So it can neither end nor be rolled back by them: refuse_inside_call().
+class CallsBack {
+public:
+    explicit CallsBack(txn::Transaction& txn) : local_(local_of(txn)) { ++local_.calling; }
+    ~CallsBack() {
+        DCHECK(local_.calling > 0);
+        --local_.calling;
+    }
+    CallsBack(const CallsBack&) = delete;
+    CallsBack& operator=(const CallsBack&) = delete;
+
+private:
+    const threads::InCallback inside_;
+    TxnLocal& local_;
+};
+
+// bad_argument: the transaction cannot end here, because a call of it goes on (CallsBack).
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_inside_call(const Txn& txn);
 
 // Decides what an operation's error means for its transaction: some leave it usable, others require
 // a rollback. Of a transaction that was ended from outside, the error becomes the reason.

@@ -33,8 +33,9 @@ Result<void> sm::Engine::submit(int worker, threads::Packet& packet) {
 }
 
 Result<void> Store::submit(Packet& packet, const PacketOptions& options) {
-    if (!engine_) [[unlikely]]
-        return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) [[unlikely]]
+        return call.closed();
     if (options.worker < kAnyWorker)
         return no_such_worker(options.worker, engine_->options.workers);
     if (options.priority >= threads::Packet::kPriorities)
@@ -48,12 +49,14 @@ Result<void> Store::submit(Packet& packet, const PacketOptions& options) {
 }
 
 bool Store::withdraw(Packet& packet) {
-    if (!engine_ || engine_->forked()) return false;
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return false;
     return engine_->runtime->withdraw(packet);
 }
 
 Result<void> Store::start_thread(detail::Owned<detail::Job> job, int worker) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     DCHECK(job && !job->task.done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))

@@ -91,7 +91,7 @@ Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name
                     const SecondaryOptions& options, bool open) {
     if (MUTANT(build_outside_operation)) return make_inside(engine, txn, name, options, open);
     // The build calls `progress`, and waits for its crew as an application waits.
-    const threads::InCallback inside;
+    const CallsBack inside(txn);
     return make_inside(engine, txn, name, options, open);
 }
 
@@ -113,7 +113,8 @@ Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name,
 }
 
 Result<void> Store::attach_key(std::string_view name, KeyFunction key) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     if (key == nullptr) return fail(ErrorCode::bad_argument, "empty key function");
     TRY(engine_->catalog->secondary(name))->attach(std::move(key));

@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "sm/recovery/recovery.h"
@@ -34,11 +36,21 @@ Store& Store::operator=(Store&& other) noexcept {
 }
 Store::~Store() { let_go(); }
 
+[[noreturn, gnu::cold]] static void stop_destroyer() {
+    (void)std::fputs(
+        "lockstep: a Store is destroyed, or assigned to, on one of its own user threads, and would "
+        "wait for itself; do so on a kernel thread of the application (lockstep/store.h)\n",
+        stderr);
+    std::abort();
+}
+
 // The engine of a forked child is left in memory: its threads are gone, its locks may be held.
+// On a user thread of the store close() would wait for its own caller: the program is wrong.
 void Store::let_go() {
-    if (engine_ && engine_->forked()) (void)engine_.release();
-    else (void)close();
-    DCHECK(!engine_ || engine_->on_own_thread());
+    if (!engine_) return;
+    if (engine_->forked()) return (void)engine_.release();
+    if (engine_->counted_by_thread()) stop_destroyer();
+    (void)close();
 }
 
 Result<Store> Store::open(std::string_view path, const Options& options) {
@@ -48,17 +60,16 @@ Result<Store> Store::open(std::string_view path, const Options& options) {
 Result<void> Store::close() {
     if (!engine_) return {};
     if (engine_->forked()) return engine_->refuse_child();
-    if (engine_->on_own_thread())
+    if (engine_->counted_by_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
-    auto result = engine_->close();
-    if (const auto& why = engine_->last_failure) failure_.reset(new StoreFailure(*why));
-    engine_.reset();
-    return result;
+    return engine_->close();
 }
 
 std::optional<StoreFailure> Store::failure() const {
-    DCHECK(!engine_ || engine_->log != nullptr);
-    const StoreFailure* why = engine_ ? engine_->log->failure() : failure_.get();
+    if (!engine_) return std::nullopt;
+    const sm::Call call(engine_.get());
+    if (!call) return engine_->failure_before_close();
+    const StoreFailure* const why = engine_->log->failure();
     return why != nullptr ? std::optional(*why) : std::nullopt;
 }
 
@@ -140,7 +151,7 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
 
 // A name is looked up by any usable transaction of this store.
 Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
-    if (!engine) return fail(ErrorCode::store_closed, "store");
+    if (!engine || engine->gate.is_shut()) return sm::Call::closed();
     txn::Transaction* t = sm::TxnAccess::usable(txn);
     if (!t) t = sm::TxnAccess::after_wait(txn, true);
     if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
@@ -151,7 +162,7 @@ Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
 }  // namespace
 
 Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
-    if (!engine) return fail(ErrorCode::store_closed, "store");
+    if (!engine || engine->gate.is_shut()) return sm::Call::closed();
     txn::Transaction* t = TxnAccess::usable(txn);
     if (!t) t = TxnAccess::after_wait(txn, true);
     if (!t || &TxnAccess::engine(txn) != engine || t->read_only)
@@ -161,7 +172,9 @@ Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
 }
 
 Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& options) {
-    if (!engine.on_own_thread()) {
+    if (!engine.counted_by_thread()) {
+        const sm::Call call(&engine);
+        if (!call) return call.closed();
         Result<void> result;
         threads::Completion done;
         TRY(engine.start_thread(kAnyWorker, "run", [&] {
@@ -185,7 +198,8 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (!engine_->on_own_thread()) [[unlikely]] {
         if (engine_->forked()) return engine_->refuse_child();
         return fail(ErrorCode::wrong_thread,
@@ -228,13 +242,15 @@ Result<void> Store::drop(Txn& txn, std::string_view name) {
 }
 
 Result<Index> Store::index(std::string_view name) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     return Index(engine_.get(), TRY(engine_->catalog->index(name)));
 }
 
 Result<Heap> Store::heap(std::string_view name) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
 }
@@ -253,7 +269,8 @@ Result<Heap> Store::heap(Txn& txn, std::string_view name) {
 
 std::vector<Store::Entry> Store::list() {
     std::vector<Entry> entries;
-    if (!engine_ || engine_->forked()) return entries;
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return entries;
     for (auto& e : engine_->catalog->list())
         entries.push_back(
             {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id, .of = e.of});
@@ -273,47 +290,54 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
         return engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X);
     }));
     return sm::finish(*t, [&] {
-        const threads::InCallback inside;
+        const sm::CallsBack inside(*t);
         return sm::load_index(*engine_, *t, *index.tree_, next, fill_percent);
     });
 }
 
 Result<void> Store::wait_durable(Lsn point) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (point == kLsnNone && !engine_->forked()) return {};
     return engine_->run_and_wait([&] { return engine_->log->wait_durable(point); });
 }
 
 Result<void> Store::checkpoint() {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
 }
 
 std::vector<TransactionInfo> Store::transactions() {
-    if (!engine_ || engine_->forked()) return {};
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return {};
     return engine_->watch->list();
 }
 
 Result<void> Store::end_transaction(TxnId id) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->watch->end(id);
 }
 
 std::vector<PreparedInfo> Store::prepared() {
-    if (!engine_ || engine_->forked()) return {};
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return {};
     return engine_->prepared->list();
 }
 
 Result<bool> Store::commit_prepared(Slice gid) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->prepared->end(gid, sm::PreparedTxns::Decision::commit);
 }
 
 Result<bool> Store::rollback_prepared(Slice gid) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->prepared->end(gid, sm::PreparedTxns::Decision::roll_back);
 }

@@ -29,7 +29,8 @@ Result<uint64_t> shrink(sm::Engine& engine) {
 }  // namespace
 
 Result<uint64_t> Store::give_back_space() {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     uint64_t bytes = 0;
     TRY(engine_->run_and_wait([&]() -> Result<void> {

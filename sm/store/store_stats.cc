@@ -75,7 +75,10 @@ void gather_archive(const sm::Engine& e, StoreStats& s) {
 
 }  // namespace
 
-StoreStats Store::stats() const { return engine_ ? sm::store_stats_of(*engine_) : StoreStats{}; }
+StoreStats Store::stats() const {
+    const sm::Call call(engine_.get());
+    return call ? sm::store_stats_of(*engine_) : StoreStats{};
+}
 
 StoreStats sm::store_stats_of(Engine& e) {
     StoreStats s;

@@ -39,7 +39,8 @@ TeamStats stats_of(const threads::TeamStats& s, std::string operation) {
 }  // namespace
 
 StepsStats Store::steps_stats() const {
-    return engine_ ? sm::steps_stats_of(*engine_) : StepsStats{};
+    const sm::Call call(engine_.get());
+    return call ? sm::steps_stats_of(*engine_) : StepsStats{};
 }
 
 StepsStats sm::steps_stats_of(Engine& engine) {
@@ -94,14 +95,16 @@ StepsStats StepsStats::operator-(const StepsStats& earlier) const {
 }
 
 StepsOptions Store::steps_options() const {
-    if (!engine_ || engine_->forked()) return {};
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return {};
     DCHECK(engine_->runtime != nullptr);
     const SpinGuard guard(engine_->steps_lock);
     return engine_->steps_now;
 }
 
 Result<void> Store::set_steps(const StepsOptions& options) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");

@@ -151,7 +151,8 @@ struct Verifier {
 }  // namespace
 
 Result<std::vector<std::string>> Store::verify(uint32_t threads) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const sm::Call call(engine_.get());
+    if (!call) return call.closed();
     if (engine_->forked()) return engine_->refuse_child();
     if (threads == 0) return fail(ErrorCode::bad_argument, "threads", threads);
     sm::Crew crew(*engine_->runtime, threads);

@@ -100,6 +100,16 @@ void note_error(txn::Transaction& txn, Error& error) {
     }
 }
 
+std::unexpected<Error> refuse_inside_call(const Txn& txn) {
+    DCHECK(TxnAccess::inside_call(txn));
+    auto error = fail(ErrorCode::bad_argument, "transaction", txn.id().value);
+    set_error_detail(error.error(), "transaction " + std::to_string(txn.id().value) +
+                                        " is inside a call (bulk_load(), Heap::scan() or "
+                                        "create_index()) that has called this function: end it, or "
+                                        "roll it back, when that call has returned");
+    return error;
+}
+
 }  // namespace sm
 
 Txn::Txn(sm::Engine* engine, txn::Transaction* txn, uint64_t generation)
@@ -122,6 +132,8 @@ Result<Lsn> Txn::commit() {
     if (!t) [[unlikely]]
         t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
+    if (TxnAccess::inside_call(*this)) [[unlikely]]
+        return sm::refuse_inside_call(*this);
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     DCHECK(t->state == txn::TxnState::active);
     sm::DeferredActions deferred(*t);
@@ -166,8 +178,10 @@ Result<Vote> Txn::prepare(Slice gid) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
+    if (TxnAccess::inside_call(*this)) return sm::refuse_inside_call(*this);
     if (gid.empty() || gid.size() > kGidBytesMax)
-        return fail(ErrorCode::bad_argument, "length of a gid", gid.size(), kGidBytesMax);
+        return fail(ErrorCode::bad_argument, "bytes of a gid, and the most that it may have",
+                    gid.size(), kGidBytesMax);
     if (t->first_lsn.load(std::memory_order_relaxed) == 0) {
         // What it has read, others may commit on the strength of its vote.
         if (!MUTANT(read_only_vote_early)) t->durability = Durability::durable;
@@ -192,6 +206,7 @@ Result<Vote> Txn::prepare(Slice gid) {
 Result<void> Txn::abort() {
     if (!live()) return fail(ErrorCode::txn_ended, "transaction");
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
+    if (TxnAccess::inside_call(*this)) return sm::refuse_inside_call(*this);
     if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
     sm::forget_local(*engine_, *txn_);
@@ -224,6 +239,7 @@ Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
+    if (TxnAccess::inside_call(*this)) return sm::refuse_inside_call(*this);
     const std::optional<sm::RollbackPoint> point = sm::find_savepoint(*t, savepoint);
     if (!point)
         return fail(ErrorCode::bad_argument, "savepoint rolled back, or of another transaction",

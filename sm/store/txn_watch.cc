@@ -355,6 +355,31 @@ void TxnWatch::warn() {
                std::to_string((now - std::min(now, seen.began)) / kMillisecond) + " ms ago");
 }
 
+void TxnWatch::warn_of_limit() {
+    const uint32_t waiting = engine_.txns->waiting();
+    if (waiting == 0) {
+        limit_wait_ = {};
+        return;
+    }
+    uint64_t ended = 0;
+    for (uint32_t w = 0; w < engine_.runtime->workers(); ++w)
+        ended += engine_.counters[w].commits.load(std::memory_order_relaxed) +
+                 engine_.counters[w].aborts.load(std::memory_order_relaxed);
+    const Nanos now = threads::now();
+    if (limit_wait_.since == 0 || limit_wait_.ended != ended) {
+        limit_wait_ = {.since = now, .ended = ended};
+        return;
+    }
+    DCHECK(now >= limit_wait_.since);
+    if (limit_wait_.told || now - limit_wait_.since < kSecond) return;
+    limit_wait_.told = true;
+    engine_.report(1, "begin waits (" + std::to_string(waiting) + " callers) because " +
+                          std::to_string(engine_.options.transactions_max) +
+                          " transactions are active, the most that option transactions_max "
+                          "allows, and none has ended for 1 s; end transactions that are left "
+                          "open (Store::transactions() lists them), or raise the option");
+}
+
 bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
     const txn::Log& log = *engine_.log;
     const uint64_t upto = oldest.id == kTxnNone ? log.tail().value : oldest.first.value;

@@ -57,6 +57,9 @@ public:
     bool blocks_oldest(TxnId id);
     // Reports once to the logger that a transaction pins half of the log. Never parks.
     void warn();
+    // Reports to the logger that begin has waited for a second in which no transaction has ended:
+    // those that wait may be what the others wait for. By one thread; never parks.
+    void warn_of_limit();
     // Others have waited `in_vain` for log that only the oldest writer can free, and it has written
     // nothing for `unchanged` of that time. Ends it with log_full if its thread waits outside the
     // store: after kPatience if it pins half of the log, else after kIdleMax. Ends it in any case
@@ -107,6 +110,13 @@ private:
     Nanos looked_ = 0;                 // when oldest_ was read; under lock_
     Nanos asked_ = 0;                  // when relieve_log() last sent a reaper; under lock_
     std::atomic<uint64_t> warned_{0};  // the transaction that warn() reported last
+    // Since when begin waits and nothing ends; of the thread that calls warn_of_limit().
+    struct LimitWait {
+        Nanos since = 0;     // 0: it does not wait
+        uint64_t ended = 0;  // commits and rollbacks until then
+        bool told = false;
+    };
+    LimitWait limit_wait_;
     std::unique_ptr<threads::Event> stop_;
     std::unique_ptr<threads::Completion> stopped_;
 };

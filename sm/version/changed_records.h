@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "sm/version/version_renew.h"
+#include "sm/version/version_table.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -27,34 +27,46 @@ public:
     ChangedRecords& operator=(const ChangedRecords&) = delete;
     ~ChangedRecords() { DCHECK(n_ == 0); }
 
+    // The only record of the only action.
+    static void keep_only(VersionTable& versions, txn::Transaction& txn, const RecordName& name,
+                          const RecordState& before, const RecordPart& part) {
+        ChangedRecord changed;
+        fill(versions, changed, name, before, part);
+        if (!MUTANT(version_missing)) versions.note(txn, changed);
+    }
     // One of an action's records; that part of it changes.
     void add(const RecordName& name, const RecordState& before, const RecordPart& part) {
         put(name, before, part);
     }
     // The only one.
     void add_only(const RecordName& name, const RecordState& before, const RecordPart& part) {
-        put_only(name, before, part);
+        if (alone_) [[likely]]
+            keep_only(versions_, txn_, name, before, part);
+        else put(name, before, part);
     }
     void add_only(ObjectId object, RecordId id, const RecordState& before, const RecordPart& part) {
         const SlotKey key(id);
         const RecordName name = name_of_slot(object, key);
         if (alone_) [[likely]]
-            return put_only(name, before, part);
+            return keep_only(versions_, txn_, name, before, part);
         ChangedRecord& changed = put(name, before, part);
-        std::memcpy(changed.slot, key.bytes, sizeof changed.slot);
-        changed.name.key = {changed.slot, sizeof changed.slot};
+        static_assert(sizeof key.bytes <= sizeof changed.text);
+        std::memcpy(changed.text, key.bytes, sizeof key.bytes);
+        changed.name.key = {changed.text, sizeof key.bytes};
+    }
+    // May keys that the index is about to insert become one run?
+    bool may_add_run(ObjectId index) const { return versions_.may_note_run(index); }
+    // `name`: of the run, whose keys end with `ends`.
+    void add_run(const RecordName& name, Slice ends) {
+        DCHECK(!ends.empty() && ends.size() <= kRunKeysMax);
+        ChangedRecord& changed = put(name, {}, {});
+        std::memcpy(changed.text, ends.data(), ends.size());
+        changed.before.bytes = {changed.text, ends.size()};
+        changed.part = RecordPart::all(changed.before.bytes);
+        changed.run = true;
     }
     // The next add() makes versions before it adds.
     bool full() const { return n_ == kTogether; }
-    // Whether replace_only() is allowed.
-    bool alone() const { return alone_; }
-    // The only record of the only action, which changes it in place.
-    [[gnu::always_inline]] void replace_only(const RecordName& name, const RecordState& before,
-                                             const RecordPart& part) {
-        DCHECK(alone_ && !part.whole);
-        if (MUTANT(version_missing) || versions_.renew_settled(txn_, name, before, part)) return;
-        note_only(name.object, name.key, name.hash, part, before);
-    }
     // Makes the versions of what was added.
     void keep() {
         const size_t n = std::exchange(n_, 0);
@@ -67,36 +79,23 @@ private:
 
     [[gnu::noinline]] void keep_all() { keep(); }
     ChangedRecord* record(size_t i) { return reinterpret_cast<ChangedRecord*>(memory_) + i; }
-    void fill(ChangedRecord& changed, const RecordName& name, const RecordState& before,
-              const RecordPart& part) {
+    static void fill(const VersionTable& versions, ChangedRecord& changed, const RecordName& name,
+                     const RecordState& before, const RecordPart& part) {
         DCHECK(name.hash != 0);
         changed.name = name;
         changed.before = before;
         changed.part = part;
-        versions_.find_bucket(changed);
+        changed.run = false;
+        versions.find_bucket(changed);
     }
     ChangedRecord& put(const RecordName& name, const RecordState& before, const RecordPart& part) {
         DCHECK(n_ <= kTogether);
         if (n_ == kTogether) [[unlikely]]
             keep_all();
         ChangedRecord& changed = *new (record(n_++)) ChangedRecord;
-        fill(changed, name, before, part);
+        fill(versions_, changed, name, before, part);
         prefetch_line(changed.bucket);
         return changed;
-    }
-    // By values: what refers to nothing stays in registers up to the call.
-    [[gnu::noinline]] void note_only(ObjectId object, Slice key, uint64_t hash, RecordPart part,
-                                     RecordState before) {
-        put_only({object, key, hash}, before, part);
-    }
-    void put_only(const RecordName& name, const RecordState& before, const RecordPart& part) {
-        if (!alone_) [[unlikely]] {
-            put(name, before, part);
-            return;
-        }
-        ChangedRecord changed;
-        fill(changed, name, before, part);
-        if (!MUTANT(version_missing)) versions_.note(txn_, changed);
     }
 
     VersionTable& versions_;

@@ -27,6 +27,7 @@ bool ErasedKeys::add(ObjectId object, Slice key) {
     if (keys_.size() == before) return false;
     queue_.push_back(at);
     count_.store(keys_.size(), std::memory_order_release);
+    shares_[object.value % kShares].fetch_add(1, std::memory_order_release);
     bytes_.fetch_add(bytes_of(key), std::memory_order_relaxed);
     DCHECK(queue_.size() == keys_.size());
     return true;
@@ -77,6 +78,9 @@ size_t ErasedKeys::sweep(size_t most, FunctionRef<bool(const RecordName&)> neede
             continue;
         }
         bytes_.fetch_sub(bytes_of(at->key), std::memory_order_relaxed);
+        [[maybe_unused]] const uint64_t before =
+            shares_[at->object.value % kShares].fetch_sub(1, std::memory_order_release);
+        DCHECK(before != 0);
         gone.insert(keys_.extract(at));
         ++freed;
     }
@@ -90,6 +94,7 @@ void ErasedKeys::clear() {
     keys_.clear();
     queue_.clear();
     count_.store(0, std::memory_order_release);
+    for (auto& share : shares_) share.store(0, std::memory_order_release);
     bytes_.store(0, std::memory_order_relaxed);
 }
 

@@ -6,11 +6,13 @@
 //            they merge the leaves' keys with the keys that are kept here.
 //            Keys that a leaf has again, or that have no version any more, do no harm: a scan looks
 //            up what the snapshot sees of each key.
-// Invariants EK-1 While a record that is in no leaf has a version, its key is here. It is put here
-//                 under the exclusive latch of its leaf, before it leaves the leaf.
+// Invariants EK-1 While a record that is in no leaf has a version whose writer did not abort, its
+//                 key is here. It is put here under the exclusive latch of its leaf, before it
+//                 leaves the leaf.
 // Blocking   Spin lock, held for a bounded number of keys. Nothing parks.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <set>
@@ -29,6 +31,10 @@ public:
     bool add(ObjectId object, Slice key);
     bool any() const { return count_.load(std::memory_order_acquire) != 0; }
     bool any_of(ObjectId object) const;
+    // False: no key of the object is here.
+    bool may_have_of(ObjectId object) const {
+        return shares_[object.value % kShares].load(std::memory_order_acquire) != 0;
+    }
 
     enum class From : uint8_t { low, high };
     struct Found {
@@ -78,6 +84,8 @@ private:
     Keys keys_;                         // under lock_
     std::deque<Keys::iterator> queue_;  // of all keys, in the order in which sweep() looks at them
     std::atomic<uint64_t> count_{0}, bytes_{0};
+    static constexpr size_t kShares = 64;
+    std::array<std::atomic<uint64_t>, kShares> shares_{};  // keys by object; objects share them
 };
 
 }  // namespace lockstep::sm

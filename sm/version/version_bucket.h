@@ -41,6 +41,11 @@ public:
     Version* find(const RecordName& name) const {
         return find(name.object, name.key, short_hash(name.hash));
     }
+    // The same of a record that may have one: the tags are not looked at again.
+    Version* find_in_chains(const RecordName& name) const {
+        return find_in(first_of(word_.load(std::memory_order_relaxed)), name.object, name.key,
+                       short_hash(name.hash));
+    }
     // Asks for what comes behind the first chain's newest version, which is mostly the one that
     // the caller will look for.
     void ask_behind_first() const {
@@ -99,7 +104,10 @@ private:
         DCHECK(lock.is_held());
         const uint64_t word = word_.load(std::memory_order_relaxed);
         if ((word & tag_of(hash)) == 0) return nullptr;
-        Version* at = first_of(word);
+        return find_in(first_of(word), object, key, hash);
+    }
+    Version* find_in(Version* at, ObjectId object, Slice key, ShortHash hash) const {
+        DCHECK(lock.is_held());
         while (at != nullptr && !at->is_of(object, key, hash)) at = at->next;
         return at;
     }

@@ -62,7 +62,7 @@ namespace lockstep::sm {
     txn::Outcome* earlier = nullptr;
     {
         const SpinGuard guard(bucket.lock);
-        Version* const newest = bucket.find(name);
+        Version* const newest = bucket.find_in_chains(name);
         if (newest == nullptr || !is_settled(*newest, part)) return false;
         earlier = renew(*newest, *writer, before, part);
     }

@@ -34,6 +34,7 @@ Result<void> VersionTable::start() {
     DCHECK((buckets_ == nullptr) == (queues_ == nullptr));
     incomplete_.store(false, std::memory_order_release);
     period_.fetch_add(1);
+    run_objects_.store(0);
     if (!pool_.start(limit_)) return fail(ErrorCode::out_of_memory, "versions");
     if (buckets_) return {};
     const size_t n = std::clamp(std::bit_ceil(limit_ / kBytesPerBucket), kBucketsMin,
@@ -96,27 +97,60 @@ uint64_t VersionTable::made() const {
 }
 
 void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
-    const VersionBucket& bucket = bucket_of(short_hash(name.hash));
-    const SpinGuard guard(bucket.lock);
     DCHECK(name.key.size() <= UINT16_MAX);
-    for (const Version* at = bucket.find(name); at != nullptr; at = at->older) at->apply(state);
+    {
+        const VersionBucket& bucket = bucket_of(short_hash(name.hash));
+        const SpinGuard guard(bucket.lock);
+        for (const Version* at = bucket.find(name); at != nullptr; at = at->older) at->apply(state);
+    }
+    if (is_in_run(name)) state = RecordCopy();
 }
 
-VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
-                                      const RecordState& state, RecordCopy* out) const {
-    DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
-    DCHECK(buckets_ != nullptr);  // a snapshot is open
-    const VersionBucket& bucket = bucket_of(short_hash(name.hash));
-    if (!bucket.may_have(short_hash(name.hash))) return Look::page;
+// Is the key in a run whose writer the snapshot does not see? `applied`: the writer of the key's
+// oldest own version, which may be that of the run as well and may have ended meanwhile.
+VersionTable::Look VersionTable::look_at_runs(const Snapshot& snapshot, const RecordName& name,
+                                              const txn::Outcome* applied) const {
+    const RecordName run = name_of_run(name.object, name.key);
+    const VersionBucket& bucket = bucket_of(short_hash(run.hash));
+    if (!bucket.may_have(short_hash(run.hash))) return Look::page;
     const SpinGuard guard(bucket.lock);
-    const txn::Outcome* applied = nullptr;  // the writer of the last one
+    for (const Version* v = bucket.find(run); v != nullptr; v = v->older) {
+        if (!run_has(*v, name.key)) continue;
+        if (v->writer == applied) return Look::version;
+        switch (v->writer->committed_below(snapshot.sees)) {
+            case txn::Outcome::Below::unknown: return Look::again;
+            case txn::Outcome::Below::yes: return Look::page;
+            case txn::Outcome::Below::no: break;
+        }
+        if (!v->writer->aborted()) return Look::version;
+    }
+    return Look::page;
+}
+
+bool VersionTable::is_in_run(const RecordName& name) const {
+    if (!may_have_run(name.object, name.key)) return false;
+    const RecordName run = name_of_run(name.object, name.key);
+    const VersionBucket& bucket = bucket_of(short_hash(run.hash));
+    const SpinGuard guard(bucket.lock);
+    for (const Version* v = bucket.find(run); v != nullptr; v = v->older)
+        if (run_has(*v, name.key) && !v->writer->aborted()) return true;
+    return false;
+}
+
+// Applies the record's own versions to `out`, unless null, as far as the snapshot needs them.
+// `applied`: the writer of the last one. `yes`: the snapshot sees the writer of the next one; `no`:
+// there is no other.
+txn::Outcome::Below VersionTable::apply_own(const Snapshot& snapshot, const RecordName& name,
+                                            const RecordState& state, RecordCopy* out,
+                                            const txn::Outcome*& applied) const {
+    const VersionBucket& bucket = bucket_of(short_hash(name.hash));
+    const SpinGuard guard(bucket.lock);
     for (const Version* v = bucket.find(name); v != nullptr; v = v->older) {
         // A writer that has made two, one of them to catch up, may end between them.
         if (v->writer != applied) {
             const auto below = v->writer->committed_below(
                 Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
-            if (below == txn::Outcome::Below::unknown) return Look::again;
-            if (below == txn::Outcome::Below::yes) break;
+            if (below != txn::Outcome::Below::no) return below;
             if (v->writer->aborted()) continue;  // VT-2
         }
         if (out != nullptr) {
@@ -127,6 +161,23 @@ VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName
         applied = v->writer;
         if (MUTANT(first_version_only)) break;
     }
+    return txn::Outcome::Below::no;
+}
+
+VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
+                                      const RecordState& state, RecordCopy* out) const {
+    DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
+    DCHECK(buckets_ != nullptr);  // a snapshot is open
+    const txn::Outcome* applied = nullptr;
+    auto below = txn::Outcome::Below::no;
+    if (may_have(name.hash)) below = apply_own(snapshot, name, state, out, applied);
+    if (below == txn::Outcome::Below::unknown) return Look::again;
+    if (below == txn::Outcome::Below::no && may_have_runs(name.object) && !name.key.empty() &&
+        !MUTANT(run_unprobed)) {
+        const Look run = look_at_runs(snapshot, name, applied);
+        if (run == Look::version && out != nullptr) *out = RecordCopy();
+        if (run != Look::page) return run;
+    }
     return applied == nullptr ? Look::page : Look::version;
 }
 
@@ -135,7 +186,9 @@ bool VersionTable::has(const RecordName& name) const {
     const VersionBucket& bucket = bucket_of(short_hash(name.hash));
     if (!bucket.may_have(short_hash(name.hash))) return false;
     const SpinGuard guard(bucket.lock);
-    return bucket.find(name) != nullptr;
+    for (const Version* v = bucket.find(name); v != nullptr; v = v->older)
+        if (!v->writer->aborted() || MUTANT(aborted_keeps_key)) return true;
+    return false;  // VT-2: those of aborted writers are passed over
 }
 
 }  // namespace lockstep::sm

@@ -32,6 +32,7 @@
 #include <span>
 
 #include "sm/version/erased_keys.h"
+#include "sm/version/key_run.h"
 #include "sm/version/record_state.h"
 #include "sm/version/snapshot_set.h"
 #include "sm/version/version_bucket.h"
@@ -48,13 +49,14 @@ namespace lockstep::sm {
 struct ChangedRecord {
     RecordName name;
     RecordState before;
-    RecordPart part;  // that its new version will have
+    RecordPart part;   // that its new version will have
+    bool run = false;  // `name` and `before` are those of a run (key_run.h)
     // From VersionTable::find_bucket() on: where its versions are.
     VersionBucket* bucket;
     // What note() finds out.
-    bool may_have;               // versions of the record
-    char slot[sizeof(SlotKey)];  // what `name` refers to, if it is a heap's
-    Version* instead;            // of the same writer, whose part is too small
+    bool may_have;           // versions of the record
+    char text[kRunKeysMax];  // the key of a heap's record, or the last bytes of a run's keys
+    Version* instead;        // of the same writer, whose part is too small
 };
 
 class VersionTable {
@@ -97,6 +99,10 @@ public:
         record.bucket = &bucket_of(short_hash(record.name.hash));
         record.instead = nullptr;
     }
+    // May keys that the index is about to insert become a run (KR-1)? Its leaf is latched.
+    bool may_note_run(ObjectId index) const {
+        return !erased_.may_have_of(index) || MUTANT(run_over_erased);
+    }
     // `writer` changed the record before versions were kept, and has not ended. The page is
     // latched. `state` is the record in the page; it becomes that of the oldest version, if there
     // is one.
@@ -110,16 +116,24 @@ public:
     };
     // Asks for the memory that look() begins with.
     void prefetch(uint64_t hash) const { prefetch_line(&bucket_of(short_hash(hash))); }
-    // False: look() at a record whose name has that hash says `page`.
+    // False: a record whose name has that hash has no version by itself.
     bool may_have(uint64_t hash) const {
         return bucket_of(short_hash(hash)).may_have(short_hash(hash));
+    }
+    // False: the key is in no run.
+    bool may_have_run(ObjectId object, Slice key) const {
+        if (!may_have_runs(object) || key.empty()) return false;
+        return may_have(name_of_run(object, key).hash);
+    }
+    bool may_have_runs(ObjectId object) const {
+        return (run_objects_.load(std::memory_order_acquire) & run_bit(object)) != 0;
     }
     // What the snapshot sees of a record that the page has as `state`. `out`, unless null: that
     // state if the answer is `version`.
     Look look(const Snapshot& snapshot, const RecordName& name, const RecordState& state,
               RecordCopy* out) const;
-    // Does the record have a version? Then its overflow chains stay, and its key stays in a leaf
-    // or in erased().
+    // Does the record have a version by itself, of a writer that did not abort? Then its overflow
+    // chains stay, and its key stays in a leaf or in erased().
     bool has(const RecordName& name) const;
     // The record, which had a version a moment ago, is about to leave its latched leaf (EK-1).
     void keep_key(const RecordName& name);
@@ -150,6 +164,18 @@ private:
     };
 
     bool begin_in_period(txn::Transaction& txn);
+    static uint64_t run_bit(ObjectId object) { return uint64_t{1} << (object.value % 64); }
+    void note_runs_of(ObjectId runs) {
+        if (may_have_runs(runs)) [[likely]]
+            return;
+        run_objects_.fetch_or(run_bit(runs), std::memory_order_release);
+    }
+    txn::Outcome::Below apply_own(const Snapshot& snapshot, const RecordName& name,
+                                  const RecordState& state, RecordCopy* out,
+                                  const txn::Outcome*& applied) const;
+    Look look_at_runs(const Snapshot& snapshot, const RecordName& name,
+                      const txn::Outcome* applied) const;
+    bool is_in_run(const RecordName& name) const;
     VersionBucket& bucket_of(ShortHash hash) const {
         DCHECK(buckets_ != nullptr);
         return buckets_[hash & mask_];
@@ -199,6 +225,8 @@ private:
     std::atomic<uint64_t> bytes_{0}, expelled_{0};
     std::atomic<bool> incomplete_{false};
     std::atomic<uint32_t> period_{0};  // number of start()s
+    // A bit for each index that has had runs in this period; indexes share bits.
+    std::atomic<uint64_t> run_objects_{0};
 };
 
 }  // namespace lockstep::sm

@@ -123,6 +123,7 @@ void VersionTable::note(txn::Transaction& txn, ChangedRecord& record) {
     if (writer == nullptr) [[unlikely]]
         return give_up();
     record.may_have = record.bucket->may_have(short_hash(record.name.hash));
+    DCHECK(!record.run);
     if (record.may_have && !note_beside(*writer, record)) return;
     make_alone(*writer, record);
 }
@@ -148,6 +149,7 @@ void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed)
     size_t chains = 0;
     for (ChangedRecord& record : changed) {
         record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
+        if (record.run) note_runs_of(record.name.object);
         chains += record.may_have;
     }
     // Asks for what decide() reads behind the newest versions, for all of them at a time.
@@ -162,7 +164,7 @@ void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed)
     ChangedRecord* wanted[kTogether];
     size_t n = 0;
     for (ChangedRecord& record : changed) {
-        if (record.may_have) {
+        if (record.may_have && (!record.run || MUTANT(run_replaces_run))) {
             const Decision decision = decide(*writer, record);
             if (decision.earlier != nullptr) {
                 txn::Outcome::drop(decision.earlier);

@@ -17,6 +17,7 @@ class Shard:
     def __init__(self, path, bank, options="", shard=0):
         self.path = path
         self.outcomes = {}
+        self.ended = []  # what the store has logged of transactions that were ended
         self.procedures = Procedures()
         self.procedures.library(bank, options)
 
@@ -32,10 +33,16 @@ class Shard:
         self.open()
 
     def open(self):
-        store = lockstep.open(self.path, workers=1, pool_bytes=8 << 20, lock_timeout=8.0)
+        store = lockstep.open(
+            self.path, workers=1, pool_bytes=8 << 20, lock_timeout=8.0, logger=self.log
+        )
         self.participant = Participant(
             store, self.procedures, self.ask, threads=4, shard=self.shard
         )
+
+    def log(self, level, text):
+        if " is ended" in text:
+            self.ended.append(text)
 
     def ask(self, gids):
         return {gid: self.outcomes.get(gid) for gid in gids}

@@ -189,7 +189,7 @@ def test_a_rollback_beside_the_vote_leaves_nothing(shard, monkeypatch):
         return perform(branch, message)
 
     monkeypatch.setattr(shard.participant, "_perform_step", wait)
-    monkeypatch.setattr(type(shard.participant._store), "end_transaction", lambda *_: None)
+    monkeypatch.setattr(shard.participant._branches, "wound", lambda number: None)
     voting = shard.send(Step(GID, YOUNG, True, "put", ("a", "1"), True))
     assert comes.wait(SOON)
     rolling_back = shard.send(Decide(GID, False))

@@ -162,6 +162,7 @@ def test_an_older_branch_wounds_a_younger_one(shard):
 
     asyncio.run(work())
     assert shard.participant.counts["wounded"] >= 1
+    assert shard.ended == []  # a wound is no order of an operator
 
 
 def test_a_prepared_one_is_named_to_the_coordinator(shard):

@@ -33,12 +33,19 @@ class Shard:
         self.outcomes = {}
         self.failures = 0
         self.asked = []
+        self.ended = []  # what the store has logged of transactions that were ended
         self.open()
 
     def open(self):
-        store = lockstep.open(self.path, workers=1, pool_bytes=8 << 20, lock_timeout=8.0)
+        store = lockstep.open(
+            self.path, workers=1, pool_bytes=8 << 20, lock_timeout=8.0, logger=self.log
+        )
         store.index("i", create=True)
         self.participant = Participant(store, procedures, self.ask, threads=4, failed=self.fail)
+
+    def log(self, level, text):
+        if " is ended" in text:
+            self.ended.append(text)
 
     def fail(self):
         self.failures += 1
@@ -125,6 +132,18 @@ def test_an_older_transaction_wounds_an_idle_younger_one(shard):
         shard.step(b"young", "get", "b", first=False).result(SOON)
     shard.do(CommitBranch(b"old"))
     assert shard.run("get", "a") == b"2"
+    assert shard.participant.counts["wounded"] == 1
+    assert shard.ended == []  # a wound is no order of an operator
+
+
+def test_an_order_of_an_operator_is_no_wound(shard):
+    """So a coordinator does not repeat the transaction."""
+    shard.step(b"g", "put", "a", "1").result(SOON)
+    shard.participant._store.end_transaction(shard.participant._branches._open[b"g"].number)
+    with pytest.raises(lockstep.EndedByOperator):
+        shard.step(b"g", "get", "b", first=False).result(SOON)
+    assert shard.participant.open_branches == 0 and len(shard.ended) == 1
+    assert shard.run("get", "a") is None
 
 
 def test_an_older_transaction_wounds_a_younger_one_that_waits(shard):
@@ -136,6 +155,17 @@ def test_an_older_transaction_wounds_a_younger_one_that_waits(shard):
     # The engine may see the cycle first, and choose the same victim.
     with pytest.raises((Wounded, lockstep.Deadlock)):
         waits.result(SOON)
+    assert shard.ended == []
+
+
+def test_a_rollback_ends_a_wait(shard):
+    shard.step(b"holder", "put", "a", "1").result(SOON)
+    waits = shard.step(b"g", "put", "a", "2")
+    wait_for(lambda: any(t.state == "lock_wait" for t in shard.participant._store.transactions()))
+    shard.do(Decide(b"g", False))
+    with pytest.raises(Wounded):
+        waits.result(SOON)
+    assert shard.ended == []
 
 
 def test_a_younger_transaction_waits(shard):

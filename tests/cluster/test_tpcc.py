@@ -53,6 +53,7 @@ def test_the_command(tmp_path, capsys):
         (["--warmup=-1"], "'-1' is not a number of seconds"),
         (["--shards=0"], "'0' is not a whole number of 1 or more"),
         (["--seconds=0"], "--seconds is more than 0"),
+        (["--duration=0"], "--seconds is more than 0"),  # the driver's name of it
         (["--warehouses=1"], "--shards 2 is more than --warehouses 1"),
         (["--json=/nowhere/r.json"], "No such file or directory: '/nowhere/r.json'"),
     ],

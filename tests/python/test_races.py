@@ -157,3 +157,22 @@ def test_a_rollback_within_a_call_of_the_transaction_gives_up(store, heap, monke
     txn.heap_each(heap, leave)
     txn.abort()
     assert [t for t in store.transactions() if not t.internal] == []
+
+
+def test_another_thread_takes_the_last_scan_that_was_dropped(store, index):
+    """Between a look at the list and the pop: the list is empty then, and nothing is wrong."""
+
+    class Taken(list):
+        def __bool__(self):
+            left = len(self) > 0
+            self.clear()
+            return left
+
+    store.run(lambda txn: txn.put(index, "k", "v"))
+    with store.transaction() as txn:
+        txn.scan(index)
+        gc.collect()
+        assert len(txn._dropped) == 1
+        txn._dropped = Taken(txn._dropped)
+        assert len(list(txn.scan(index))) == 1
+        assert len(txn._dropped) == 0

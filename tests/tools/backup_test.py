@@ -74,14 +74,18 @@ def test_archive(place, rng):
         LOCKSTEP, *from_first, "--to", place("refused"), *how, status=None, says=how[-2]
     )
     unset(*with_archive, "--until-time", "")
-    unset(*with_archive, "--until", "0")
+    for lsn in ("0", "x", str(1 << 64)):
+        run(LOCKSTEP, *from_first, "--to", place("refused"), *with_archive, "--until", lsn,
+            status=None, says=f"'{lsn}' is no LSN: an integer from 1 on")
     unset("--archive", "")
     refused("bad_archive", "--archive", place("nowhere"))
     os.makedirs(place("empty"))
     refused("bad_archive", "--archive", place("empty"), "--until", points[0][0])
     os.rmdir(place("empty"))
-    refused("is behind the archive's end", *with_archive, "--until-time", "@99999999999")
-    refused("memory_bytes", *with_archive, "--memory", "1K")
+    refused("2255-", *with_archive, "--until-time", "@99999999999")
+    refused("2026-11-24T03:00:00.250000000Z is before the backup's end", *with_archive,
+            "--until-time", "2026-11-24T03:00:00.25Z")
+    unset(*with_archive, "--memory", "1K")
     pieces = sorted(name for name in os.listdir(archive) if name.endswith(".log"))
     os.rename(os.path.join(archive, pieces[len(pieces) // 2]), place("taken"))
     refused("has a gap", *with_archive)
@@ -307,7 +311,10 @@ def main():
         run(LOCKSTEP, "verify-backup", full, status=2, says="page 9: has a wrong checksum")
         run(LOCKSTEP, "restore", "--backup", full, "--to", place("d"), status=1, says="page 9: has")
         run(LOCKSTEP, "verify", place("d"), status=1, says="was not finished")
+        damage(os.path.join(more, "backup"), 100)
+        run(LOCKSTEP, "verify-backup", more, status=1, says="file backup is damaged")
         os.truncate(os.path.join(more, "backup"), 0)
+        run(LOCKSTEP, "backup", store, more, status=1, says="the unfinished or damaged backup")
         run(LOCKSTEP, "verify-backup", more, status=1, says="was not finished")
         test_archive(place, rng)
     finally:

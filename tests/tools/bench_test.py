@@ -42,7 +42,7 @@ def test_bad_options():
 
 def test_results(scratch):
     file = scratch / "switch.json"
-    run("switch", "--seconds", "0.01", "--json", file)
+    run("switch", "--duration", "0.01", "--json", file)  # the driver's name of --seconds
     found = json.loads(file.read_text())
     assert found["benchmark"] == "switch" and len(found) > 1, found
 

@@ -210,7 +210,12 @@ def check_refused(store):
         (1, "lies in the store's directory", "salvage", store, "-o", data),
         (1, "lies in the store's directory", "compact", store, "--into", beside),
         (None, "--limit: -1 is negative", "dump", store, "--limit", "-1"),
-        (None, "--rate: -1 is negative", "backup", store, store + ".copy", "--rate", "-1"),
+        (None, "--rate: '-1' is no size", "backup", store, store + ".copy", "--rate", "-1"),
+        (None, "--rate: '5x' is no size", "backup", store, store + ".copy", "--rate", "5x"),
+        (None, f"'{1 << 64}' is no size", "backup", store, store + ".copy", "--rate", f"{1 << 64}"),
+        (None, "2TiB is not in the range 4M - 1023G", "verify", store, "--pool", "2TiB"),
+        (None, "path: must not be empty", "stat", ""),
+        (None, "to: must not be empty", "backup", store, ""),
         (None, "excludes", "dump", store, "--json", "--format", "csv"),
     ):
         done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True)

@@ -43,6 +43,10 @@ def test_bad_input(scratch):
     with open("/dev/full", "w") as full:
         done = subprocess.run([str(ICACHE), "counters"], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1 and b"No space left on device" in done.stderr, done
+    # Results that are lost behind the run.
+    few = ("--no-time", "--threads", 1, "--rounds", 1, "--warm-rounds", 1, "--geometry", "48K,12")
+    done = run("run", "fetch", *few, "--json", "/dev/full", expect=1)
+    assert "/dev/full" in done.stderr and "No space left on device" in done.stderr, done.stderr
     (scratch / "no_trace").write_bytes(b"12345678 this is no trace")
     assert "no trace" in run("simulate", scratch / "no_trace", expect=2).stderr
     assert "bad_path" in run("simulate", scratch / "missing", expect=1).stderr

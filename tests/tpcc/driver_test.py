@@ -20,8 +20,9 @@ import time
 DRIVER = sys.argv[1]
 
 
-def run(*arguments, status=0, says=""):
-    done = subprocess.run([DRIVER, *arguments], capture_output=True, text=True, timeout=250)
+def run(*arguments, status=0, says="", timeout=250):
+    command = [DRIVER, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     text = done.stdout + done.stderr
     ok = done.returncode != 0 if status is None else done.returncode == status
     if not ok or says not in text:
@@ -237,6 +238,11 @@ def check_unusable_inputs(directory, db):
         run(option, "nan", status=None, says=f"{option}: nan is not a number")
     run("--seed", "-1", status=None, says="--seed: -1 is negative")
     run("--path", "", status=None, says="--path: must not be empty")
+    # A load of hours that no disk can hold.
+    empty = os.path.join(directory, "empty")
+    most = ("-w", "65535", "--pool", "64M")
+    text = run("--path", empty, *most, status=2, says="no_space", timeout=20)
+    assert re.search(r"65535 warehouses take about [\d.]+ GB: .* has [\d.]+ [GM]B free", text), text
     run("--path", db, "--ctx-points", "auto:/", status=None, says="cannot read /")
     run("--path", db, "--check-only", "--check-acks", "/", status=2, says="acknowledgements")
     half = os.path.join(directory, "half.json")

@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "tpcc/load_space.h"
+
 namespace lockstep::tpcc {
 namespace {
 
@@ -162,6 +164,32 @@ TEST(Settings, WarmUpDependsOnThinkTimes) {
     EXPECT_EQ(warmup({"--think", "1", "--warmup", "7"}), 7 * kSecond);
     EXPECT_EQ(warmup({"--transactions", "9"}), 0u);
     EXPECT_EQ(warmup({"--transactions", "9", "--warmup", "2"}), 2 * kSecond);
+}
+
+// The other programs call it --seconds; help names the driver's own.
+TEST(Settings, SecondsAreTheDuration) {
+    EXPECT_EQ(parse({"--seconds", "2.5"}).settings.run.duration, 5 * kSecond / 2);
+    EXPECT_TRUE(parse({"--seconds", "1", "--transactions", "5"}).exit_status);
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(parse({"--help"}).exit_status, 0);
+    const std::string help = testing::internal::GetCapturedStdout();
+    EXPECT_TRUE(help.contains("  --duration FLOAT") && !help.contains("--seconds")) << help;
+    EXPECT_TRUE(help.contains("  -w,--warehouses UINT")) << help;
+}
+
+TEST(Settings, ALoadNeedsSpaceOnTheDisk) {
+    EXPECT_EQ(load_space(10, 1ull << 40).sum(), 1500ull << 20);
+    EXPECT_EQ(load_space(10, 64 << 20).sum(), 864ull << 20);
+    EXPECT_TRUE(require_load_space("/", 1, 64 << 20));
+    EXPECT_TRUE(require_load_space("/no/such/directory", 1000, 64 << 20));
+    // More than any disk has.
+    const auto refused = require_load_space("/", 4'000'000'000u, 64 << 20);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::no_space);
+    const std::string text = refused.error().text();
+    for (const char* part :
+         {"4000000000 warehouses take about 312500000.1 GB", "GB free", "--warehouses", "--path"})
+        EXPECT_TRUE(text.contains(part)) << text;
 }
 
 TEST(Settings, Compare) {

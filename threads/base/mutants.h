@@ -369,6 +369,14 @@
       "a full disk is reported as a log that is too small") \
     X(cancel_reported, sm_c_store_test, \
       "a cancelled transaction is told that an operator ended it") \
+    X(lone_place_uncovered, sm_needs_test, \
+      "a leaf that a walk has found is not asked whether it still covers the key") \
+    X(found_place_unchecked, sm_needs_test, \
+      "the slot that a walk has found is not compared with the key again") \
+    X(completion_unpinned, threads_completion_test, \
+      "a completion wakes a thread whose runtime may be gone") \
+    X(catalog_name_unbounded, sm_open_or_create_test, \
+      "names of indexes and heaps may be longer than the catalog's bound") \
     X(cancelled_begins, sm_handle_cancel_test, \
       "a function that was cancelled before it began runs") \
     X(log_pin_tolerated, sm_log_room_test, \

@@ -74,6 +74,6 @@
       "a scan takes what it has found out about one prefix for those that follow") \
     X(run_replaces_run, sm_snapshot_run_test, \
       "a run takes the place of another run with the same prefix") \
-    X(run_of_aborted, sm_snapshot_run_test, \
-      "a run hides its keys although its writer was rolled back")
+    X(aborted_keeps_key, sm_snapshot_run_test, \
+      "the key of a record that was rolled back is kept for snapshots")
 // clang-format on

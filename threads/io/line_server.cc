@@ -202,7 +202,12 @@ void LineServer::admit() {
             close(fd);
             continue;
         }
-        clients_.push_back({.fd = fd, .number = ++numbers_, .used = rounds_, .in = {}, .out = {}});
+        clients_.push_back({.fd = fd,
+                            .number = ++numbers_,
+                            .used = rounds_,
+                            .in = {},
+                            .out = {},
+                            .gone = std::make_shared<std::atomic<bool>>(false)});
     }
 }
 
@@ -274,7 +279,7 @@ void LineServer::handle_line(Client& client) {
     const std::string line = client.in.substr(0, end);
     client.in.erase(0, std::min(end + 1, client.in.size()));
     client.busy = true;
-    settings_.handle(line, LineReply(outbox_, client.number));
+    settings_.handle(line, LineReply(outbox_, client.number, client.gone));
 }
 
 void LineServer::transmit(Client& client) {
@@ -295,7 +300,8 @@ void LineServer::transmit(Client& client) {
 }
 
 void LineServer::drop(Client& client) {
-    DCHECK(client.fd >= 0);
+    DCHECK(client.fd >= 0 && client.gone != nullptr);
+    client.gone->store(true, std::memory_order_relaxed);
     close(client.fd);
     client.fd = -1;
 }

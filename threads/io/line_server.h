@@ -38,14 +38,23 @@ struct LineOutbox;
 // The right to answer one request. Movable. Unused, the client waits until it gives up.
 class LineReply {
 public:
-    LineReply(std::shared_ptr<LineOutbox> outbox, uint64_t client)
-        : outbox_(std::move(outbox)), client_(client) {}
+    LineReply(std::shared_ptr<LineOutbox> outbox, uint64_t client,
+              std::shared_ptr<const std::atomic<bool>> gone)
+        : outbox_(std::move(outbox)), client_(client), gone_(std::move(gone)) {
+        DCHECK(outbox_ != nullptr && client_ != 0 && gone_ != nullptr);
+    }
     // Sends the line, without its end, which is added. From any thread, once. Never blocks.
     void send(std::string line);
+    // The client has closed its connection, so long work for it may end. From any thread.
+    bool abandoned() const {
+        DCHECK(gone_ != nullptr);
+        return gone_->load(std::memory_order_relaxed);
+    }
 
 private:
     std::shared_ptr<LineOutbox> outbox_;
     uint64_t client_;
+    std::shared_ptr<const std::atomic<bool>> gone_;
 };
 
 class LineServer {
@@ -83,6 +92,8 @@ private:
         bool leaving = false;  // close when the answer is sent
         std::string in, out;   // received, without what was handled; to be sent
         size_t sent = 0;       // of `out`
+        // Set when the connection ends, for the LineReply of a request that is with the handler.
+        std::shared_ptr<std::atomic<bool>> gone;
         bool idle() const { return !busy && out.empty(); }
         void assert_state() const { DCHECK(fd >= 0 && number != 0 && sent <= out.size()); }
     };

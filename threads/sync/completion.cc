@@ -2,6 +2,7 @@
 #include "threads/sync/completion.h"
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 namespace {
@@ -14,7 +15,7 @@ Thread* const kSetAlready = reinterpret_cast<Thread*>(uintptr_t{1});
 void Completion::set() {
     Thread* waiter = waiter_.exchange(kSetAlready, std::memory_order_acq_rel);
     const bool waits = waiter != nullptr && waiter != kSetAlready;
-    void* pin = waits ? pin_runtime(*waiter) : nullptr;
+    void* pin = waits && !MUTANT(completion_unpinned) ? pin_runtime(*waiter) : nullptr;
     std::atomic<uint32_t>* done = &done_;
     done->store(1, std::memory_order_release);
     done->notify_all();

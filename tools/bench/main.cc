@@ -119,7 +119,7 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points,
         ->capture_default_str();
     app.add_option("--threads", settings.threads, "User threads (default: the benchmark's own)")
         ->check(CLI::Range(0u, 1u << 20));
-    app.add_option("--seconds", settings.seconds, "Seconds that each result is measured")
+    app.add_option("--seconds,--duration", settings.seconds, "Seconds that each result is measured")
         ->check(tpcc::number_in(0.001, 1e6))
         ->capture_default_str();
 }
@@ -148,6 +148,7 @@ int run(int argc, char** argv) {
     CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
     app.name("lockstep-bench");
     app.failure_message(tpcc::parse_failure);
+    tpcc::show_one_name(app);
     app.set_version_flag("--version", tpcc::version_text("lockstep-bench"));
     std::string name, json_path;
     bool list = false;

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "threads/base/check.h"
 #include "tools/cli/commands.h"
 #include "tpcc/build_info.h"
 #include "tpcc/option_checks.h"
@@ -81,6 +82,18 @@ void add_raw_files(CLI::App& app, int& status) {
     page->callback([o, &status] { status = dump_page(o->path, o->page, o->bytes, o->json); });
 }
 
+// What a shell makes of a variable that is not set names no file.
+void refuse_empty_paths(CLI::App& app) {
+    constexpr const char* kPaths[] = {"path",     "paths",   "to",   "full",   "next",    "backups",
+                                      "--backup", "--since", "--to", "--into", "--output"};
+    for (CLI::App* command : app.get_subcommands({}))
+        for (const char* name : kPaths)
+            if (CLI::Option* option = command->get_option_no_throw(name)) {
+                DCHECK(option->get_type_name().starts_with("TEXT"));
+                option->check(tpcc::kNotEmpty);
+            }
+}
+
 // `help` is --help, and `help COMMAND` is COMMAND --help: CLI11 shows the help of a command that it
 // has met, which must not be `help`.
 void take_help(CLI::App& app, std::vector<std::string>& words) {
@@ -126,6 +139,7 @@ int main(int argc, char** argv) {
     cli::add_backup(app, status);
     cli::add_raw_files(app, status);
     cli::add_live_commands(app, status);
+    cli::refuse_empty_paths(app);
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     cli::take_help(app, words);
     if (words.empty()) {

@@ -7,6 +7,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
+#include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
 
 namespace lockstep::cli {
@@ -49,9 +50,9 @@ void add_verify(CLI::App& app, int& status) {
         "Exit status: 0 sound; 1 could not be checked; 2 faults were found, one a line.");
     auto o = std::make_shared<VerifyOptions>();
     command->add_option("path", o->path, "Store directory")->required();
-    command->add_option("--pool", o->pool, "Buffer pool in bytes (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false))
-        ->capture_default_str();
+    command->add_option("--pool", o->pool, "Buffer pool in bytes (suffixes K, M, G, T)")
+        ->transform(pool_size())
+        ->default_str("1G");
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
     add_archive_option(*command, o->archive);
     command->add_flag("--json", o->json, "Print JSON");

@@ -36,6 +36,7 @@ void add_order_options(CLI::App& app, ChildSettings& c) {
 
 void add_workload_options(CLI::App& app, Arguments& a) {
     WorkloadSettings& w = a.runner.child.workload;
+    tpcc::show_one_name(app);
     app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts")
         ->check(tpcc::kNotNegative)
         ->capture_default_str();
@@ -60,7 +61,7 @@ void add_workload_options(CLI::App& app, Arguments& a) {
         "--points", a.runner.child.points,
         "CTX points: names with commas, none, manual, icache or auto:FILE (default: manual)");
     add_order_options(app, a.runner.child);
-    app.add_option("--seconds", a.runner.child.seconds,
+    app.add_option("--seconds,--duration", a.runner.child.seconds,
                    "Seconds of native time of each pair of modes")
         ->check(tpcc::number_in(0.001, 1e6))
         ->capture_default_str();

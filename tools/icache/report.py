@@ -109,6 +109,7 @@ def parse_options():
         "--figure", action="append", default=[], help="only this figure; may be repeated"
     )
     parser.add_argument("--seconds", default=1.0, type=float, help="native time of all pairs")
+    parser.add_argument("--duration", dest="seconds", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument(
         "--brief",

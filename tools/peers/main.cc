@@ -66,7 +66,8 @@ void add_options(CLI::App& app, Words& words, Selection& selection, Conditions& 
         ->check(CLI::Range(1u, 1000u))
         ->capture_default_str()
         ->group("What runs");
-    app.add_option("--seconds", words.seconds, "Measured time of a slice; a fifth before warms up")
+    app.add_option("--seconds,--duration", words.seconds,
+                   "Measured time of a slice; a fifth before warms up")
         ->check(tpcc::number_in(0.1, 3600))
         ->capture_default_str()
         ->group("What runs");
@@ -202,6 +203,7 @@ int run_program(int argc, char** argv) {
     CLI::App app{"The same workloads on Lockstep and on other storage engines, interleaved."};
     app.name("lockstep-peers");
     app.failure_message(tpcc::parse_failure);
+    tpcc::show_one_name(app);
     app.set_version_flag("--version", tpcc::version_text("lockstep-peers"));
     app.footer(kExamples);
     Words words;

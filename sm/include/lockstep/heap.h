@@ -36,7 +36,8 @@ public:
     // Erases the record. False: there is no such record. Errors: read_only.
     Result<bool> erase(Txn& txn, RecordId id) const;
     // Calls each(id, record) for all records in no particular order, until it returns false. The
-    // bytes are valid during the call only. `each` must not change this heap.
+    // bytes are valid during the call only. `each` must not change this heap,
+    // nor end or roll back `txn`: bad_argument there.
     Result<void> scan(Txn& txn, FunctionRef<bool(RecordId, Slice)> each) const;
 
     // The heap's number in the catalog; 0 for the empty handle.

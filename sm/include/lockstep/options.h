@@ -59,8 +59,8 @@ struct Options {
     // does not handle. On a worker the application's handler has a stack of 64 KB. The last close()
     // restores it.
     uint32_t stack_bytes = 64 * 1024;
-    // Transactions live at once, 16 .. 65536; further transactions wait in begin. From 65,471 on,
-    // more makes no difference.
+    // Transactions live at once, 16 .. 65536; further transactions wait in begin. If none ends for
+    // a second, `logger` gets a warning. From 65,471 on, more makes no difference.
     uint32_t transactions_max = 16384;
     // Functions of start() and spawn(), and packets, that have begun and not ended, 1 .. 2^20.
     // While so many have begun, no other begins, and start() refuses more with too_many. Each takes
@@ -98,7 +98,7 @@ struct Options {
     // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4. Fixed when the store is made: a later
     // open takes the store's own, so log_bytes must be at least four times that.
     uint64_t log_segment_bytes = 64ull << 20;
-    // Log buffer in memory, power of two, 1 MB .. 1 GB.
+    // Log buffer in memory, power of two, 1 MB .. 1 GB, and at most a quarter of log_bytes.
     uint64_t log_ring_bytes = 32ull << 20;
     Nanos lazy_flush_interval = 10 * kMillisecond;  // longest time a lazy commit stays undurable
     // false: never sync (survives a crash of the process, not of the machine).

@@ -64,7 +64,8 @@ using value_of = typename ValueOf<std::remove_cv_t<std::invoke_result_t<F, A...>
 }  // namespace detail
 
 // A store that is open in this process. Movable. Several stores may be open at once. Calls are safe
-// from any kernel thread unless they say otherwise.
+// from any kernel thread unless they say otherwise, also while another thread closes the store. A
+// Store is moved, assigned to or destroyed while no other thread uses it, as any object.
 class Store {
 public:
     // Opens the store in directory `path`; makes it unless options.create is false; recovers it if
@@ -75,13 +76,16 @@ public:
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
-    // close(); its error is lost.
+    // close(); its error is lost. On a user thread of the store it would wait for itself: there it
+    // ends the process with a text, and so does an assignment.
     ~Store();
     // Waits for running transactions and user threads, and for packets, which all run: also those
     // that wait for a time, at once. Writes everything, marks the store clean. While functions of
     // the application keep it waiting, Options::logger gets a warning after a second, and again
-    // after ever longer pauses. Blocks. A second call does nothing. Errors: wrong_thread on a user
-    // thread of the store, store_failed, io_error, no_space.
+    // after ever longer pauses. Calls that other threads are inside are waited for as well; later
+    // ones return store_closed. Blocks. A second call does nothing; on another thread it waits for
+    // the first. Errors: wrong_thread on a user thread of the store, store_failed, io_error,
+    // no_space.
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
@@ -202,7 +206,8 @@ public:
 
     // Fills an empty index from pairs in strictly ascending key order, faster than inserts. `next`
     // sets key and value and returns true, or returns false at the end; it owns the bytes until its
-    // next call. Pages are filled to `fill_percent` (50..100). Takes the index's X lock; suspends.
+    // next call. It must not end or roll back `txn`: bad_argument there. Pages are filled to
+    // `fill_percent` (50..100). Takes the index's X lock; suspends.
     // Errors: bad_argument if the index is not empty, a key does not ascend or the percentage is
     // out of range; and those of index.h. An erased record counts until it is cleaned away.
     Result<void> bulk_load(Txn& txn, Index index, FunctionRef<bool(Slice& key, Slice& value)> next,

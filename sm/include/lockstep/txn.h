@@ -15,6 +15,8 @@
 //            cancelled, transaction_too_old or log_full. If its user thread was waiting between two
 //            calls, as in sleep_for() or join(), its changes are undone and its locks are free
 //            already. A commit() that has begun wins.
+//            A function that bulk_load(), Heap::scan() or create_index() calls cannot end its
+//            transaction: commit(), abort(), prepare() and rollback_to() are bad_argument there.
 #pragma once
 
 #include <span>

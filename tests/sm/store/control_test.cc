@@ -321,6 +321,19 @@ TEST_F(ControlTest, Checkpoint) {
     EXPECT_GT(store->stats().checkpoints, before);
 }
 
+// At this pace the backup would take hours.
+TEST_F(ControlTest, ABackupEndsWithItsClient) {
+    const std::string to = directory_ + ".backup";
+    std::optional<Client> client(std::in_place, directory_);
+    client->say(R"({"command": "backup", "bytes_per_second": 100, "to": ")" + to + "\"}");
+    while (!std::filesystem::exists(to + "/backup")) std::this_thread::yield();
+    EXPECT_TRUE(client->hear(20).is_null());
+    client.reset();
+    while (store->stats().backup_failures == 0) std::this_thread::yield();
+    EXPECT_TRUE(std::filesystem::is_empty(to));
+    std::filesystem::remove_all(to);
+}
+
 TEST_F(ControlTest, WhatIsNoRequestIsRefused) {
     Client client(directory_);
     for (const char* line :

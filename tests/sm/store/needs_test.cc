@@ -54,6 +54,45 @@ TEST_P(Needs, OperationsTakeTheirPlacesFromThem) {
     expect_sound(*store_);
 }
 
+// The walk of one need ends at its leaf.
+TEST_P(Needs, OneNeedAloneGivesTheLeaf) {
+    open_rows(options());
+    ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+        std::string value;
+        for (const int n : {0, 1234, 2001, 3998, 4321}) {
+            announce(txn, {n});
+            EXPECT_EQ(TRY(rows_.get(txn, key_of(n), value)), n < kRows && n % 2 == 0) << n;
+        }
+        announce(txn, {2013}, Access::write);
+        TRY(rows_.insert(txn, key_of(2013), "new"));
+        announce(txn, {1000}, Access::write);
+        TRY(rows_.patch(txn, key_of(1000), 0, "VALUE"));
+        announce(txn, {777});
+        Cursor cursor = rows_.scan(txn, key_of(777), key_of(779));
+        EXPECT_TRUE(TRY(cursor.next()));
+        EXPECT_EQ(cursor.key(), key_of(778));
+        return {};
+    }));
+    EXPECT_EQ(walked(), walks() ? 8 : 0);
+    EXPECT_EQ(used(), walks() ? 8 : 0);
+    const auto content = index_content(*store_, "rows");
+    EXPECT_EQ(content.at(key_of(2013)), "new");
+    EXPECT_EQ(content.at(key_of(1000)), "VALUE 1000");
+    // The leaf is split before the use, and the key moves.
+    for (int at = 10; at < 3900; at += 390) {
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            announce(txn, {at + 40});
+            for (int i = at + 1; i < at + 80; i += 2)
+                TRY(rows_.put(txn, key_of(i), std::string(400, 'v')));
+            std::string value;
+            EXPECT_TRUE(TRY(rows_.get(txn, key_of(at + 40), value))) << at;
+            EXPECT_TRUE(value.ends_with("alue " + std::to_string(at + 40))) << value;
+            return {};
+        }));
+    }
+    expect_sound(*store_);
+}
+
 TEST_P(Needs, ManyReadsAndScansTakeThemToo) {
     open_rows(options());
     ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {

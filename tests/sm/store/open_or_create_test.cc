@@ -120,7 +120,13 @@ TEST_F(Names, MisuseIsAnError) {
             EXPECT_EQ(code_of(store.index(txn, "i")), ErrorCode::none);
             EXPECT_EQ(code_of(store.open_or_create_index(txn, "i")), ErrorCode::read_only);
             EXPECT_EQ(code_of(store.index(txn, "")), ErrorCode::bad_argument);
-            EXPECT_EQ(code_of(store.index(txn, std::string(129, 'n'))), ErrorCode::bad_argument);
+            const auto longer = store.index(txn, std::string(129, 'n'));
+            EXPECT_EQ(code_of(longer), ErrorCode::bad_argument);
+            // Both the length and the limit.
+            EXPECT_TRUE(longer.error().text().ends_with("the most that it may have] (129, 128)"))
+                << longer.error().text();
+            EXPECT_TRUE(store.index(txn, std::string(128, 'n')).error().code ==
+                        ErrorCode::no_such_object);
             EXPECT_EQ(code_of(store.index(txn, std::string_view("\0", 1))),
                       ErrorCode::bad_argument);
             EXPECT_EQ(code_of(other.index(txn, "i")), ErrorCode::bad_argument);

@@ -115,8 +115,7 @@ TEST_F(RefusedPath, OfAChainOfBackups) {
                    {path("second"), "incremental"});
     expect_refused(ErrorCode::bad_backup, updated("foreign", "first"), {path("first")});
     std::fstream(path("full/backup"), std::ios::in | std::ios::out) << "damage";
-    expect_refused(ErrorCode::bad_backup, restored({"full"}),
-                   {path("full/backup"), "was not finished"});
+    expect_refused(ErrorCode::bad_backup, restored({"full"}), {path("full/backup"), "is damaged"});
 }
 
 }  // namespace

@@ -239,7 +239,8 @@ TEST_F(SnapshotTest, AWriterLeavesOneVersionOfARecord) {
 TEST_F(SnapshotTest, TheVersionsOfOneChangeAreAllKeptAndAllFreed) {
     constexpr size_t kRecords = 40;
     std::vector<std::string> keys;
-    for (size_t i = 0; i < kRecords; ++i) keys.push_back("new " + std::to_string(100 + i));
+    for (size_t i = 0; i < kRecords; ++i)  // of two lengths: they are no run (key_run.h)
+        keys.push_back("new " + std::to_string(100 + i) + std::string(i % 2, 'x'));
     std::vector<NewRecord> records;
     for (const std::string& key : keys) records.push_back({.key = key, .value = "value"});
     on_thread(*store_, [&] {

@@ -147,6 +147,8 @@ TEST_F(LineServerTest, AReplyMayComeLateAndFromAnotherThread) {
     probe.say("x\n");
     EXPECT_EQ(probe.hear(), "got x");
     ASSERT_EQ(late.size(), 2u);
+    EXPECT_TRUE(late[0].abandoned());
+    EXPECT_FALSE(late[1].abandoned());
     std::thread([&] {
         late[0].send("for one that has gone");
         late[1].send("late");

@@ -19,6 +19,7 @@
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_client.h"
 #include "tools/cli/live/live_commands.h"
+#include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
 #include "tpcc/option_checks.h"
 
@@ -271,20 +272,20 @@ void add_backup_command(CLI::App& app, int& status) {
     command->add_option("to", o->to, "Directory of the backup: empty, or made")->required();
     auto* since = command->add_option(
         "--since", o->since, "Copy only the pages that have changed since this earlier backup");
-    since->check(tpcc::kNotEmpty);
     command
         ->add_flag("--update", o->update,
                    "Bring the full backup in `to` up to date, with a copy of what has changed; "
                    "the first time, make it")
         ->excludes(since);
     command
-        ->add_option("--rate", o->rate, "Copy at most that fast: bytes a second (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false))
-        ->transform(tpcc::kNotNegative);  // runs first
+        ->add_option("--rate", o->rate,
+                     "Copy at most that fast: bytes a second (suffixes K, M, G, T; default: 0, no "
+                     "limit)")
+        ->transform(size_in(0, 1ull << 40, "0 - 1T"));
     add_archive_option(*command, o->archive);
     command->add_option("--pool", o->pool, "Buffer pool in bytes, if no process has the store open")
-        ->transform(CLI::AsSizeValue(false))
-        ->capture_default_str();
+        ->transform(pool_size())
+        ->default_str("256M");
     command->add_flag("--json", o->json, "Print JSON");
     command->callback([o, &status] { status = run_backup(*o); });
 }
@@ -330,7 +331,7 @@ void add_backup(CLI::App& app, int& status) {
     auto* until = restore
                       ->add_option("--until", o->until,
                                    "Restore the state at this LSN, as commit() returns one")
-                      ->check(CLI::PositiveNumber)
+                      ->check(number_from_one("LSN"))
                       ->needs(archive);
     restore
         ->add_option("--until-time", o->until_time,
@@ -356,7 +357,7 @@ void add_backup(CLI::App& app, int& status) {
         ->add_option(
             "--memory", o->memory_bytes,
             "Memory for the pages that the archive's log changes, such as 4G (default: 1G)")
-        ->transform(CLI::AsSizeValue(false))
+        ->transform(size_in(64ull << 10, 1ull << 40, "64K - 1T"))
         ->needs(archive);
     restore->add_flag("--json", o->json, "Print JSON");
     restore->callback([o, &status] {

@@ -13,7 +13,11 @@ using Json = nlohmann::ordered_json;
 // Why a command failed: what the store answered, or why there was no answer.
 struct LiveError {
     std::string code, thing, reason, remedy;
-    std::string text() const { return thing + ": " + reason + "; " + remedy; }
+    // A reason that the engine gives names the thing itself.
+    std::string text() const {
+        const bool named = reason.find(thing) != std::string::npos;
+        return (named ? "" : thing + ": ") + reason + "; " + remedy;
+    }
     Json json() const;
     // True if no process answers for the store. Exit status 2.
     bool not_live() const { return code == "not_open" || code == "no_control" || code == "closed"; }

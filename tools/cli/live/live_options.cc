@@ -1,11 +1,11 @@
 // live_options.cc - the command line of the sub-commands for an open store.
 #include <CLI/CLI.hpp>
 
-#include <charconv>
 #include <memory>
 
 #include "tools/cli/commands.h"
 #include "tools/cli/live/live_commands.h"
+#include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
 #include "tpcc/option_checks.h"
 
@@ -32,16 +32,6 @@ std::shared_ptr<Given> common(CLI::App& sub, bool json) {
     sub.footer(kFooter);
     return given;
 }
-
-const CLI::Validator kTransactionNumber(
-    [](std::string& text) {
-        uint64_t number = 0;
-        const char* const last = text.data() + text.size();
-        const auto [rest, error] = std::from_chars(text.data(), last, number);
-        const bool sound = error == std::errc{} && rest == last && text.front() != '0';
-        return sound ? "" : "'" + text + "' is no number of a transaction: an integer from 1 on";
-    },
-    "NUMBER");
 
 void add_top(CLI::App& app, int& status) {
     auto* sub = app.add_subcommand(
@@ -109,7 +99,7 @@ void add_live_commands(CLI::App& app, int& status) {
     given = common(*end, true);
     end->add_option("id", given->id, "Number of the transaction (`lockstep transactions`)")
         ->required()
-        ->check(kTransactionNumber);
+        ->check(number_from_one("number of a transaction"));
     end->callback([given, &status] { status = live_end(given->path, given->id, given->json); });
 
     add_two_phase(app, status);

@@ -22,6 +22,7 @@
 #include "tools/cli/load/load_state.h"
 #include "tools/cli/load/load_target.h"
 #include "tools/cli/load/progress.h"
+#include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/rows/row_reader.h"
 #include "tpcc/say.h"
@@ -371,12 +372,12 @@ void add_load(CLI::App& app, int& status) {
     command
         ->add_option("--format", o->format, "Format of the input (default: its first line tells)")
         ->check(CLI::IsMember({"json", "csv", "hex"}));
-    command->add_option("--memory", o->memory, "Memory for sorting in bytes (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false))
-        ->capture_default_str();
-    command->add_option("--pool", o->pool, "Buffer pool in bytes (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false))
-        ->capture_default_str();
+    command->add_option("--memory", o->memory, "Memory for sorting in bytes (suffixes K, M, G, T)")
+        ->transform(size_in(1, 1ull << 40, "1 - 1T"))
+        ->default_str("1G");
+    command->add_option("--pool", o->pool, "Buffer pool in bytes (suffixes K, M, G, T)")
+        ->transform(pool_size())
+        ->default_str("256M");
     add_archive_option(*command, o->archive);
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
     command->add_option("--fill", o->fill, "Fill pages of a bulk load to this percentage")

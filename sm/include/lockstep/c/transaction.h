@@ -17,8 +17,9 @@ extern "C" {
 int lockstep_begin(lockstep_store* store, const lockstep_txn_options* options, lockstep_txn** txn,
                    lockstep_error* error);
 // Commits. *lsn, if not NULL, is the point for lockstep_wait_durable(), 0 if nothing was changed.
-// The handle and its cursors end in every case but LOCKSTEP_WRONG_THREAD: a transaction that cannot
-// be committed is rolled back.
+// The handle and its cursors end in every case but LOCKSTEP_WRONG_THREAD, and LOCKSTEP_BAD_ARGUMENT
+// in a callback of a call on the transaction. Otherwise a transaction that cannot be committed is
+// rolled back.
 int lockstep_commit(lockstep_txn* txn, uint64_t* lsn, lockstep_error* error);
 // Rolls back. The handle and its cursors end, as for lockstep_commit().
 int lockstep_abort(lockstep_txn* txn, lockstep_error* error);

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .._errors import EndedByOperator, Error
+from .. import _core
+from .._errors import Cancelled, Error
 from .._store import Store
 from .._transaction import Transaction
 from ._errors import BranchLost, Wounded
@@ -30,7 +31,6 @@ class Branch:
     age: Age
     mutex: threading.Lock = field(default_factory=threading.Lock)
     used: float = field(default_factory=time.monotonic)
-    wounded: bool = False
 
 
 class Branches:
@@ -68,10 +68,8 @@ class Branches:
             if self._open.get(gid) is not branch:
                 raise BranchLost("the transaction was rolled back meanwhile")
             try:
-                if branch.wounded:
-                    raise Wounded(WOUNDED)
                 yield branch
-            except EndedByOperator:
+            except Cancelled:
                 self._abandon(gid, branch)
                 raise Wounded(WOUNDED) from None
             except BaseException:
@@ -91,25 +89,17 @@ class Branches:
         if branch is None:
             return
         with contextlib.suppress(Error):
-            self._store.end_transaction(branch.number)  # it may wait for a lock
+            self.wound(branch.number)  # it may wait for a lock
         with branch.mutex:
             self._abandon(gid, branch)
 
-    def wound_idle(self, number: int) -> bool:
-        """Rolls a branch back that no thread uses, by the number of its transaction.
+    def wound(self, number: int) -> None:
+        """Ends a transaction by its number. Its next call raises Cancelled, which becomes Wounded.
 
-        It is idle between two steps, so nobody else would do it. False: there is none.
+        If it is idle between two steps, the engine has rolled it back when this returns. Raises
+        Error if it has ended, or is prepared.
         """
-        for branch in list(self._open.values()):
-            if branch.number == number and branch.mutex.acquire(blocking=False):
-                try:
-                    branch.wounded = True
-                    self._ages.open.pop(number, None)
-                    branch.txn._abandon()
-                    return True
-                finally:
-                    branch.mutex.release()
-        return False
+        _core.cancel_transaction(self._store._handle, number)
 
     def unused_since(self, moment: float) -> list[bytes]:
         """The gids of those that no thread has used since, by time.monotonic()."""

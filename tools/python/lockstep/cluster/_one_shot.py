@@ -18,11 +18,7 @@ import time
 from dataclasses import dataclass, field
 
 from .. import _aio, _batch, _core
-from .._errors import (
-    DuplicateKey,
-    EndedByOperator,
-    Error,
-)
+from .._errors import Cancelled, DuplicateKey, Error
 from .._options import begin_arguments
 from .._store import Store
 from ._decisions import Decisions
@@ -113,7 +109,7 @@ class OneShots:
         return {one.request.step_txn(): one.age for one in list(self.running.values())}
 
     def stop_all(self) -> None:
-        """Ends what runs, as an operator would."""
+        """Ends what runs: each of them raises Wounded."""
         for one in list(self.running.values()):
             self._stop(one)
 
@@ -122,7 +118,7 @@ class OneShots:
         if number == 0:
             return
         try:
-            self._store.end_transaction(number)
+            _core.cancel_transaction(self._store._handle, number)
         except Error:  # it has ended, or is prepared
             pass
 
@@ -154,7 +150,7 @@ class OneShots:
             if code != 0:
                 raise error_of(code, (content or b"").decode(errors="replace"))
             request.fail()
-        except EndedByOperator:
+        except Cancelled:
             raise Wounded(WOUNDED) from None
 
     def _reply_of(self, request: _core.Request) -> bytes:

@@ -33,7 +33,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from .._batch import Batch
-from .._errors import Deadlock, EndedByOperator
+from .._errors import Cancelled, Deadlock, Error
 from .._store import Store
 from .._transaction import Transaction, pause
 from ._branches import Branch, Branches
@@ -290,7 +290,7 @@ class Participant:
                     commit(txn)
                 self.counts["runs"] += 1
                 return result
-            except (Deadlock, EndedByOperator):
+            except (Deadlock, Cancelled):
                 time.sleep(pause(tried))
         raise Wounded(f"{message.procedure}: a victim of deadlocks {REPEATS_MAX} times")
 
@@ -443,9 +443,9 @@ class Participant:
                 self._wound(victim)
 
     def _wound(self, number: int) -> None:
-        self.counts["wounded"] += 1
-        if not self._branches.wound_idle(number):
-            self._store.end_transaction(number)
+        with contextlib.suppress(Error):  # it has ended meanwhile, or is prepared
+            self._branches.wound(number)
+            self.counts["wounded"] += 1
 
     def _resolve(self) -> None:
         """Asks the coordinator what became of transactions that have been still for a while."""

@@ -47,6 +47,7 @@ def add_options(one: argparse.ArgumentParser) -> None:
     add("--warehouses", type=whole, default=given.warehouses)
     add("--shards", type=whole, default=given.shards, help="at most one for each warehouse")
     add("--seconds", type=seconds, default=given.seconds, help="measured, behind --warmup")
+    add("--duration", dest="seconds", type=seconds, help=argparse.SUPPRESS)
     add("--warmup", type=seconds, default=given.warmup, help="seconds")
     add("--remote", choices=["standard", "0"], default="standard",
         help="shares of remote warehouses: the standard's, or none")  # fmt: skip
