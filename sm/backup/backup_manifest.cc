@@ -77,7 +77,7 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
     BackupManifest manifest;
     std::memcpy(&manifest, block.bytes, sizeof manifest);
     if (MUTANT(backup_end_unseen) && bytes < kManifestBytes) return BackupManifest{};
-    if (bytes == 0)  // BM-1
+    if (bytes == 0 || (MUTANT(damaged_manifest_unfinished) && !is_valid(block, bytes)))  // BM-1
         return fail(ErrorCode::bad_backup,
                     "the backup was not finished: delete the directory and make it again");
     if (!is_valid(block, bytes))

@@ -18,11 +18,13 @@
 #include "sm/store/snapshots.h"
 #include "sm/store/test_hooks.h"
 #include "sm/store/txn_watch.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
 void CallGate::shut() {
     word_.fetch_or(kShut, std::memory_order_acq_rel);
+    if (MUTANT(gate_not_waited)) return;
     for (uint32_t word; (word = word_.load(std::memory_order_acquire)) != kShut;)
         word_.wait(word, std::memory_order_acquire);
     DCHECK(is_shut());
@@ -79,7 +81,7 @@ void Engine::note_failure() {
 
 Result<void> Engine::close() {
     if (closing_.exchange(true, std::memory_order_acq_rel)) {
-        closed_.wait(false, std::memory_order_acquire);
+        if (!MUTANT(second_close_returns)) closed_.wait(false, std::memory_order_acquire);
         return {};
     }
     assert_state();

@@ -357,7 +357,7 @@ void TxnWatch::warn() {
 
 void TxnWatch::warn_of_limit() {
     const uint32_t waiting = engine_.txns->waiting();
-    if (waiting == 0) {
+    if (waiting == 0 || MUTANT(limit_not_told)) {
         limit_wait_ = {};
         return;
     }

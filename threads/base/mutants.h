@@ -373,6 +373,14 @@
       "a leaf that a walk has found is not asked whether it still covers the key") \
     X(found_place_unchecked, sm_needs_test, \
       "the slot that a walk has found is not compared with the key again") \
+    X(gate_not_waited, sm_calls_while_closing_test, \
+      "close() frees what calls of other kernel threads read") \
+    X(second_close_returns, sm_calls_while_closing_test, \
+      "a second close() returns before the store is closed") \
+    X(callback_may_end, sm_inside_call_test, \
+      "a function that a call calls may end the call's transaction") \
+    X(limit_not_told, sm_begin_limit_test, \
+      "nobody is told that begin waits for transactions that do not end") \
     X(completion_unpinned, threads_completion_test, \
       "a completion wakes a thread whose runtime may be gone") \
     X(catalog_name_unbounded, sm_open_or_create_test, \

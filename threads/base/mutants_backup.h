@@ -5,6 +5,8 @@
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_BACKUP_MUTANTS(X) \
+    X(damaged_manifest_unfinished, sm_refused_path_test, \
+      "a damaged backup is called unfinished, so an operator deletes it") \
     X(log_hold_ignored, sm_backup_pace_test, \
       "log that a backup has not copied yet is recycled") \
     X(backup_unchecked, sm_backup_test, "a backup copies damaged pages as they are") \

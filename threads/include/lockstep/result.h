@@ -341,10 +341,13 @@ inline void take(Result<void>&) {}
 
 // The value of a Result; on error, returns the error from the enclosing function. A GNU statement
 // expression, so it can be an operand.
-#define LOCKSTEP_TRY(...)                                       \
-    __extension__({                                             \
-        auto try_result_ = (__VA_ARGS__);                       \
-        if (!try_result_.has_value()) [[unlikely]]              \
-            return ::lockstep::Unexpected(try_result_.error()); \
-        ::lockstep::detail::take(try_result_);                  \
+#define LOCKSTEP_TRY(...) LOCKSTEP_TRY_AS_(__COUNTER__, __VA_ARGS__)
+// A TRY inside a TRY needs a name of its own: otherwise -Wshadow of g++ warns.
+#define LOCKSTEP_TRY_AS_(number, ...) LOCKSTEP_TRY_NAMED_(number, __VA_ARGS__)
+#define LOCKSTEP_TRY_NAMED_(number, ...)                                \
+    __extension__({                                                     \
+        auto try_result_##number = (__VA_ARGS__);                       \
+        if (!try_result_##number.has_value()) [[unlikely]]              \
+            return ::lockstep::Unexpected(try_result_##number.error()); \
+        ::lockstep::detail::take(try_result_##number);                  \
     })
