@@ -22,6 +22,15 @@ std::string parent_of(const std::string& path) {
     return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
+// Says where the backup is: the error of a file or a request has no path.
+[[gnu::cold]] std::unexpected<Error> refused_in(const std::string& directory, Error error) {
+    DCHECK(error.code != ErrorCode::none);
+    const bool full = error.code == ErrorCode::no_space;
+    set_error_detail(error, directory + (full ? ": free some space on the device of this directory"
+                                              : ": the device of this directory refuses"));
+    return std::unexpected(error);
+}
+
 }  // namespace
 
 DirectoryTarget::~DirectoryTarget() {
@@ -62,7 +71,9 @@ Result<threads::FileId> DirectoryTarget::file(std::string_view name) {
 // Fails before anything is copied if the device is too small.
 Result<void> DirectoryTarget::reserve(std::string_view name, uint64_t bytes) {
     DCHECK(bytes % threads::kIoAlignment == 0 && !files_.empty());
-    return disk_.allocate(TRY(file(name)), bytes);
+    const Result<void> reserved = disk_.allocate(TRY(file(name)), bytes);
+    if (!reserved) return refused_in(directory_, reserved.error());
+    return {};
 }
 
 Result<void> DirectoryTarget::wait(Slot& slot) {
@@ -71,8 +82,10 @@ Result<void> DirectoryTarget::wait(Slot& slot) {
     threads::io_wait(slot.request, threads::ParkReason::io);
     if (slot.request.result >= 0) return {};
     const int err = static_cast<int>(-slot.request.result);
-    return fail_os(err == ENOSPC || err == EDQUOT ? ErrorCode::no_space : ErrorCode::io_error, err,
-                   "write of backup", slot.request.offset);
+    const bool full = err == ENOSPC || err == EDQUOT;
+    return refused_in(directory_, fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err,
+                                          "write of backup", slot.request.offset)
+                                      .error());
 }
 
 Result<void> DirectoryTarget::wait_all() {

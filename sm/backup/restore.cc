@@ -42,6 +42,7 @@ public:
 private:
     Result<void> read_chain();
     Result<void> check_target() const;
+    Result<void> lock_target();
     Result<void> clear_target();
     Result<void> combine();
     Result<void> check(const BackupManifest& made);
@@ -56,6 +57,7 @@ private:
     CombinedFiles files_;
     std::optional<RollForward> roll_;  // with an archive
     std::vector<BackupManifest> chain_;
+    std::optional<DiskFile> mark_;  // the target's manifest, locked while this restore works
 };
 
 Result<BackupInfo> Restore::run() {
@@ -68,6 +70,7 @@ Result<BackupInfo> Restore::run() {
         return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
     TRY(check_target());
     if (roll_) TRY(roll_->find_time(stream_));
+    TRY(lock_target());
     TRY(clear_target());
     TRY(combine());
     if (roll_) TRY(roll_->run(to_, files_.lsns(), stream_));
@@ -114,12 +117,24 @@ Result<void> Restore::check_target() const {
                      to_ + "; name a new or an empty one");
 }
 
-Result<void> Restore::clear_target() {
+// RS-4. Two restores into one directory would mix their files. Another one may have ended since the
+// first check, so the check is repeated under the lock.
+Result<void> Restore::lock_target() {
+    DCHECK(!mark_);
     TRY(disk_.make_directory(to_));
+    mark_.emplace(
+        TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kCreate | Disk::kDirect)));
+    const Result<void> locked = disk_.lock_exclusive(mark_->id());
+    if (locked) return check_target();
+    if (locked.error().code != ErrorCode::store_locked) return locked;
+    return fail_with(ErrorCode::store_locked, "restore: another one works in this directory",
+                     to_ + "; let it end, or name a new or an empty directory");
+}
+
+Result<void> Restore::clear_target() {
+    DCHECK(mark_);
     for (const std::string& name : TRY(disk_.list(to_)))
         if (name != kManifestName) TRY(disk_.unlink(to_ + "/" + name));
-    const DiskFile mark =
-        TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kCreate | Disk::kDirect));
     return disk_.sync_directory(to_);
 }
 

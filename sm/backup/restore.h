@@ -13,6 +13,7 @@
 //            RS-3 With an archive the state goes on from the last backup's point without a gap, and
 //                 ends at a record's boundary not behind the point that was asked for. [checked:
 //                 RollForward]
+//            RS-4 One restore works in a directory at a time. [checked: lock_target()]
 // Blocking   Blocks the calling kernel thread.
 #pragma once
 

@@ -166,7 +166,8 @@ void SnapshotScan::take_quiet(const Page& page, unsigned first, unsigned last) {
 
 // Neighbours mostly share the bytes that name their run, so there is one look for many.
 bool SnapshotScan::may_be_in_run(Slice key) {
-    const Slice prefix = key.substr(0, key.empty() ? 0 : key.size() - 1);
+    if (key.empty()) return false;  // and keys of one byte have its bytes before their last one
+    const Slice prefix = key.substr(0, key.size() - 1);
     if (!run_prefix_ || (*run_prefix_ != prefix && !MUTANT(run_prefix_kept))) {
         run_prefix_.emplace(prefix);
         run_there_ = tree_.env().versions->may_have_run(tree_.id(), key);

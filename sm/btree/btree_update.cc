@@ -7,6 +7,7 @@
 #include "sm/core/cleanup.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -51,6 +52,17 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
                     0,       t.name};
     TRY(change_pages(env, &txn, role, kind, object, {&part, 1}, undo_next));
     return {};
+}
+
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_patch(size_t offset, size_t bytes,
+                                                                 size_t value_bytes) {
+    DCHECK(offset > value_bytes || bytes > value_bytes - offset);
+    auto error = fail(ErrorCode::bad_argument, "patch", offset, value_bytes);
+    set_error_detail(error.error(), "offset " + std::to_string(offset) + " and length " +
+                                        std::to_string(bytes) + ", of a value of length " +
+                                        std::to_string(value_bytes) +
+                                        ": a patch does not make a value longer");
+    return error;
 }
 
 // Old or new value in an overflow chain. The key is locked.
@@ -101,7 +113,7 @@ Result<void> BTree::overwrite(txn::Transaction& txn, Target& t, Slice key, size_
     const Slice old = value(*t.page, t.slot);
     const size_t end = old.size() + MUTANT(patch_behind_value);
     if (offset > end || part.size() > end - offset) [[unlikely]]
-        return fail(ErrorCode::bad_argument, "patch", offset, old.size());
+        return refuse_patch(offset, part.size(), old.size());
     const Difference d = difference(old, offset, part);
     if (d.after.empty()) return {};
     return log_bytes(env_, id_, txn, t, key, static_cast<unsigned>(d.offset), d.before, d.after, 0,
@@ -180,7 +192,7 @@ Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& key, si
         std::string text = TRY(whole_value(env_, id_, t));
         const size_t end = text.size() + MUTANT(patch_behind_large_value);
         if (offset > end || part.size() > end - offset)
-            return fail(ErrorCode::bad_argument, "patch", offset, text.size());
+            return refuse_patch(offset, part.size(), text.size());
         text.replace(offset, part.size(), part);
         return update_large(env_, *this, txn, key.slice(), text);
     }

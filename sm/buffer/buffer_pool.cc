@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/zero_bytes.h"
 
 namespace lockstep::sm {
@@ -36,6 +37,15 @@ std::byte* map_aligned(size_t bytes, size_t alignment) {
         munmap(at + before + used, bytes + alignment - before - used);
     DCHECK(reinterpret_cast<uintptr_t>(at + before) % alignment == 0);
     return at + before;
+}
+
+[[gnu::cold]] std::unexpected<Error> refuse_memory(uint64_t bytes) {
+    DCHECK(bytes >= kBytesMin);
+    auto error = fail(ErrorCode::out_of_memory, "buffer pool", bytes);
+    set_error_detail(error.error(), "the system does not give the " + std::to_string(bytes) +
+                                        " bytes of option pool_bytes: choose a smaller pool, or "
+                                        "raise the limit of the process (ulimit -v)");
+    return error;
 }
 
 }  // namespace
@@ -109,7 +119,7 @@ Result<void> BufferPool::Impl::map_memory() {
     }
     other = obtain(threads::MappingUse::write_buffers, other_bytes, alignof(Page));
     if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
-        return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);
+        return refuse_memory(options.bytes);
     pool.info_ = reinterpret_cast<FrameInfo*>(other + buffers);
     DCHECK(all_zero(other + buffers, other_bytes - buffers));  // also if it comes from the cache
     free_stack = reinterpret_cast<uint32_t*>(pool.info_ + frame_count);

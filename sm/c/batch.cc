@@ -133,22 +133,25 @@ Result<void> perform_all(TxnObject& t, lockstep_request& r) {
     return {};
 }
 
+// Commits, rolls back or prepares as a request asks for.
+Result<void> end(TxnObject& t, lockstep_request& r) {
+    DCHECK(r.end != LOCKSTEP_END_KEEP);
+    if (r.end == LOCKSTEP_END_ABORT) return abort_here(t);
+    if (r.end == LOCKSTEP_END_PREPARE)
+        r.vote = static_cast<int>(TRY(prepare_here(t, slice_of(r.gid))));
+    else r.lsn = TRY(commit_here(t)).value;
+    return {};
+}
+
 // The operations and the end of a request for an open transaction.
 Result<void> carry_out(TxnObject& t, lockstep_request& r) {
     TRY(perform_all(t, r));
     if (r.end == LOCKSTEP_END_KEEP) return {};
-    if (r.end == LOCKSTEP_END_PREPARE) {
-        const uint64_t handle = t.handle;
-        const Result<Vote> vote = prepare_here(t, slice_of(r.gid));
-        // Behind its end the transaction may be freed.
-        if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle)) r.txn = nullptr;
-        r.vote = static_cast<int>(TRY(vote));
-        return {};
-    }
-    r.txn = nullptr;
-    if (r.end == LOCKSTEP_END_ABORT) return abort_here(t);
-    r.lsn = TRY(commit_here(t)).value;
-    return {};
+    const uint64_t handle = t.handle;
+    const Result<void> done = end(t, r);
+    // Behind its end the transaction may be freed. One that is refused goes on.
+    if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle)) r.txn = nullptr;
+    return done;
 }
 
 // A request that begins a transaction which stays open. If an operation fails, nobody would know

@@ -32,7 +32,8 @@ public:
         DCHECK((before & ~kShut) != 0);
         if (before == (kShut | 1)) word_.notify_all();
     }
-    // Refuses calls from now on, and waits for those that are inside. Blocks.
+    // Refuses calls from now on, and waits for those that are inside. Suspends a user thread (of
+    // another store), blocks any other.
     void shut();
     bool is_shut() const { return (word_.load(std::memory_order_acquire) & kShut) != 0; }
 

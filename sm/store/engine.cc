@@ -23,6 +23,7 @@
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/rng.h"
+#include "txn/log/durable_end_file.h"
 
 namespace lockstep::sm {
 
@@ -281,6 +282,27 @@ void Engine::watch_slices() {
     if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
 
+// A text if one copy of the durable-end record is damaged, which the open repairs. The log's end is
+// to follow the text.
+static Result<std::string> lost_mark(threads::Disk& disk, const std::string& directory) {
+    const auto mark = TRY(txn::DurableEnd::load(disk, directory + "/log.mark"));
+    if (!mark || !mark->alone) return std::string();
+    DCHECK(mark->sequence > txn::DurableEnd::kFirstSequenceMax);
+    return "one copy of log.mark is damaged, perhaps the newer one. The log was durable at least "
+           "up to LSN " +
+           std::to_string(mark->durable_end) +
+           ". If the log is damaged as well, commits behind that are lost, and nothing tells of "
+           "them. The last record that is whole ends at LSN ";
+}
+
+static Result<std::unique_ptr<txn::Log>> open_log(threads::Runtime& runtime,
+                                                  const txn::LogOptions& options, Lsn checkpoint,
+                                                  bool fresh, bool read_only) {
+    if (fresh) return txn::Log::create(runtime, options);
+    return read_only ? txn::Log::open_to_read(runtime, options, checkpoint)
+                     : txn::Log::open(runtime, options, checkpoint);
+}
+
 // Objects, from the bottom up. Nothing runs yet.
 Result<void> Engine::build(std::string_view path, bool fresh) {
     DCHECK(disk != nullptr && runtime == nullptr && data_file.value >= 0);
@@ -297,11 +319,10 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
 
     log_options = log_options_of(path, options);
     const Lsn checkpoint{superblock.checkpoint_lsn};
-    log = own(own_log_, fresh ? TRY(txn::Log::create(*runtime, log_options))
-                        : options.read_only
-                            ? TRY(txn::Log::open_to_read(*runtime, log_options, checkpoint))
-                            : TRY(txn::Log::open(*runtime, log_options, checkpoint)));
+    const std::string lost = fresh ? "" : TRY(lost_mark(*disk, log_options.directory));
+    log = own(own_log_, TRY(open_log(*runtime, log_options, checkpoint, fresh, options.read_only)));
     run_begin = log->tail();
+    if (!lost.empty()) report(1, lost + std::to_string(run_begin.value));
     if (!fresh) first_record.store(superblock.log_start);
     TRY(build_archive());
     log->on_failure(
@@ -446,9 +467,11 @@ Result<void> Engine::recover() {
                    " ms");
     prepared->adopt(r.in_doubt);
     if (!r.in_doubt.empty())
-        report(1, std::to_string(r.in_doubt.size()) +
-                      " transactions are in doubt and keep their locks until they are committed or "
-                      "rolled back (Store::prepared())");
+        report(1, (r.in_doubt.size() == 1
+                       ? "1 transaction is in doubt and keeps its locks until it is"
+                       : std::to_string(r.in_doubt.size()) +
+                             " transactions are in doubt and keep their locks until they are") +
+                      std::string(" committed or rolled back (Store::prepared())"));
     // again: rollback may have taken objects away or brought them back.
     TRY(catalog->load());
     return catalog->free_dropped();

@@ -22,11 +22,27 @@
 
 namespace lockstep::sm {
 
+namespace {
+
+constexpr Nanos kLookAgain = 100 * kMicrosecond;
+
+// Waits until `over()`. On a user thread, which is one of another store: others of its worker may
+// be what it waits for, so they run meanwhile. False, at once: on any other kernel thread.
+template <class Over>
+bool wait_beside_others(Over over) {
+    if (threads::current() == nullptr) return false;
+    while (!over()) threads::sleep_until(threads::now() + kLookAgain);
+    return true;
+}
+
+}  // namespace
+
 void CallGate::shut() {
     word_.fetch_or(kShut, std::memory_order_acq_rel);
     if (MUTANT(gate_not_waited)) return;
-    for (uint32_t word; (word = word_.load(std::memory_order_acquire)) != kShut;)
-        word_.wait(word, std::memory_order_acquire);
+    const auto word = [this] { return word_.load(std::memory_order_acquire); };
+    if (wait_beside_others([&] { return word() == kShut; })) return;
+    for (uint32_t now; (now = word()) != kShut;) word_.wait(now, std::memory_order_acquire);
     DCHECK(is_shut());
 }
 
@@ -81,7 +97,9 @@ void Engine::note_failure() {
 
 Result<void> Engine::close() {
     if (closing_.exchange(true, std::memory_order_acq_rel)) {
-        if (!MUTANT(second_close_returns)) closed_.wait(false, std::memory_order_acquire);
+        if (MUTANT(second_close_returns)) return {};
+        const auto closed = [this] { return closed_.load(std::memory_order_acquire); };
+        if (!wait_beside_others(closed)) closed_.wait(false, std::memory_order_acquire);
         return {};
     }
     assert_state();

@@ -42,9 +42,12 @@ Result<void> Engine::require_closed(const std::string& directory) {
     if (since.changes == 0 && since.unended != 0) {
         auto error =
             fail(ErrorCode::not_closed, "transactions in doubt or without an end", since.unended);
-        set_error_detail(error.error(), std::to_string(since.unended) +
-                                            " transactions are in doubt or have no end: open the "
-                                            "store for writing, and commit or roll them back");
+        set_error_detail(error.error(),
+                         (since.unended == 1 ? "1 transaction is in doubt or has no end"
+                                             : std::to_string(since.unended) +
+                                                   " transactions are in doubt or have no end") +
+                             std::string(": open the store for writing, and commit or roll "
+                                         "back what is in doubt"));
         return error;
     }
     return fail(ErrorCode::not_closed, "changes in the log since the last checkpoint",

@@ -19,6 +19,7 @@
 #include "sm/store/secondary.h"
 #include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 
@@ -97,8 +98,18 @@ namespace {
     return std::unexpected(opened.error());
 }
 
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_options(const TxnOptions& options) {
+    if (options.isolation > Isolation::snapshot)
+        return fail(ErrorCode::bad_option, "isolation", static_cast<uint64_t>(options.isolation));
+    DCHECK(options.durability > Durability::lazy);
+    return fail(ErrorCode::bad_option, "durability", static_cast<uint64_t>(options.durability));
+}
+
 inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOptions& options) {
     TRY(MemoryReserve::require());
+    if (options.isolation > Isolation::snapshot || options.durability > Durability::lazy)
+        [[unlikely]]
+        return refuse_options(options);
     if (engine.log->filling() && !options.read_only && options.isolation != Isolation::snapshot)
         [[unlikely]] {
         if (engine.options.read_only) return begin_reader(engine, options);
@@ -131,22 +142,36 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
 // One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
 // succeed. A body that dropped that error meets txn_aborting later, and then the first error
 // decides. A lock timeout is the caller's bound on its wait; repeating it would wait many times as
-// long.
+// long. `gone`: the body has ended the transaction, or moved it elsewhere.
 Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
-                     bool& victim) {
-    DCHECK(txn.live() && !victim && t.state == txn::TxnState::active);
+                     bool& victim, bool& gone) {
+    DCHECK(txn.live() && !victim && !gone && t.state == txn::TxnState::active);
     auto done = body(txn);
-    if (done && txn.live()) {
+    gone = !txn.live();
+    if (done && !gone) {
         auto point = txn.commit();
         if (point) return {};
         done = std::unexpected(point.error());
     }
-    if (done) return done;  // the body ended it itself
+    if (done) return done;
     victim = done.error().code == ErrorCode::deadlock || sm::caused_by_others(done.error()) ||
              (done.error().code == ErrorCode::txn_aborting && txn.live() &&
               t.abort_cause == ErrorCode::deadlock);
     if (txn.live()) (void)txn.abort();
     return done;
+}
+
+// Whether this thread still has the transaction that a handle of that generation was made for.
+bool is_held(const txn::Transaction& t, uint64_t generation) {
+    DCHECK(generation <= t.generation);
+    return t.generation == generation && t.state != txn::TxnState::free &&
+           t.thread == threads::current();
+}
+
+[[gnu::cold]] std::unexpected<Error> refuse_moved() {
+    return fail_with(ErrorCode::bad_argument, "transaction of run()",
+                     "the function has moved its Txn elsewhere and has not ended it: it is rolled "
+                     "back. Use begin() for a transaction that outlives a function");
 }
 
 // A name is looked up by any usable transaction of this store.
@@ -187,8 +212,14 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
         DCHECK(t->thread == threads::current() && t->first_lsn.load() == 0);
-        bool victim = false;
-        auto done = attempt(body, Txn(&engine, t, t->generation), *t, victim);
+        const uint64_t generation = t->generation;
+        bool victim = false, gone = false;
+        auto done = attempt(body, Txn(&engine, t, generation), *t, victim, gone);
+        if (gone && is_held(*t, generation)) [[unlikely]] {
+            ++t->generation;  // what the function has kept refers to no transaction from now on
+            (void)Txn(&engine, t, t->generation).abort();
+            if (done) return refuse_moved();
+        }
         if (done || !victim || tries >= engine.options.retries_max || MUTANT(victim_not_retried))
             return done;
         auto& counters = engine.counters[threads::worker_index()];

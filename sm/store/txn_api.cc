@@ -120,8 +120,12 @@ Txn::Txn(Txn&& other) noexcept
       txn_(std::exchange(other.txn_, nullptr)),
       generation_(other.generation_) {}
 
+// Only the transaction's own thread ends it. A handle that this thread has left to others may
+// outlast close(), which has rolled the transaction back and freed it.
 Txn::~Txn() {
-    if (live()) (void)abort();
+    if (txn_ == nullptr) [[likely]]
+        return;
+    if (engine_->counted_by_thread() && live()) (void)abort();
 }
 
 bool Txn::live() const { return txn_ && generation_ == txn_->generation; }

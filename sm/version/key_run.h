@@ -9,6 +9,9 @@
 // Invariants KR-1 A run is older than the versions that its keys have by themselves. Those of its
 //                 writer say the same as the run. A key that has versions and is in no leaf is an
 //                 erased key (EK-1), and an index with erased keys gets no runs.
+//            KR-2 Writers in several leaves may change the chain of one name at the same time. So
+//                 its state is read and changed under one hold of the bucket's lock.
+//                 [test: SnapshotRun.RunsOfOnePrefixAreMadeByTwoWorkersAtOnce]
 // Blocking   Nothing here parks.
 #pragma once
 

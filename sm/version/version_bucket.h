@@ -38,11 +38,11 @@ public:
         return true;
     }
     // The rest is under the lock. The record's newest version.
-    Version* find(const RecordName& name) const {
+    [[gnu::always_inline]] Version* find(const RecordName& name) const {
         return find(name.object, name.key, short_hash(name.hash));
     }
     // The same of a record that may have one: the tags are not looked at again.
-    Version* find_in_chains(const RecordName& name) const {
+    [[gnu::always_inline]] Version* find_in_chains(const RecordName& name) const {
         return find_in(first_of(word_.load(std::memory_order_relaxed)), name.object, name.key,
                        short_hash(name.hash));
     }
@@ -100,19 +100,20 @@ private:
 
     static uint64_t tag_of(ShortHash hash) { return uint64_t{1} << (kPointerBits + (hash >> 28)); }
     static Version* first_of(uint64_t word) { return reinterpret_cast<Version*>(word & ~kTags); }
-    Version* find(ObjectId object, Slice key, ShortHash hash) const {
+    [[gnu::always_inline]] Version* find(ObjectId object, Slice key, ShortHash hash) const {
         DCHECK(lock.is_held());
         const uint64_t word = word_.load(std::memory_order_relaxed);
         if ((word & tag_of(hash)) == 0) return nullptr;
         return find_in(first_of(word), object, key, hash);
     }
-    Version* find_in(Version* at, ObjectId object, Slice key, ShortHash hash) const {
+    [[gnu::always_inline]] Version* find_in(Version* at, ObjectId object, Slice key,
+                                            ShortHash hash) const {
         DCHECK(lock.is_held());
         while (at != nullptr && !at->is_of(object, key, hash)) at = at->next;
         return at;
     }
-    // Of the version's record.
-    Version* newest_of(const Version& version) const {
+    // Of the version's record. Apart: push() and unlink() are short otherwise.
+    [[gnu::noinline]] Version* newest_of(const Version& version) const {
         return find(version.object, version.key(), version.hash);
     }
     void set_first(Version* version, uint64_t tags) {

@@ -180,6 +180,7 @@ private:
         DCHECK(buckets_ != nullptr);
         return buckets_[hash & mask_];
     }
+    void prepare_run(ChangedRecord& run);
     Decision decide(txn::Outcome& writer, ChangedRecord& record);
     [[gnu::noinline]] bool note_beside(txn::Outcome& writer, ChangedRecord& record);
     static bool has_committed(const Version& version) {

@@ -7,6 +7,10 @@
 
 namespace lockstep::sm {
 
+namespace {
+constexpr size_t kRunsLeave = 8;  // groups of aborted runs that a new run frees at most
+}  // namespace
+
 // New groups of one writer, in the order in which they will be queued.
 struct VersionTable::Made {
     VersionGroup* first = nullptr;
@@ -140,6 +144,27 @@ bool VersionTable::note_beside(txn::Outcome& writer, ChangedRecord& record) {
     return false;
 }
 
+// Writers in other leaves may change the chain of a run at the same time: its keys are others
+// (KR-2). Runs of aborted writers leave it. Nothing renews them, and one that is retried beside an
+// old snapshot would make the chain longer each time.
+void VersionTable::prepare_run(ChangedRecord& run) {
+    DCHECK(run.run && run.bucket == &bucket_of(short_hash(run.name.hash)));
+    note_runs_of(run.name.object);
+    if (!std::exchange(run.may_have, true)) return;
+    VersionGroup* left[kRunsLeave];
+    size_t n = 0;
+    {
+        const SpinGuard guard(run.bucket->lock);
+        for (Version* at = run.bucket->find(run.name); at != nullptr && n < kRunsLeave;) {
+            Version& version = *std::exchange(at, at->older);
+            if (!version.writer->aborted()) continue;
+            run.bucket->unlink(version);
+            if (version.group().let_go()) left[n++] = &version.group();
+        }
+    }
+    for (size_t i = 0; i < n; ++i) drop(*left[i]);
+}
+
 void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed) {
     txn::Outcome* const writer = txn.outcome;
     DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
@@ -149,7 +174,7 @@ void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed)
     size_t chains = 0;
     for (ChangedRecord& record : changed) {
         record.may_have = record.bucket->ask_for_first(short_hash(record.name.hash));
-        if (record.run) note_runs_of(record.name.object);
+        if (record.run) prepare_run(record);
         chains += record.may_have;
     }
     // Asks for what decide() reads behind the newest versions, for all of them at a time.
@@ -193,7 +218,7 @@ inline bool VersionTable::may_leave(const Version& newest) {
 [[gnu::always_inline]] inline VersionTable::Decision VersionTable::decide(txn::Outcome& writer,
                                                                           ChangedRecord& record) {
     const SpinGuard guard(record.bucket->lock);
-    Version* const newest = record.bucket->find(record.name);
+    Version* const newest = record.bucket->find_in_chains(record.name);
     if (newest == nullptr) return {};
     if (is_settled(*newest, record.part)) [[likely]]
         return {.makes = false, .earlier = renew(*newest, writer, record.before, record.part)};

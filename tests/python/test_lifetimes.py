@@ -99,6 +99,21 @@ def test_what_has_ended_is_dropped_without_a_warning(tmp_path):
         gc.collect()
 
 
+def test_a_callback_cannot_close_the_store(store, index):
+    store.run(lambda txn: [txn.put(index, (n,), b"v") for n in range(100)])
+
+    def close(*_):
+        with pytest.raises(lockstep.WrongThread, match="callback"):
+            store.close()
+
+    with store.transaction() as txn:
+        txn.secondary_index("by", index, lambda key, value: value, progress=close)
+    assert store.run(lambda txn: txn.get(index, (7,))) == b"v"
+    store.close()
+    with pytest.raises(lockstep.StoreClosed):
+        store.begin()
+
+
 def test_a_store_that_is_dropped_is_closed(tmp_path):
     def set_up():
         store = lockstep.open(tmp_path / "s", **SMALL)

@@ -54,8 +54,9 @@ def test_archive(place, rng):
             fail(f"restored to {done['lsn']}, behind {lsn}")
         same(contents_of(place(f"lsn{i}")), contents, f"until {lsn}")
     for i, (_, contents, seconds) in enumerate(points[:-1]):
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-        back(f"time{i}", "--until-time", f"{text}.{int(seconds % 1 * 1000):03}Z")
+        hours, zone = ((0, "Z"), (5.5, "+05:30"), (-8, "-0800"))[i % 3]
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds + hours * 3600))
+        back(f"time{i}", "--until-time", f"{text}.{int(seconds % 1 * 1000):03}{zone}")
         same(contents_of(place(f"time{i}")), contents, f"until {text}")
     back("end", "--memory", "1M")
     same(contents_of(place("end")), points[-1][1], "the archive's end")
@@ -65,7 +66,8 @@ def test_archive(place, rng):
     )
     refused("is before the backup's point", *with_archive, "--until", made["lsn"] - 1)
     refused("is behind the archive's end", *with_archive, "--until", points[-1][0] + 10**6)
-    for bad in ("yesterday", "2026-02-31T00:00:00Z", "2026-11-24.5 03:00:00"):
+    for bad in ("yesterday", "2026-02-31T00:00:00Z", "2026-11-24.5 03:00:00",
+                "2026-11-24T03:00:00+1:00", "2026-11-24T03:00:00+01:60", "@1764000000+01:00"):
         refused("is no time", *with_archive, "--until-time", bad)
     # As nanoseconds, this would wrap around to a time that the archive has.
     wrapped = f"@{int(points[1][2]) + (1 << 64) // 10**9}.8"
@@ -85,6 +87,8 @@ def test_archive(place, rng):
     refused("2255-", *with_archive, "--until-time", "@99999999999")
     refused("2026-11-24T03:00:00.250000000Z is before the backup's end", *with_archive,
             "--until-time", "2026-11-24T03:00:00.25Z")
+    refused("2026-11-24T03:00:00.250000000Z is before the backup's end", *with_archive,
+            "--until-time", "2026-11-23 19:00:00.25-08")
     unset(*with_archive, "--memory", "1K")
     pieces = sorted(name for name in os.listdir(archive) if name.endswith(".log"))
     os.rename(os.path.join(archive, pieces[len(pieces) // 2]), place("taken"))

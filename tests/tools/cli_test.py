@@ -7,6 +7,7 @@ Usage: cli_test.py LOCKSTEP DRIVER
 """
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -149,6 +150,23 @@ def check_lost_output(store):
             sys.exit(f"{command} without output and errors: status {done.returncode}")
 
 
+def check_errors_as_json(place):
+    """With --json an error of an offline command is JSON on standard output."""
+    nowhere, to = os.path.join(place, "nowhere"), os.path.join(place, "to")
+    commands = (
+        ("stat", nowhere), ("verify", nowhere), ("dump-log", nowhere), ("dump-page", nowhere, "0"),
+        ("backup", nowhere, to), ("restore", nowhere, to), ("update-backup", nowhere, to),
+        ("compact", nowhere),
+    )
+    for command in commands:
+        done = subprocess.run([LOCKSTEP, *command, "--json"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True)
+        error = json.loads(done.stdout)["error"]
+        assert done.returncode == 1 and not done.stderr, (command, done)
+        assert error["code"] and nowhere in error["thing"] + error["reason"], (command, error)
+        assert set(error) == {"code", "thing", "reason", "remedy"}, (command, error)
+
+
 def check_closed_descriptors(store):
     """No file of the store gets the number of a standard descriptor that the caller has closed."""
     before = state_of(store)
@@ -258,6 +276,7 @@ try:
     check(path)
     check_lost_output(path)
     check_closed_descriptors(path)
+    check_errors_as_json(directory)
     check_log_positions(path)
     check_refused(path)
     check_no_access(path)
@@ -266,6 +285,6 @@ try:
         done = subprocess.run([LOCKSTEP, "stat", path], stdout=subprocess.DEVNULL, stderr=full)
     assert done.returncode == 3, done
     check(path)
-    print("9 passed, 0 failed")
+    print("10 passed, 0 failed")
 finally:
     shutil.rmtree(directory, ignore_errors=True)

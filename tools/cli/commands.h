@@ -4,14 +4,19 @@
 #include <cstdint>
 #include <string>
 
+#include <lockstep/result.h>
+
 namespace CLI {  // NOLINT(readability-identifier-naming): of CLI11
 class App;
 }
 
 namespace lockstep::cli {
 
-// Prints the error and the action that failed. Returns 1.
-int complain(const std::string& doing, const std::string& why);
+// Prints the error and the action that failed. Returns 1. With `json` it is a line of JSON on
+// standard output, as an open store answers errors; for commands that have printed no result yet.
+int complain(const std::string& doing, const std::string& why, bool json = false);
+// The same with the error's code. `why`: a longer text than the error's own.
+int complain(const std::string& doing, const Error& error, bool json, const std::string& why = {});
 
 // The sub-commands for a store that another process has open (live_commands.h).
 void add_live_commands(CLI::App& app, int& status);

@@ -9,6 +9,7 @@
 
 #include "threads/base/check.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/json_text.h"
 #include "tpcc/build_info.h"
 #include "tpcc/option_checks.h"
 #include "tpcc/parse_failure.h"
@@ -17,9 +18,23 @@
 
 namespace lockstep::cli {
 
-int complain(const std::string& doing, const std::string& why) {
+static int print_error(const char* code, const std::string& thing, const std::string& reason) {
+    DCHECK(code != nullptr && !reason.empty());
+    const nlohmann::ordered_json why = {
+        {"code", code}, {"thing", thing}, {"reason", reason}, {"remedy", ""}};
+    fmt::print("{}\n", json_text({{"error", why}}));
+    return 1;
+}
+
+int complain(const std::string& doing, const std::string& why, bool json) {
+    if (json) return print_error("failed", doing, why);
     tpcc::say_error("lockstep: {}: {}\n", doing, why);
     return 1;
+}
+
+int complain(const std::string& doing, const Error& error, bool json, const std::string& why) {
+    const std::string text = why.empty() ? error.text() : why;
+    return json ? print_error(error_name(error.code), doing, text) : complain(doing, text);
 }
 
 namespace {

@@ -25,9 +25,10 @@ struct VerifyOptions {
 int run_verify(const VerifyOptions& o) {
     auto store =
         open_store(o.path, {.pool_bytes = o.pool, .workers = o.jobs, .archive = o.archive});
-    if (!store) return complain(o.path, text_of_failed_open(o.path, store.error()));
+    if (!store)
+        return complain(o.path, store.error(), o.json, text_of_failed_open(o.path, store.error()));
     const auto faults = store->verify(o.jobs);
-    if (!faults) return complain(o.path, faults.error().text());
+    if (!faults) return complain(o.path, faults.error(), o.json);
     const uint64_t pages = store->stats().pages_total;
     if (o.json) {
         fmt::print("{}\n", json_text({{"pages", pages}, {"faults", *faults}}));

@@ -66,11 +66,14 @@ Result<std::optional<DurableEnd>> DurableEnd::load(threads::Disk& disk, const st
     disk.close(file);
     if (!got) return std::unexpected(got.error());
     std::optional<DurableEnd> newest;
+    int valid = 0;
     for (const auto& slot : image->slot) {
         const std::optional<DurableEnd> mark = TRY(decode(slot));
+        valid += mark.has_value();
         if (mark && (!newest || mark->sequence > newest->sequence)) newest = mark;
     }
     if (!newest) return fail(ErrorCode::corrupt_log, "log.mark");
+    newest->alone = valid == 1 && newest->sequence > kFirstSequenceMax;
     return newest;
 }
 

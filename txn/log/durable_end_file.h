@@ -8,7 +8,9 @@
 //            Durable-LSN stamps cover the lag (log_stamp.cc). The code calls it the mark.
 // Layout     File log.mark has two slots of 4096 bytes, written in turn. Only the first sector of
 //            a slot is used, so a slot is either old or new as a whole. The valid slot with the
-//            higher sequence counts. A slot:
+//            higher sequence counts. A log begins with one slot and a sequence up to
+//            kFirstSequenceMax. Later an invalid slot is damage. It may have been the newer one.
+//            The log behind the other one is then known by its records alone (`alone`). A slot:
 //            offset  0 u64 magic
 //                    8 u32 format version
 //                   12 u32 reserved
@@ -35,7 +37,11 @@ struct DurableEnd {
     uint64_t sequence = 0;
     uint64_t durable_end = 0;
     uint64_t segment_bytes = 0;
+    // Of load(): the other slot is damaged, and may have had a later end.
+    bool alone = false;
 
+    // 1 in a new log, 2 in a backup, 3 in a restore from an archive.
+    static constexpr uint64_t kFirstSequenceMax = 3;
     static constexpr uint64_t kSlotBytes = 4096;
     static constexpr uint32_t kVersion = 1;
     uint64_t slot_offset() const { return (sequence & 1) * kSlotBytes; }

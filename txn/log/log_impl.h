@@ -73,6 +73,13 @@ struct alignas(kLogBlock) LogIoBuffers {
     std::byte mark[DurableEnd::kSlotBytes];
 };
 
+// Why the keeper could not make a segment, or make it larger.
+struct KeeperRefusal {
+    ErrorCode code = ErrorCode::none;
+    int os = 0;  // errno
+};
+static_assert(std::atomic<KeeperRefusal>::is_always_lock_free);
+
 // One window of the log as read from file, kept for rollbacks that walk backwards.
 struct LogReadWindow {
     static constexpr uint64_t kBytes = 64 * 1024;
@@ -294,8 +301,8 @@ struct Log::Impl {
     bool growing = false, flusher_waits = false;
     // The last attempt to make a segment failed.
     std::atomic<bool> keeper_stuck{false};
-    // The errno of that attempt if the device had no space, else 0.
-    std::atomic<int> device_full{0};
+    // Why. `os` is 0 if the system did not say.
+    std::atomic<KeeperRefusal> keeper_refusal{};
     std::atomic<bool> keeper_wanted{false};
     std::atomic<bool> keeper_stop{false};
     // True between start_flusher and stop_flusher.

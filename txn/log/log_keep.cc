@@ -50,7 +50,7 @@ uint64_t Log::Impl::wanted_end() const {
 // Why a segment could not be made, or made larger.
 [[gnu::cold]] void Log::Impl::note_refusal(const Error& why) {
     DCHECK(threads::current() == keeper.load() && why.code != ErrorCode::none);
-    device_full.store(why.code == ErrorCode::no_space ? why.os : 0);
+    keeper_refusal.store({.code = why.code, .os = why.os});
 }
 
 // Does one necessary step. False if none is necessary or possible. While an old segment cannot be
@@ -106,7 +106,10 @@ bool Log::Impl::make_segment() {
     // The flusher may have placed a segment meanwhile; this one then becomes the next.
     const uint64_t begin = prepared_end.load();
     CHECK(begin % files.segment_bytes() == 0);  // else the new name would be a segment in use
-    if (keeper_stop.load() || !files.place_new(files.number_of(begin))) {
+    const Result<void> placed =
+        keeper_stop.load() ? Result<void>() : files.place_new(files.number_of(begin));
+    if (!placed) note_refusal(placed.error());
+    if (keeper_stop.load() || !placed) {
         (void)files.disk().unlink(files.new_path());
         return false;
     }

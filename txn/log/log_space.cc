@@ -78,13 +78,15 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
 
 // The capacity allows the promise, and no file can be made for it.
 [[gnu::cold]] std::unexpected<Error> Log::Impl::refuse_segment() const {
-    const int full = keeper_stuck.load() ? device_full.load() : 0;
-    if (full == 0 || MUTANT(full_disk_called_full_log))
+    const KeeperRefusal why = keeper_stuck.load() ? keeper_refusal.load() : KeeperRefusal{};
+    if (why.os == 0 || MUTANT(full_disk_called_full_log))
         return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
-    auto refused = fail_os(ErrorCode::no_space, full, "log segment");
-    set_error_detail(
-        refused.error(),
-        files.directory() + " has no space for more of the log; free some on its device");
+    DCHECK(why.code != ErrorCode::none);
+    auto refused = fail_os(why.code, why.os, "log segment");
+    const char* const said = why.code == ErrorCode::no_space
+                                 ? " has no space for more of the log; free some on its device"
+                                 : ": no more of the log can be made in this directory";
+    set_error_detail(refused.error(), files.directory() + said);
     return refused;
 }
 

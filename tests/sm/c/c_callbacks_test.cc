@@ -64,6 +64,14 @@ TEST_F(CCallbacks, CannotEndTheTransactionOfTheirCall) {
                       LOCKSTEP_OK);
             u.codes[0] = lockstep_commit(u.txn, nullptr, &u.error);
             u.codes[1] = lockstep_abort(u.txn, nullptr);
+            for (const int end : {LOCKSTEP_END_COMMIT, LOCKSTEP_END_ABORT}) {
+                lockstep_request request = {};
+                request.size = sizeof request;
+                request.txn = u.txn;
+                request.end = end;
+                EXPECT_EQ(lockstep_batch(&request), LOCKSTEP_BAD_ARGUMENT);
+                EXPECT_EQ(request.txn, u.txn);  // it goes on
+            }
             return found;
         };
         const int scanned = lockstep_heap_scan(within, t.heap, each, arg, nullptr);

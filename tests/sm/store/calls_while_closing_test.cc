@@ -93,6 +93,28 @@ TEST_F(CallsWhileClosing, SeveralThreadsMayClose) {
     }
 }
 
+// On one worker, so that a closer which blocked it would wait for ever.
+TEST_F(CallsWhileClosing, OnUserThreadsOfAnotherStore) {
+    Store other = open("b", small_options(1)), store = open("a", options());
+    std::atomic<bool> inside{false};
+    auto caller = other.start([&] {
+        return store.run([&](Txn&) -> Result<void> {
+            inside = true;
+            sleep_for(10 * kMillisecond);
+            return {};
+        });
+    });
+    const auto close = [&] {
+        while (!inside) yield();
+        return store.close();
+    };
+    auto first = other.start(close), second = other.start(close);
+    EXPECT_TRUE(caller.join());
+    EXPECT_TRUE(first.join());
+    EXPECT_TRUE(second.join());
+    EXPECT_TRUE(Store::open(path("a"), {.read_only = true, .logger = nullptr}));
+}
+
 using CallsWhileClosingDeathTest = CallsWhileClosing;
 
 TEST_F(CallsWhileClosingDeathTest, AStoreIsNotDestroyedOnItsOwnThread) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <mutex>
 #include <string>
 
@@ -47,6 +48,32 @@ TEST_F(OpenReport, AnArchiveThatCannotBeMadeIsWarnedOf) {
     EXPECT_TRUE(text.contains("No such file or directory")) << text;
     options.logger = nullptr;
     EXPECT_EQ(said(options), "");
+}
+
+// The newer copy of the durable-end record is lost, and what it vouched for may be as well.
+TEST_F(OpenReport, ADamagedCopyOfTheMarkIsWarnedOfOnce) {
+    Options options = small_options();
+    options.logger = Options{}.logger;
+    EXPECT_EQ(said(options), "");
+    EXPECT_EQ(said(options), "");
+    for (const int slot : {0, 1}) {
+        const std::string zeros(4096, '\0');
+        std::fstream mark(path("a/log.mark"), std::ios::in | std::ios::out | std::ios::binary);
+        mark.seekp(slot * 4096);
+        mark.write(zeros.data(), static_cast<std::streamsize>(zeros.size()));
+        mark.close();
+        const std::string text = said(options);
+        EXPECT_TRUE(text.starts_with("lockstep: warning: one copy of log.mark is damaged")) << text;
+        EXPECT_TRUE(text.contains("up to LSN ")) << text;
+        EXPECT_EQ(said(options), "");
+    }
+    // A backup has one copy, which says nothing.
+    {
+        Store store = open("a", options);
+        ASSERT_TRUE(store.backup(path("b")));
+        ASSERT_OK(store.close());
+    }
+    EXPECT_EQ(stderr_of([&] { EXPECT_TRUE(open("b", options).close()); }), "");
 }
 
 TEST_F(OpenReport, MoreThanTheMemoryIsWarnedOf) {

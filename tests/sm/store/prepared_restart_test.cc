@@ -21,7 +21,7 @@ TEST_F(PreparedRestart, StaysInDoubtAfterEveryCrash) {
             const std::string before = get("k"), after = "v" + std::to_string(++round);
             must_prepare("g", put("k", after), {.durability = Durability::lazy});
             crash(mode);
-            EXPECT_NE(log.find("1 transactions are in doubt"), std::string::npos) << log;
+            EXPECT_NE(log.find("1 transaction is in doubt and keeps"), std::string::npos) << log;
             ASSERT_EQ(store().prepared().size(), 1u);
             EXPECT_EQ(store().prepared()[0].gid, "g");
             EXPECT_GT(store().prepared()[0].locks, 0u);

@@ -1,5 +1,9 @@
 // labels: unit
 // refused_path_test.cc - a path that cannot be used: the error names it, and says what to do.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <fstream>
 
 #include "tests/sm/store_crash_util.h"
@@ -80,8 +84,11 @@ TEST_F(RefusedPath, OfATargetWithinTheStore) {
 
 TEST_F(RefusedPath, WithAZeroByte) {
     const std::string cut = path("cut");
-    expect_refused(ErrorCode::bad_path, Store::open(cut + '\0' + "x", small_options()),
+    // From a short place: the text is cut, and TMPDIR may be long.
+    expect_refused(ErrorCode::bad_path,
+                   Store::open(std::string("/proc/cut") + '\0' + "x", small_options()),
                    {"zero byte", "cut\\x00x"});
+    EXPECT_FALSE(Store::open(cut + '\0' + "x", small_options()));
     EXPECT_FALSE(std::filesystem::exists(cut));
 }
 
@@ -116,6 +123,43 @@ TEST_F(RefusedPath, OfAChainOfBackups) {
     expect_refused(ErrorCode::bad_backup, updated("foreign", "first"), {path("first")});
     std::fstream(path("full/backup"), std::ios::in | std::ios::out) << "damage";
     expect_refused(ErrorCode::bad_backup, restored({"full"}), {path("full/backup"), "is damaged"});
+}
+
+// A directory that is gone makes no segment: the log is not full, and the error says so.
+TEST_F(RefusedPath, OfADeletedDirectory) {
+    Options o = small_options();
+    o.log_segment_bytes = 1 << 20;
+    Store store = open("s", o);
+    const auto rows = store.run([&](Txn& txn) { return store.create_index(txn, "rows"); });
+    ASSERT_OK(rows);
+    std::filesystem::remove_all(path("s"));
+    const std::string value(2000, 'v');
+    Result<void> last;
+    for (uint64_t n = 0; last && n < 100'000; n += 100)
+        last = store.run([&](Txn& txn) -> Result<void> {
+            for (uint64_t i = n; i < n + 100; ++i) TRY(rows->insert(txn, Key().u64(i), value));
+            return {};
+        });
+    expect_refused(ErrorCode::bad_path, last, {path("s"), "log segment", "No such file"});
+    EXPECT_NE(store.stats().commits, 0u);
+}
+
+// RS-4.
+TEST_F(RefusedPath, OfARestoreBesideAnother) {
+    Store store = open("s");
+    ASSERT_TRUE(store.backup(path("b")));
+    const std::vector<std::string> backups{path("b")};
+    std::filesystem::create_directories(path("to"));
+    const int other = ::open(path("to/backup").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    ASSERT_GE(other, 0);
+    ASSERT_EQ(flock(other, LOCK_EX), 0);  // as a restore that is at work
+    std::ofstream(path("to/data")) << "half";
+    expect_refused(ErrorCode::store_locked, restore_backup(backups, path("to")),
+                   {path("to"), "another one works"});
+    EXPECT_TRUE(std::filesystem::exists(path("to/data")));
+    ::close(other);
+    ASSERT_TRUE(restore_backup(backups, path("to")));  // what was cut off is begun again
+    ASSERT_OK(store.close());
 }
 
 }  // namespace

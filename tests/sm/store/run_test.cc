@@ -2,6 +2,7 @@
 // run_test.cc - what run(), start() and begin() promise besides the transaction itself: which
 // errors are repeated, which workers exist, which transactions are counted.
 #include <atomic>
+#include <optional>
 
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
@@ -133,6 +134,68 @@ TEST_F(Run, StatisticsTellBegunTransactionsFromWaitingOnes) {
     for (auto& handle : handles) EXPECT_TRUE(handle.join());
     EXPECT_EQ(store.stats().transactions_live, 0u);
     EXPECT_EQ(store.stats().transactions_waiting, 0u);
+}
+
+TEST_F(Run, TransactionOptionsOutOfRangeAreRefused) {
+    Store store = open("a");
+    const auto refused = [&](const TxnOptions& options, const char* name) {
+        const auto done = store.run([](Txn&) -> Result<void> { return {}; }, options);
+        ASSERT_EQ(code_of(done), ErrorCode::bad_option) << name;
+        EXPECT_STREQ(done.error().what, name);
+        EXPECT_EQ(done.error().a, 9u);
+        on_thread(store,
+                  [&] { EXPECT_EQ(code_of(store.begin(options)), ErrorCode::bad_option) << name; });
+    };
+    refused({.isolation = static_cast<Isolation>(9)}, "isolation");
+    refused({.durability = static_cast<Durability>(9)}, "durability");
+    EXPECT_EQ(store.stats().transactions_live, 0u);
+}
+
+// run() cannot commit a transaction that its function has moved away. It must not say that it has,
+// nor leave it behind.
+TEST_F(Run, AMovedTransactionIsRolledBackAndReported) {
+    Store store = open("a");
+    const Index rows = make_rows(store);
+    std::optional<Txn> kept;
+    const auto keep = [&](Txn& txn) -> Result<void> {
+        TRY(rows.put(txn, "k", "1"));
+        kept.emplace(std::move(txn));
+        return {};
+    };
+    const auto expect_refused = [&] {
+        const Result<void> done = store.run(keep);
+        ASSERT_EQ(code_of(done), ErrorCode::bad_argument);
+        EXPECT_NE(done.error().text().find("moved its Txn"), std::string::npos);
+    };
+    expect_refused();
+    kept.reset();
+    on_thread(store, [&] {
+        expect_refused();
+        EXPECT_EQ(code_of(kept->commit()), ErrorCode::txn_ended);
+        kept.reset();
+    });
+    EXPECT_EQ(store.stats().transactions_live, 0u);
+    // One that moves it and ends it gets what it returns.
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        Txn mine = std::move(txn);
+        TRY(rows.put(mine, "k", "2"));
+        TRY(mine.commit());
+        return {};
+    }));
+    std::string value;
+    ASSERT_OK(store.run([&](Txn& txn) { return rows.get(txn, "k", value); }));
+    EXPECT_EQ(value, "2");
+    ASSERT_OK(store.close());
+}
+
+TEST_F(Run, APatchBeyondAValueSaysWhereItEnds) {
+    Store store = open("a");
+    const Index rows = make_rows(store);
+    const auto done = store.run([&](Txn& txn) { return rows.patch(txn, "k", 7, "ab"); });
+    ASSERT_EQ(code_of(done), ErrorCode::bad_argument);
+    EXPECT_NE(done.error().text().find("offset 7 and length 2, of a value of length 1"),
+              std::string::npos)
+        << done.error().text();
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // labels: unit
 // snapshot_run_test.cc - what snapshots see of keys that were inserted side by side and have one
 // version together (sm/version/key_run.h).
+#include <atomic>
 #include <vector>
 
 #include "tests/sm/store/snapshot_test_util.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -90,6 +92,36 @@ TEST_F(SnapshotRun, RunsOfOnePrefixDoNotHideEachOther) {
     });
 }
 
+// Two leaves have keys of one prefix, and two workers insert into them at the same time.
+TEST_F(SnapshotRun, RunsOfOnePrefixAreMadeByTwoWorkersAtOnce) {
+    constexpr int kRounds = kAddressSanitizer ? 500 : 2000, kFew = 5;
+    reopen(small_options(2));
+    const auto prefix = [](int round) { return "r" + std::to_string(10'000 + round) + "-"; };
+    std::atomic<int> arrived{0};
+    const auto insert_side = [&](Slice last) -> Result<void> {
+        for (int round = 0; round < kRounds; ++round) {
+            Txn txn = begin(kWriter);
+            for (++arrived; arrived < 2 * (round + 1);) {}
+            insert(txn, prefix(round), last);
+            EXPECT_TRUE(txn.commit());
+        }
+        return {};
+    };
+    on_thread(*store_, [&] {
+        Content apart;  // the leaves of each prefix
+        for (int round = 0; round < kRounds; ++round)
+            for (int n = 0; n < kFew; ++n)
+                apart.emplace(prefix(round) + "4" + std::to_string(n), std::string(1900, 'x'));
+        for (const auto& [key, value] : apart) put(key, value);
+        Txn before = begin(kSnapshot);
+        auto low = store_->start([&] { return insert_side("01234"); }, 0);
+        auto high = store_->start([&] { return insert_side("56789"); }, 1);
+        ASSERT_OK(low.join());
+        ASSERT_OK(high.join());
+        EXPECT_EQ(scan(before).size(), apart.size());
+    });
+}
+
 // A third transaction's run begins when the two others have ended and no snapshot is between.
 TEST_F(SnapshotRun, AnEarlierRunStaysBelowALaterOne) {
     on_thread(*store_, [&] {
@@ -165,6 +197,25 @@ TEST_F(SnapshotRun, ARolledBackRunHidesNothing) {
     });
 }
 
+// The version of `kept`, which the snapshot needs, holds up the sweeps of all that follow.
+TEST_F(SnapshotRun, RolledBackRunsDoNotPileUp) {
+    constexpr int kRetries = 300;
+    on_thread(*store_, [&] {
+        put("kept", "old");
+        Txn before = begin(kSnapshot);
+        put("kept", "new");
+        for (int n = 0; n < kRetries; ++n) {
+            Txn gone = begin(kWriter);
+            insert(gone, "a");
+            ASSERT_OK(gone.abort());
+            clean();
+        }
+        EXPECT_LT(versions().bytes(), 2048u);
+        insert("a");
+        EXPECT_EQ(scan(before), (Content{{"kept", "old"}}));
+    });
+}
+
 // KR-1: an older snapshot sees the erased record, which left its leaf, and not the new one.
 TEST_F(SnapshotRun, KeysThatWereErasedAreNoRun) {
     on_thread(*store_, [&] {
@@ -205,6 +256,18 @@ TEST_F(SnapshotRun, AScanPassesFromPrefixToPrefix) {
         insert("d");
         EXPECT_EQ(scan(before), (Content{{"a1", "old"}, {"c1", "old"}, {"e1", "old"}}));
         EXPECT_EQ(scan(before, "b", "c2"), (Content{{"c1", "old"}}));
+    });
+}
+
+// The empty key is in no run, although the bytes before its end are those of one-byte keys.
+TEST_F(SnapshotRun, TheEmptyKeyStandsBesideARunOfOneByteKeys) {
+    on_thread(*store_, [&] {
+        put("", "old");
+        Txn before = begin(kSnapshot);
+        insert("");
+        EXPECT_EQ(scan(before), (Content{{"", "old"}}));
+        EXPECT_EQ(get(before, ""), "old");
+        EXPECT_EQ(get(before, "0"), "-");
     });
 }
 

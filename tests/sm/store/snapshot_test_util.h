@@ -82,13 +82,11 @@ protected:
     Content scan(Txn& txn, Slice low = {}, Slice high = {}) {
         Content up, down;
         Cursor cursor = index().scan(txn, low, high);
-        std::string before;
         for (;;) {
             const auto more = cursor.next();
             EXPECT_TRUE(more.has_value()) << more.error().text();
             if (!more.has_value() || !*more) break;
-            EXPECT_LT(before, cursor.key());
-            before = cursor.key();
+            EXPECT_TRUE(up.empty() || up.rbegin()->first < cursor.key());
             up.emplace(cursor.key(), cursor.value());
         }
         Cursor back = index().scan(txn, low, high);

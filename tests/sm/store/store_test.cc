@@ -162,9 +162,9 @@ TEST_F(StoreTest, MisuseOfATransactionIsAnError) {
                      })
                      .join();
     EXPECT_TRUE(other);
-    kept.reset();
-    // close() rolls back what nobody can end any more, and says so.
+    // close() rolls back what nobody can end any more, and says so. The handle may outlast it.
     EXPECT_TRUE(store.close());
+    kept.reset();
     Store again = open();
     EXPECT_EQ(read(again, *again.index("t"), "z"), std::nullopt);
 }

@@ -200,7 +200,11 @@ void fail_recycling(SimBench& bench, SimDisk& disk, SimFault fault, bool refused
         while (promised && credit.bytes < log.capacity_bytes() / 2)
             promised = log.reserve_undo(credit, 0, 50'000);
         EXPECT_EQ(promised ? ErrorCode::none : promised.error().code,
-                  refused ? ErrorCode::log_full : ErrorCode::none);
+                  refused ? ErrorCode::io_error : ErrorCode::none);
+        if (refused) {
+            EXPECT_EQ(promised.error().os, EIO);
+            EXPECT_NE(promised.error().text().find("in this directory"), std::string::npos);
+        }
         ended = true;
     });
     for (int steps = 0; !ended && steps < 200'000; ++steps) bench.step();

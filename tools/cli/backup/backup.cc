@@ -85,16 +85,17 @@ int copy_store(const BackupSettings& o, Json& told) {
     BackupOptions options{.bytes_per_second = o.rate};
     if (!o.since.empty()) {
         const auto read = read_backup(o.since);
-        if (!read) return complain(o.since, read.error().text());
+        if (!read) return complain(o.since, read.error(), o.json);
         since = *read;
         options.since = &since;
     }
     auto store = open_store(o.path, {.pool_bytes = o.pool, .archive = o.archive});
-    if (!store) return complain(o.path, text_of_failed_open(o.path, store.error()));
+    if (!store)
+        return complain(o.path, store.error(), o.json, text_of_failed_open(o.path, store.error()));
     const auto made = store->backup(o.to, options);
     const auto closed = store->close();
-    if (!made) return complain(o.to, made.error().text());
-    if (!closed) return complain(o.path, closed.error().text());
+    if (!made) return complain(o.to, made.error(), o.json);
+    if (!closed) return complain(o.path, closed.error(), o.json);
     told = json_of(*made);
     return 0;
 }
@@ -110,21 +111,22 @@ int bring_up_to_date(const BackupSettings& o, Json& told) {
     if (is_backup(changes.to)) {
         if (read_backup(changes.to)) {
             if (const auto updated = update_backup(o.to, changes.to); !updated)
-                return complain(o.to, updated.error().text());
+                return complain(o.to, updated.error(), o.json);
         }
         if (const auto deleted = delete_backup(changes.to); !deleted)
-            return complain(changes.to, deleted.error().text());
+            return complain(changes.to, deleted.error(), o.json);
     } else if (std::filesystem::exists(changes.to, error) &&
                !std::filesystem::is_empty(changes.to, error)) {
         return complain(changes.to,
                         "has files, and no backup: the changes are copied there for a while. Move "
-                        "it away, or delete it if it is of no use");
+                        "it away, or delete it if it is of no use",
+                        o.json);
     }
     if (const int status = copy_store(changes, told); status != 0) return status;
     if (const auto updated = update_backup(o.to, changes.to); !updated)
-        return complain(o.to, updated.error().text());
+        return complain(o.to, updated.error(), o.json);
     if (const auto deleted = delete_backup(changes.to); !deleted)
-        return complain(changes.to, deleted.error().text());
+        return complain(changes.to, deleted.error(), o.json);
     told["since"] = 0;  // of the full backup that it is now
     return 0;
 }
@@ -134,7 +136,7 @@ int run_backup(const BackupSettings& o) {
     std::error_code error;
     const bool there =
         std::filesystem::exists(o.to, error) && !std::filesystem::is_empty(o.to, error);
-    if (error) return complain(o.to, error.message());
+    if (error) return complain(o.to, error.message(), o.json);
     const int status = o.update && there ? bring_up_to_date(o, told) : copy_store(o, told);
     if (status == 0) print(o.to, told, o.json);
     return status;
@@ -173,13 +175,35 @@ int run_verify(const RestoreSettings& o) {
     return status;
 }
 
-// "2026-11-24 03:00:00.25": local time, or UTC with a Z at the end; or seconds since 1970 behind an
-// @. Nanoseconds since 1970; empty: not a time.
+// Takes the distance from UTC off the end of a time: Z, +01:00, -0330 or +01. Seconds; empty: none.
+std::optional<time_t> take_utc_offset(std::string& text) {
+    if (text.ends_with('Z')) {
+        text.pop_back();
+        return 0;
+    }
+    constexpr size_t kDateBytes = 10;  // a date has signs, too
+    const size_t sign = text.find_last_of("+-");
+    if (sign == std::string::npos || sign < kDateBytes) return {};
+    std::string digits = text.substr(sign + 1);
+    if (digits.size() == 5 && digits[2] == ':') digits.erase(2, 1);
+    if (digits.size() == 2) digits += "00";
+    if (digits.size() != 4 || digits.find_first_not_of("0123456789") != std::string::npos)
+        return {};
+    const int number = std::atoi(digits.c_str()), hours = number / 100, minutes = number % 100;
+    if (hours > 23 || minutes > 59) return {};
+    DCHECK(hours >= 0 && minutes >= 0);
+    const time_t seconds = hours * 3600 + minutes * 60;
+    const bool behind = text[sign] == '-';
+    text.erase(sign);
+    return behind ? -seconds : seconds;
+}
+
+// "2026-11-24 03:00:00.25": local time, or with a Z or an offset from UTC at the end; or seconds
+// since 1970 behind an @. Nanoseconds since 1970; empty: not a time.
 std::optional<Nanos> time_of(std::string text) {
     // In 2255: behind the end of each archive. Milliseconds since 1970 would overflow Nanos.
     constexpr time_t kSecondsMax = 9'000'000'000;
-    const bool utc = text.ends_with('Z');
-    if (utc) text.pop_back();
+    const std::optional<time_t> offset = take_utc_offset(text);
     double fraction = 0;
     if (const size_t dot = text.find('.'); dot != std::string::npos) {
         if (text.find_first_not_of("0123456789", dot + 1) != std::string::npos) return {};
@@ -187,7 +211,7 @@ std::optional<Nanos> time_of(std::string text) {
         text.erase(dot);
     }
     std::optional<time_t> seconds;
-    if (text.starts_with('@') && !utc) {
+    if (text.starts_with('@') && !offset) {
         time_t number = 0;
         const char* const last = text.data() + text.size();
         const auto [end, error] = std::from_chars(text.data() + 1, last, number);
@@ -198,7 +222,8 @@ std::optional<Nanos> time_of(std::string text) {
         parts.tm_isdst = -1;
         const char* const end = strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
         const int day = parts.tm_mday;
-        if (end != nullptr && *end == '\0') seconds = utc ? timegm(&parts) : mktime(&parts);
+        if (end != nullptr && *end == '\0')
+            seconds = offset ? timegm(&parts) - *offset : mktime(&parts);
         if (parts.tm_mday != day) return {};  // the month has no such day
     }
     if (!seconds || *seconds < 0) return {};
@@ -213,13 +238,14 @@ int run_restore(const RestoreSettings& o) {
         const auto time = time_of(o.until_time);
         if (!time)
             return complain(o.until_time,
-                            "is no time: write 2026-11-24T03:00:00Z, the same in local time "
-                            "without the Z, or @SECONDS since 1970");
+                            "is no time: write 2026-11-24T03:00:00Z, or +01:00 in place of the Z, "
+                            "the same in local time without either, or @SECONDS since 1970",
+                            o.json);
         options.until_time = *time;
     }
     if (!o.history.empty()) options.history = std::strtoull(o.history.c_str(), nullptr, 16);
     const auto info = restore_backup(o.backups, o.to, options);
-    if (!info) return complain(o.to, info.error().text());
+    if (!info) return complain(o.to, info.error(), o.json);
     print(o.to, json_of(*info), o.json);
     return 0;
 }
@@ -241,7 +267,7 @@ struct UpdateSettings {
 
 int run_update(const UpdateSettings& o) {
     const auto info = update_backup(o.full, o.next);
-    if (!info) return complain(o.full, info.error().text());
+    if (!info) return complain(o.full, info.error(), o.json);
     print(o.full, json_of(*info), o.json);
     return 0;
 }
@@ -336,7 +362,8 @@ void add_backup(CLI::App& app, int& status) {
     restore
         ->add_option("--until-time", o->until_time,
                      "Restore the state at this time: nothing that committed later is in it. "
-                     "2026-11-24T03:00:00Z, or local time without the Z, or @SECONDS since 1970")
+                     "2026-11-24T03:00:00Z, or an offset such as +01:00 in place of the Z, or "
+                     "local time without either, or @SECONDS since 1970")
         ->check(tpcc::kNotEmpty)
         ->needs(archive)
         ->excludes(until);

@@ -348,7 +348,7 @@ int run_load(const LoadOptions& options) try {
                    counted(load.targets(), "index or heap", "indexes and heaps"), seconds);
     return 0;
 } catch (const std::exception& error) {
-    return complain("load", error.what());
+    return complain("load", error.what(), options.json);
 }
 
 }  // namespace

@@ -234,7 +234,7 @@ int run_compact(const CompactOptions& given) try {
     report(given, done, before, bytes_of(replace ? o.path : o.into));
     return 0;
 } catch (const std::exception& error) {
-    return complain("compact", error.what());
+    return complain("compact", error.what(), given.json);
 }
 
 }  // namespace

@@ -62,9 +62,9 @@ Result<Lsn> end_of_log(threads::Disk& disk, const txn::LogOptions& options,
 
 int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) {
     Files files;
-    if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
+    if (auto opened = files.open(path); !opened) return complain(path, opened.error(), json);
     const auto block = sm::read_superblock(*files.disk, files.data);
-    if (!block) return complain(path, block.error().text());
+    if (!block) return complain(path, block.error(), json);
     txn::LogOptions options;
     options.directory = path;
     options.segment_bytes = block->log_segment_bytes;
@@ -74,7 +74,7 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     uint64_t n = 0;
     for (; count == 0 || n < count; ++n) {
         const auto more = reader.next(record);
-        if (!more.has_value()) return complain(path, more.error().text());
+        if (!more.has_value()) return complain(path, more.error(), json);
         if (!*more) break;
         if (json)
             fmt::print("{}\n", nlohmann::ordered_json{{"lsn", record.lsn.value},
@@ -86,14 +86,16 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     }
     if (from != 0 && n == 0) {
         const auto end = end_of_log(*files.disk, options, *block);
-        if (!end) return complain(path, end.error().text());
+        if (!end) return complain(path, end.error(), json);
         if (Lsn{from} != *end)
-            return complain(path, fmt::format("no sound record begins at LSN {}; the log has those "
-                                              "from LSN {} on, and ends at LSN {}",
-                                              from, block->log_start, end->value));
+            return complain(path,
+                            fmt::format("no sound record begins at LSN {}; the log has those "
+                                        "from LSN {} on, and ends at LSN {}",
+                                        from, block->log_start, end->value),
+                            json);
     }
     const auto durable = txn::recorded_durable_end(*files.disk, path);
-    if (!durable) return complain(path, durable.error().text());
+    if (!durable) return complain(path, durable.error(), json);
     if (json)
         fmt::print("{{\"end\":{},\"recorded_durable_end\":{}}}\n", reader.position().value,
                    durable->value);
@@ -103,19 +105,21 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     if (count == 0 && reader.position() < *durable)
         return complain(path,
                         fmt::format("log is damaged at LSN {}, before its durable end at LSN {}",
-                                    reader.position().value, durable->value));
+                                    reader.position().value, durable->value),
+                        json);
     return 0;
 }
 
 int dump_page(const std::string& path, uint32_t number, bool bytes, bool json) {
     Files files;
-    if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
+    if (auto opened = files.open(path); !opened) return complain(path, opened.error(), json);
     auto page = std::make_unique<sm::Page>();
     const auto got =
         files.disk->read_now(files.data, uint64_t{number} * kPageBytes, page.get(), kPageBytes);
-    if (!got) return complain(path, got.error().text());
+    if (!got) return complain(path, got.error(), json);
     if (*got < kPageBytes)
-        return complain(path, fmt::format("page {} lies beyond the end of the data file", number));
+        return complain(path, fmt::format("page {} lies beyond the end of the data file", number),
+                        json);
     const auto& h = page->header;
     const bool sound = h.checksum == sm::page_checksum(*page, PageId{number});
     if (json) {

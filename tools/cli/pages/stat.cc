@@ -183,7 +183,7 @@ void print_text(const Json& j) {
 
 int stat_backup(const std::string& path, bool json) {
     const auto backup = read_backup(path);
-    if (!backup) return complain(path, backup.error().text());
+    if (!backup) return complain(path, backup.error(), json);
     Json j = {{"path", path},
               {"state", is_restored(path) ? "restored" : "backup"},
               {"kind", backup->since == kLsnNone ? "full" : "incremental"}};
@@ -233,15 +233,16 @@ int stat(const std::string& path, bool json) {
         print_live_stat(**live, json);
         return kSound;
     }
-    if (const auto there = require_store(path); !there) return complain(path, there.error().text());
+    if (const auto there = require_store(path); !there) return complain(path, there.error(), json);
     auto store = Store::open(path, {.read_only = true});
     const bool partly = !store && store.error().code == ErrorCode::not_closed;
-    if (!store && !partly) return complain(path, text_of_failed_open(path, store.error()));
+    if (!store && !partly)
+        return complain(path, store.error(), json, text_of_failed_open(path, store.error()));
     auto j = json_of_files(path);
-    if (!j) return complain(path, j.error().text());
+    if (!j) return complain(path, j.error(), json);
     if (!partly)
         if (const auto done = add_content(*store, *j); !done)
-            return complain(path, done.error().text());
+            return complain(path, done.error(), json);
     if (json) fmt::print("{}\n", json_text(*j, 2));
     else print_text(*j);
     if (!partly) return status_of(*j);

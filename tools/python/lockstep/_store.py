@@ -14,7 +14,7 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
-from ._errors import Deadlock, Error, Forked, StoreClosed, refused
+from ._errors import Deadlock, Error, Forked, StoreClosed, WrongThread, refused
 from ._objects import (
     BackupInfo,
     Heap,
@@ -100,13 +100,21 @@ class Store(OfOneProcess):
         """Rolls back transactions that are open, writes everything, closes.
 
         A second call does nothing. Every other call raises StoreClosed then, also those of the
-        store's transactions and cursors.
+        store's transactions and cursors. A function that a call on the store calls, such as
+        `progress`, cannot close it: WrongThread, and the store stays open.
         """
         number, self._number = self._number, 0
-        _open_stores.discard(self)
-        if number != 0:
-            self._finalizer.detach()
+        if number == 0:
+            return
+        try:
             _core.close(number)
+        except WrongThread:
+            self._number = number
+            raise
+        finally:
+            if self._number == 0:
+                _open_stores.discard(self)
+                self._finalizer.detach()
 
     @property
     def _handle(self) -> int:
