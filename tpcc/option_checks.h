@@ -39,7 +39,8 @@ public:
             return CLI::Formatter::make_option_name(option, positional);
         DCHECK(option->get_snames().size() <= 1);
         std::string name = "--" + option->get_lnames().front();
-        for (const std::string& letter : option->get_snames()) name = "-" + letter + "," + name;
+        for (const std::string& letter : option->get_snames())
+            name.insert(0, ",").insert(0, letter).insert(0, "-");
         return name;
     }
 };

@@ -42,7 +42,7 @@ const char* remedy_of(ErrorCode code) {
         case ErrorCode::txn_ended:
             return "the command \"transactions\" lists those that can be ended";
         case ErrorCode::bad_argument:
-            return "the store ends its own transactions; \"commit\" or \"rollback\" one in doubt";
+            return R"(the store ends its own transactions; "commit" or "rollback" one in doubt)";
         case ErrorCode::store_closed: return "the store is being closed: wait for its next open";
         case ErrorCode::store_failed: return "close the store and open it again: it recovers";
         case ErrorCode::io_error: return "check the device; the store's logger says more";

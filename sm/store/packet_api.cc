@@ -35,7 +35,7 @@ Result<void> sm::Engine::submit(int worker, threads::Packet& packet) {
 Result<void> Store::submit(Packet& packet, const PacketOptions& options) {
     const sm::Call call(engine_.get());
     if (!call) [[unlikely]]
-        return call.closed();
+        return sm::Call::closed();
     if (options.worker < kAnyWorker)
         return no_such_worker(options.worker, engine_->options.workers);
     if (options.priority >= threads::Packet::kPriorities)
@@ -56,7 +56,7 @@ bool Store::withdraw(Packet& packet) {
 
 Result<void> Store::start_thread(detail::Owned<detail::Job> job, int worker) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     DCHECK(job && !job->task.done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))

@@ -114,7 +114,7 @@ Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name,
 
 Result<void> Store::attach_key(std::string_view name, KeyFunction key) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     if (key == nullptr) return fail(ErrorCode::bad_argument, "empty key function");
     TRY(engine_->catalog->secondary(name))->attach(std::move(key));

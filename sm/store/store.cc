@@ -199,7 +199,7 @@ Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
 Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& options) {
     if (!engine.counted_by_thread()) {
         const sm::Call call(&engine);
-        if (!call) return call.closed();
+        if (!call) return sm::Call::closed();
         Result<void> result;
         threads::Completion done;
         TRY(engine.start_thread(kAnyWorker, "run", [&] {
@@ -230,7 +230,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<Txn> Store::begin(const TxnOptions& options) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (!engine_->on_own_thread()) [[unlikely]] {
         if (engine_->forked()) return engine_->refuse_child();
         return fail(ErrorCode::wrong_thread,
@@ -274,14 +274,14 @@ Result<void> Store::drop(Txn& txn, std::string_view name) {
 
 Result<Index> Store::index(std::string_view name) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     return Index(engine_.get(), TRY(engine_->catalog->index(name)));
 }
 
 Result<Heap> Store::heap(std::string_view name) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
 }
@@ -328,14 +328,14 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
 
 Result<void> Store::wait_durable(Lsn point) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (point == kLsnNone && !engine_->forked()) return {};
     return engine_->run_and_wait([&] { return engine_->log->wait_durable(point); });
 }
 
 Result<void> Store::checkpoint() {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
 }
@@ -348,7 +348,7 @@ std::vector<TransactionInfo> Store::transactions() {
 
 Result<void> Store::end_transaction(TxnId id) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->watch->end(id);
 }
@@ -361,14 +361,14 @@ std::vector<PreparedInfo> Store::prepared() {
 
 Result<bool> Store::commit_prepared(Slice gid) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->prepared->end(gid, sm::PreparedTxns::Decision::commit);
 }
 
 Result<bool> Store::rollback_prepared(Slice gid) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     return engine_->prepared->end(gid, sm::PreparedTxns::Decision::roll_back);
 }

@@ -30,7 +30,7 @@ Result<uint64_t> shrink(sm::Engine& engine) {
 
 Result<uint64_t> Store::give_back_space() {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     uint64_t bytes = 0;
     TRY(engine_->run_and_wait([&]() -> Result<void> {

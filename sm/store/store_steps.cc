@@ -104,7 +104,7 @@ StepsOptions Store::steps_options() const {
 
 Result<void> Store::set_steps(const StepsOptions& options) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");

@@ -152,7 +152,7 @@ struct Verifier {
 
 Result<std::vector<std::string>> Store::verify(uint32_t threads) {
     const sm::Call call(engine_.get());
-    if (!call) return call.closed();
+    if (!call) return sm::Call::closed();
     if (engine_->forked()) return engine_->refuse_child();
     if (threads == 0) return fail(ErrorCode::bad_argument, "threads", threads);
     sm::Crew crew(*engine_->runtime, threads);

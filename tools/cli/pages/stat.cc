@@ -49,7 +49,7 @@ Result<Sizes> sizes_of(threads::Disk& disk, const std::string& path) {
     };
     (void)measure(path);
     for (const std::string& name : TRY(disk.list(path))) {
-        const uint64_t bytes = measure(path + "/" + name);
+        const uint64_t bytes = measure(std::string(path).append("/").append(name));
         if (name == "data") sizes.data_bytes = bytes;
         if (!name.starts_with("log.") || name == "log.mark") continue;
         sizes.log_bytes += bytes;
@@ -229,8 +229,8 @@ int stat(const std::string& path, bool json) {
     if (is_backup(path)) return stat_backup(path, json);
     const auto live = live_stat(path);
     if (!live) return live_failed(live.error(), json);
-    if (*live) {
-        print_live_stat(**live, json);
+    if (const auto& told = *live) {
+        print_live_stat(*told, json);
         return kSound;
     }
     if (const auto there = require_store(path); !there) return complain(path, there.error(), json);

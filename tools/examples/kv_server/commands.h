@@ -49,8 +49,8 @@ struct Command {
 const Command* find_command(std::string_view name);
 // Why the request is refused before it runs, as text for the client; empty: it may run.
 std::string refusal(const Command* command, Arguments arguments);
-// Compares without regard to case; `upper` is in upper case.
-bool same_word(std::string_view text, std::string_view upper);
+// Compares without regard to case; `word` is in upper case.
+bool same_word(std::string_view text, std::string_view word);
 
 // Runs as a part of the transaction in `call`, or without one. A reply that would be too long is
 // replaced by an error.
