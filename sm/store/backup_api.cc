@@ -53,7 +53,7 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
     const auto goes_on = [&]() -> Result<void> {
         if (abandoned && abandoned())
-            return fail(ErrorCode::cancelled, "backup: who asked for it has gone");
+            return fail(ErrorCode::cancelled, "backup: its client has closed the connection");
         return unless_closing(engine);
     };
     const auto info = counted(engine, make_backup(engine, target, options, goes_on));

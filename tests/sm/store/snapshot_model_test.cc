@@ -1,6 +1,6 @@
 // labels: model
 // snapshot_model_test.cc - random transactions beside snapshots, against a model that keeps the
-// committed state of each moment; and transfers on two workers, whose sum every snapshot must see.
+// committed state of each moment; and values that a writer on another worker rolls back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,17 +15,13 @@
 #include <lockstep/function_ref.h>
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
-#include <lockstep/key.h>
 #include "sm/store/engine_of.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/snapshots.h"
-#include "tests/sm/store_crash_util.h"
+#include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
 namespace {
-
-constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot, .durability = Durability::lazy};
-constexpr TxnOptions kWriter{.durability = Durability::lazy};
 
 struct Contents {
     std::map<std::string, std::string> index;
@@ -45,26 +40,6 @@ struct Reader {
     Txn txn;
     Contents sees;
 };
-
-// Reads the keys in one call, and compares what is found with `expected`.
-Result<void> compare_many(const Index& index, Txn& txn, std::span<const std::string> keys,
-                          const std::map<std::string, std::string>& expected) {
-    std::vector<std::array<std::byte, 64>> buffers(keys.size());
-    std::vector<Lookup> rows;
-    for (size_t i = 0; i < keys.size(); ++i) rows.push_back({keys[i], buffers[i]});
-    TRY(index.get_many(txn, rows));
-    for (size_t i = 0; i < keys.size(); ++i) {
-        const auto it = expected.find(keys[i]);
-        EXPECT_EQ(rows[i].found, it != expected.end()) << keys[i];
-        if (!rows[i].found || it == expected.end()) continue;
-        EXPECT_EQ(rows[i].bytes, it->second.size()) << keys[i];
-        const size_t copied = std::min(rows[i].bytes, buffers[i].size());
-        EXPECT_EQ(Slice(reinterpret_cast<const char*>(buffers[i].data()), copied),
-                  Slice(it->second).substr(0, copied))
-            << keys[i];
-    }
-    return {};
-}
 
 class SnapshotModel : public StoreCrash {
 protected:
@@ -370,101 +345,6 @@ TEST_F(SnapshotModel, RandomTransactions) { run_steps(30'000); }
 TEST_F(SnapshotModel, RandomTransactionsThatEraseNothing) {
     erases_ = false;
     run_steps(10'000);
-}
-
-std::string account(uint64_t number) { return std::string(Slice(Key().u64(number))); }
-
-TEST_F(SnapshotModel, TransfersOnTwoWorkersKeepTheirSum) {
-    constexpr uint64_t kAccounts = 200;
-    constexpr int64_t kEach = 1000;
-    store_.emplace(open("db", small_options(2)));
-    make(*store_, "i", "h");
-    ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
-        for (uint64_t i = 0; i < kAccounts; ++i)
-            TRY(index().put(txn, account(i), std::to_string(kEach)));
-        return {};
-    }));
-    std::atomic<bool> stop{false};
-    std::atomic<uint64_t> transfers{0}, scans{0}, reads{0};
-    const uint64_t seed = seed_of_run();
-    const auto transfer = [&](Rng& rng) {
-        return store_->run(
-            [&](Txn& txn) -> Result<void> {
-                const uint64_t from = rng.below(kAccounts), to = rng.below(kAccounts);
-                std::string a, b;
-                // An account without money has no record.
-                const bool has_from = TRY(index().get(txn, account(from), a, Access::write));
-                const int64_t amount = static_cast<int64_t>(rng.below(800));
-                const int64_t there = has_from ? std::stoll(a) : 0;
-                if (there < amount || from == to) return {};
-                if (there == amount) TRY(index().erase(txn, account(from)));
-                else TRY(index().put(txn, account(from), std::to_string(there - amount)));
-                if (rng.below(3) == 0) threads::yield();
-                const bool has_to = TRY(index().get(txn, account(to), b, Access::write));
-                const int64_t then = has_to ? std::stoll(b) : 0;
-                if (then + amount != 0)
-                    TRY(index().put(txn, account(to), std::to_string(then + amount)));
-                if (rng.below(8) == 0) return fail(ErrorCode::rolled_back);
-                return {};
-            },
-            kWriter);
-    };
-    std::vector<Handle<void>> all;
-    for (int w = 0; w < 2; ++w) {
-        for (uint64_t t = 0; t < 3; ++t)
-            all.push_back(store_->start(
-                [&, t, w]() -> Result<void> {
-                    Rng rng(seed * 100 + t * 2 + static_cast<uint64_t>(w));
-                    while (!stop.load()) {
-                        const auto done = transfer(rng);
-                        if (!done && done.error().code != ErrorCode::rolled_back) return done;
-                        ++transfers;
-                    }
-                    return {};
-                },
-                w));
-        all.push_back(store_->start(
-            [&, w]() -> Result<void> {
-                Rng rng(seed * 100 + 50 + static_cast<uint64_t>(w));
-                while (!stop.load()) {
-                    Txn txn = TRY(store_->begin(kSnapshot));
-                    std::map<std::string, std::string> seen;
-                    Cursor cursor = index().scan(txn);
-                    int64_t sum = 0;
-                    while (TRY(cursor.next())) {
-                        sum += std::stoll(std::string(cursor.value()));
-                        seen.emplace(cursor.key(), cursor.value());
-                        if (seen.size() % 16 == 0) threads::yield();
-                    }
-                    EXPECT_EQ(sum, kEach * static_cast<int64_t>(kAccounts));
-                    ++scans;
-                    for (uint64_t i = 0; i < kAccounts; i += 7) {
-                        std::string value;
-                        const bool found = TRY(index().get(txn, account(i), value));
-                        EXPECT_EQ(found, seen.contains(account(i)));
-                        EXPECT_EQ(found ? value : "", found ? seen[account(i)] : "");
-                        ++reads;
-                    }
-                    std::array<std::string, 20> keys;
-                    for (std::string& key : keys) key = account(rng.below(kAccounts));
-                    TRY(compare_many(index(), txn, keys, seen));
-                    if (scans.load() % 8 == 0) {
-                        Cursor back = index().scan(txn);
-                        int64_t again = 0;
-                        while (TRY(back.prev())) again += std::stoll(std::string(back.value()));
-                        EXPECT_EQ(again, sum);
-                    }
-                    TRY(txn.commit());
-                    if (scans.load() >= 400 && transfers.load() >= 2000) stop.store(true);
-                }
-                return {};
-            },
-            w));
-    }
-    for (auto& handle : all) EXPECT_TRUE(handle.join());
-    EXPECT_GT(transfers.load(), 0u);
-    expect_sound(*store_);
-    ASSERT_OK(store_->close());
 }
 
 // A reader may copy the record while its writer rolls back on another worker.

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
@@ -23,6 +27,26 @@ using Content = std::map<std::string, std::string>;
 inline constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot,
                                       .durability = Durability::lazy};
 inline constexpr TxnOptions kWriter{.durability = Durability::lazy};
+
+// Reads the keys in one call, and compares what is found with `expected`.
+inline Result<void> compare_many(const Index& index, Txn& txn, std::span<const std::string> keys,
+                                 const std::map<std::string, std::string>& expected) {
+    std::vector<std::array<std::byte, 64>> buffers(keys.size());
+    std::vector<Lookup> rows;
+    for (size_t i = 0; i < keys.size(); ++i) rows.push_back({keys[i], buffers[i]});
+    TRY(index.get_many(txn, rows));
+    for (size_t i = 0; i < keys.size(); ++i) {
+        const auto it = expected.find(keys[i]);
+        EXPECT_EQ(rows[i].found, it != expected.end()) << keys[i];
+        if (!rows[i].found || it == expected.end()) continue;
+        EXPECT_EQ(rows[i].bytes, it->second.size()) << keys[i];
+        const size_t copied = std::min(rows[i].bytes, buffers[i].size());
+        EXPECT_EQ(Slice(reinterpret_cast<const char*>(buffers[i].data()), copied),
+                  Slice(it->second).substr(0, copied))
+            << keys[i];
+    }
+    return {};
+}
 
 // No snapshot needs any version: frees all.
 inline void sweep(sm::VersionTable& versions) {
