@@ -25,6 +25,11 @@ protected:
         insert(txn, prefix, last);
         ASSERT_OK(txn.commit());
     }
+    void insert_and_abort(const std::string& prefix) {
+        Txn gone = begin(kWriter);
+        insert(gone, prefix);
+        ASSERT_OK(gone.abort());
+    }
     // How many versions `change` leaves.
     template <class F>
     uint64_t made_by(const F& change) {
@@ -173,11 +178,7 @@ TEST_F(SnapshotRun, TheWritersOwnChangesAreNotSeen) {
 TEST_F(SnapshotRun, ARolledBackRunHidesNothing) {
     on_thread(*store_, [&] {
         Txn before = begin(kSnapshot);
-        {
-            Txn gone = begin(kWriter);
-            insert(gone, "a");
-            ASSERT_OK(gone.abort());
-        }
+        insert_and_abort("a");
         put("a1", "put");
         Txn first = begin(kSnapshot);
         EXPECT_EQ(scan(before), Content{});
@@ -236,11 +237,7 @@ TEST_F(SnapshotRun, KeysThatWereErasedAreNoRun) {
 TEST_F(SnapshotRun, KeysOfRolledBackRecordsAreForgotten) {
     on_thread(*store_, [&] {
         Txn before = begin(kSnapshot);
-        {
-            Txn gone = begin(kWriter);
-            insert(gone, "a");
-            ASSERT_OK(gone.abort());
-        }
+        insert_and_abort("a");
         clean();
         EXPECT_EQ(made_by([&] { insert("a"); }), 1u);
         EXPECT_TRUE(scan(before).empty());
