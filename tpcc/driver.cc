@@ -17,6 +17,7 @@ public:
         for (uint32_t i = 0; i < db.store->options().workers; ++i) {
             stats_.push_back(std::make_unique<WorkerStats>());
             executors_.push_back(std::make_unique<Executor>(db, settings.executor, *stats_.back()));
+            control_.inputs.push_back(std::make_unique<AnnouncedInputs>());
         }
         for (uint32_t w = 0; w < db.scale.warehouses; ++w)
             control_.queues.push_back(std::make_unique<DeliveryQueue>());

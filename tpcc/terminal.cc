@@ -60,11 +60,12 @@ void count_input(InputCounts& counts, const Input& input) {
     }
 }
 
+static_assert(sizeof(Terminal) <= 320);  // 100,000 of them may wait
+
 Terminal::Terminal(RunControl& control, const Executors& executors, const TerminalPlace& place)
     : control_(control),
       executors_(executors),
       place_(place),
-      rules_{control.db.scale, control.db.constants},
       rng_(row_rng(control.settings.seed, 200, place.number)),
       deck_(deck_of(control.settings, row_rng(control.settings.seed, 201, place.number))) {}
 
@@ -98,18 +99,23 @@ void Terminal::end() { control_.terminals_live.fetch_sub(1, std::memory_order_re
 
 // A Delivery is only queued.
 void Terminal::announce(Announcement& to) {
-    if (type_ == TxnType::delivery || announced_) return;
-    next_ = make_input(type_);
-    announced_ = true;
-    needs_of(control_.db, next_, customer_, to);
+    if (type_ == TxnType::delivery || next_ != nullptr) return;
+    next_ = &control_.inputs[static_cast<size_t>(current_worker())]->take();
+    next_->input = make_input(type_);
+    needs_of(control_.db, next_->input, next_->customer, to);
 }
 
 void Terminal::run() {
+    const auto worker = static_cast<size_t>(current_worker());
+    AnnouncedInput* const announced = std::exchange(next_, nullptr);
     // A packet that was due before the end may begin behind it, unless it counts as offered.
-    if (finished(control_.arrivals.empty() ? due_ : now())) return end();
-    Executor& executor = *executors_[static_cast<size_t>(current_worker())];
-    const bool announced = std::exchange(announced_, false);
-    const auto executed = execute(announced ? next_ : make_input(type_), executor, due_, announced);
+    const bool over = finished(control_.arrivals.empty() ? due_ : now());
+    Result<Nanos> executed = due_;
+    if (!over)
+        executed = execute(announced != nullptr ? announced->input : make_input(type_),
+                           *executors_[worker], due_, announced != nullptr);
+    if (announced != nullptr) control_.inputs[worker]->give(*announced);
+    if (over) return end();
     if (!executed) control_.fail_run(executed.error());
     ++done_;
     if (!executed || finished(*executed)) return end();
@@ -146,9 +152,9 @@ void Terminal::run_as_thread() {
 
 Input Terminal::make_input(TxnType type) {
     switch (type) {
-        case TxnType::new_order: return make_new_order(rng_, rules_, place_.w);
-        case TxnType::payment: return make_payment(rng_, rules_, place_.w);
-        case TxnType::order_status: return make_order_status(rng_, rules_, place_.w);
+        case TxnType::new_order: return make_new_order(rng_, control_.rules, place_.w);
+        case TxnType::payment: return make_payment(rng_, control_.rules, place_.w);
+        case TxnType::order_status: return make_order_status(rng_, control_.rules, place_.w);
         case TxnType::delivery: return make_delivery(rng_, place_.w);
         case TxnType::stock_level: break;
     }

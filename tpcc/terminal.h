@@ -9,15 +9,44 @@
 //            instead of thinking, and the response time counts from that arrival.
 #pragma once
 
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "threads/base/check.h"
 #include "tpcc/driver.h"
 #include "tpcc/needs.h"
 
 namespace lockstep::tpcc {
 
+// What a packet has from announce() to the end of its transaction.
+struct AnnouncedInput {
+    Input input;
+    CustomerOfName customer;
+    AnnouncedInput* free = nullptr;  // list of AnnouncedInputs
+};
+// Of one worker. 100,000 terminals that wait have none.
+class AnnouncedInputs {
+public:
+    AnnouncedInput& take() {
+        if (free_ == nullptr) return *made_.emplace_back(std::make_unique<AnnouncedInput>());
+        return *std::exchange(free_, std::exchange(free_->free, nullptr));
+    }
+    void give(AnnouncedInput& input) {
+        DCHECK(input.free == nullptr && &input != free_);
+        input.free = std::exchange(free_, &input);
+    }
+
+private:
+    AnnouncedInput* free_ = nullptr;
+    std::vector<std::unique_ptr<AnnouncedInput>> made_;
+};
+
 // State that all terminals of a run share.
 struct RunControl {
     Database& db;
     const RunSettings& settings;
+    const InputRules rules;
     // Fixed before the first terminal starts.
     Nanos started = 0, measure_begin = 0, measure_end = kNever;
     std::atomic<bool> stop{false};
@@ -25,11 +54,13 @@ struct RunControl {
     std::vector<std::unique_ptr<DeliveryQueue>> queues;  // per warehouse, [w - 1]
     // Per warehouse, [w - 1]; empty without an offered rate.
     std::vector<std::unique_ptr<Arrivals>> arrivals;
+    std::vector<std::unique_ptr<AnnouncedInputs>> inputs;  // per worker
     SpinLock error_lock;
     // First failure; under error_lock.
     Error error;
 
-    RunControl(Database& db, const RunSettings& settings) : db(db), settings(settings) {}
+    RunControl(Database& db, const RunSettings& settings)
+        : db(db), settings(settings), rules{db.scale, db.constants} {}
     void fail_run(const Error& e);
 };
 
@@ -104,14 +135,12 @@ private:
     RunControl& control_;
     const Executors& executors_;
     const TerminalPlace place_;
-    const InputRules rules_;
     Rng rng_;
     Deck deck_;
-    TxnType type_{};          // of the packet's next transaction
-    bool announced_ = false;  // next_ is its input, and its records were named
-    Input next_;
-    CustomerOfName customer_;  // of next_
-    Nanos due_ = 0;            // when the packet may begin
+    TxnType type_{};  // of the packet's next transaction
+    // Its input, whose records were named; null while the packet waits.
+    AnnouncedInput* next_ = nullptr;
+    Nanos due_ = 0;  // when the packet may begin
     uint64_t done_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "threads/thread/between_calls.h"
 #include "txn/transaction_impl.h"
 
 namespace lockstep::txn {
@@ -29,6 +30,12 @@ TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots)
 }
 
 TransactionTable::~TransactionTable() {
+    if (!impl_->ended) end();
+}
+
+void TransactionTable::end() {
+    DCHECK(!impl_->ended);
+    impl_->ended = true;
     const uint32_t used = impl_->chunks_used.load() * kTxnChunk;
     for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) {
         LockOwner& owner = impl_->at(slot).locks;
@@ -158,6 +165,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     LockOwner& owner = txn.locks;
     owner.txn = txn.id;
     owner.thread = txn.thread;
+    note(owner.thread_use, static_cast<uint32_t>(txn.thread_id));
     owner.timeout = options.lock_timeout;
     owner.work = 0;
     owner.priority = options.priority;
@@ -208,16 +216,15 @@ void TransactionTable::Impl::make_slot(uint32_t slot) {
     locks.add_owner(txn.locks);
 }
 
-// Fills the shard with a chunk of new slots. False if all chunks exist already.
+// Fills the shard with a chunk of new slots. False if all chunks exist already. Once this one
+// counts as made, others find none left and may wait: they are given slots of it (TT-1).
 bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     const uint32_t first = make_chunk();
     if (first == kNoSlot) return false;
     DCHECK(first >= kSystemSlots && first < slots);  // TT-2
     for (uint32_t slot = first; slot < std::min(first + kTxnChunk, slots); ++slot) {
         make_slot(slot);
-        SpinGuard guard(shard.lock);
-        at(slot).next_free = shard.free_head;
-        shard.free_head = slot;
+        put_free(shard, slot);
     }
     return true;
 }
@@ -227,6 +234,8 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
 [[gnu::cold]] Result<uint32_t> TransactionTable::Impl::wait_for_slot() {
     threads::Waiter waiter{.thread = threads::current()};
     CHECK(waiter.thread != nullptr);
+    // An older transaction of this thread can be rolled back meanwhile.
+    const threads::BetweenCalls waits;
     const auto answer = [&] {
         SpinGuard guard(admission);
         return waiter.tag;

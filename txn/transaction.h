@@ -106,7 +106,12 @@ class TransactionTable {
 public:
     // `slots` are for begin(); the lock manager must have room for kSystemSlots more.
     TransactionTable(Log& log, LockManager& locks, uint32_t slots);
+    // end(), unless it was called.
     ~TransactionTable();
+    // Leaves the lock manager and the log, which may be gone afterwards. The objects stay: handles
+    // left behind read that they are stale. All transactions have ended, are in doubt, or were
+    // abandoned.
+    void end();
 
     // Parks while no slot is free. Errors: store_failed, store_closed.
     Result<Transaction*> begin(const TxnOptions& options);

@@ -4,9 +4,9 @@
 //            Each worker has a *shard*: its free slots, its block of transaction ids, the end of
 //            its newest commit record. A worker without free slots makes a chunk, else takes a slot
 //            from another shard, else waits. Freed slots go to waiters first, in their order.
-// Invariants TT-1 A thread that frees a slot checks `waiting` and the queue inside its shard's
-//                 lock. A waiter enters the queue before it searches the shards, under their locks.
-//                 So the waiter either finds a free slot or is given one.
+// Invariants TT-1 A thread that frees or makes a slot checks `waiting` and the queue inside its
+//                 shard's lock. A waiter enters the queue before it searches the shards, under
+//                 their locks. So the waiter either finds a free slot or is given one.
 //            TT-2 Chunk 0 has the slots of system transactions. A creation runs one inside the
 //                 caller's: if both took the same slots, callers in all of them would wait for each
 //                 other for ever. System slots become free without a caller. A system transaction
@@ -128,6 +128,7 @@ struct TransactionTable::Impl {
     std::atomic<bool> drained{false};
     threads::Completion all_ended;
     bool abandoned = false;
+    bool ended = false;  // by TransactionTable::end()
 };
 
 }  // namespace lockstep::txn

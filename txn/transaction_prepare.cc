@@ -94,6 +94,7 @@ Result<void> TransactionTable::attach(Transaction& txn) {
     table.prepared.fetch_sub(1);
     txn.thread = threads::current();
     txn.thread_id = txn.thread->id;
+    note(txn.locks.thread_use, static_cast<uint32_t>(txn.thread_id));
     std::atomic_ref(txn.locks.thread).store(txn.thread, std::memory_order_relaxed);
     txn.heed = Heed::nothing;
     txn.durability = MUTANT(second_phase_lazy) ? Durability::lazy : Durability::durable;

@@ -83,8 +83,15 @@ Result<ArchiveFile> read_archive_file(threads::Disk& disk, const std::string& di
         header.checksum != checksum_of(*block))
         return bad_archive("file of the archive",
                            name + " is damaged or truncated: bring it from a copy of the archive");
-    if (header.version != kArchiveVersion)
-        return fail(ErrorCode::bad_version, "log archive", header.version, kArchiveVersion);
+    if (header.version != kArchiveVersion) {
+        Error error{.code = ErrorCode::bad_version,
+                    .what = "log archive",
+                    .a = header.version,
+                    .b = kArchiveVersion};
+        set_error_detail(error, directory + "/" + name + " has version " + std::to_string(error.a) +
+                                    ", this program reads " + std::to_string(error.b));
+        return std::unexpected(error);
+    }
     if (header.begin > header.end || header.path_bytes > kArchivePathMax ||
         header.segment_bytes == 0 || header.segment_bytes % txn::kLogBlock != 0)
         return bad_archive("file of the archive", name + " contradicts itself");

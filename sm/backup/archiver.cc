@@ -24,7 +24,9 @@ constexpr uint32_t kTimeRecordBytes = sizeof(txn::LogRecordHeader) + sizeof(txn:
 static_assert(txn::log_align(kTimeRecordBytes) == kTimeRecordBytes);
 
 // An error that no later attempt mends.
-bool is_final(const Error& error) { return error.code == ErrorCode::bad_archive; }
+bool is_final(const Error& error) {
+    return error.code == ErrorCode::bad_archive || error.code == ErrorCode::bad_version;
+}
 
 std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, threads::Disk& disk) {
     const Options& o = env.options;
@@ -84,19 +86,35 @@ Result<void> Archiver::stop() {
     return durable;
 }
 
+Result<void> Archiver::check() {
+    DCHECK(!located_ && !ended_);
+    const auto end = find_end();
+    if (!end && is_final(end.error())) return std::unexpected(end.error());
+    return {};
+}
+
+// AR-6. An archive that cannot be read now is asked again.
+Result<Lsn> Archiver::find_end() {
+    if (archive_end_) return *archive_end_;
+    const Lsn has = TRY(target_->look(env_.superblock));
+    const Lsn log_end = env_.run_begin;
+    if (has > log_end)
+        return bad_archive("option archive",
+                           "the archive ends at LSN " + std::to_string(has.value) +
+                               ", the store's log at " + std::to_string(log_end.value) +
+                               ": another copy of this store has written to it, or the log has "
+                               "lost its end; name another directory, or restore the store");
+    archive_end_ = has;
+    return has;
+}
+
 // Where the archive ends. LSNs below the hold are not there any more. A restored store never had
 // those below own_begin_.
 Result<void> Archiver::locate() {
     if (located_) return {};
     DCHECK(gap_end_.load() == 0 || env_.options.archive_failure == ArchiveFailure::go_on);
-    const Lsn has = TRY(target_->look(env_.superblock));
+    const Lsn has = TRY(find_end());
     const Lsn from = std::max(hold_.from(), own_begin_);
-    if (has > env_.log->tail())
-        return bad_archive(
-            "option archive",
-            "the archive ends at LSN " + std::to_string(has.value) + ", the store's log at " +
-                std::to_string(env_.log->tail().value) +
-                ": another copy of this store has written to it; name another directory");
     if (has != kLsnNone && has < from) {
         gaps_.fetch_add(1, std::memory_order_relaxed);
         env_.report(1, "archive: log from " + std::to_string(has.value) + " to " +

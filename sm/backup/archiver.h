@@ -18,7 +18,10 @@
 //            AR-5 A piece ends at stable_ or below it. That is the end of a record, and all log up
 //                 to it is durable. What is durable behind it may be the begin of a record that a
 //                 restart does not find, and writes over.
-// Blocking   look() and start() block for directory operations. The thread parks.
+//            AR-6 The archive ends where the log ended at open, or below. Otherwise the store is
+//                 refused before it appends anything, so that its log never grows beyond that end
+//                 with other records. [checked: find_end()]
+// Blocking   check() and start() block for directory operations. The thread parks.
 #pragma once
 
 #include <atomic>
@@ -46,6 +49,9 @@ public:
     // `disk` has the archive, and must outlive this object.
     static Result<std::unique_ptr<Archiver>> create(RestartEnv& env, threads::Disk& disk);
     ~Archiver();
+    // AR-6. When a restart has read the log, and before it appends anything: damage that the log
+    // itself tells comes first. On a user thread. Errors: those of start().
+    Result<void> check();
     // When the store is recovered. Errors: bad_archive; an archive that cannot be reached is no
     // error, and is tried again.
     Result<void> start();
@@ -65,6 +71,7 @@ private:
     }
     void run();
     void note_time();
+    Result<Lsn> find_end();
     Result<void> locate();
     uint64_t find_stable();
     Result<bool> archive_one(bool all);
@@ -86,6 +93,7 @@ private:
     threads::AlignedBuffer buffer_;
     threads::OffloadPool reader_{1};  // not the store's pool, which an application's functions fill
     std::optional<RecordCheck> check_;
+    std::optional<Lsn> archive_end_;  // at open
     bool located_ = false;
     uint64_t stable_ = 0;  // AR-5
     uint64_t tail_ = 0;    // the log's end at some moment since

@@ -266,7 +266,12 @@ Result<void> Backup::write_piece() {
     DCHECK(above != 0 && above <= env_.log->durable().value);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; ++i) {
-        if (page(i)->header.lsn <= above) continue;
+        if (page(i)->header.lsn <= above) {
+            // A page that became free is not written as a rule, so the earlier backup may have an
+            // older state of it. A redo from an older checkpoint may have written it since.
+            if (page(i)->kind() == PageKind::free) lsns_[piece_[i].value] = 0;
+            continue;
+        }
         if (kept != i) std::memcpy(static_cast<void*>(page(kept)), page(i), kPageBytes);
         ++kept;
     }

@@ -21,6 +21,18 @@ uint64_t checksum_of(const ManifestBlock& block) {
     return XXH3_64bits(block.bytes + sizeof(uint64_t), kManifestBytes - sizeof(uint64_t));
 }
 
+constexpr const char* kOfFile = "backup";
+constexpr const char* kOfStore = "format version of a backup";
+
+// What bad_version says of the file at `path`.
+std::string text_of_version(const std::string& path, const Error& error) {
+    const std::string oldest =
+        error.what == kOfStore ? std::to_string(kFormatVersionOldest) + " to " : "";
+    return path + (error.what == kOfStore ? " is of a store of format version " : " has version ") +
+           std::to_string(error.a) + ", this program reads " + oldest + std::to_string(error.b) +
+           (error.a > error.b ? ": use a newer program" : ": use the program that made it");
+}
+
 std::string path_of(const std::string& directory) { return directory + "/" + kManifestName; }
 std::string before_of(const std::string& directory) { return directory + "/" + kBeforeName; }
 
@@ -35,7 +47,12 @@ Result<size_t> read_bytes(threads::Disk& disk, const std::string& path, Manifest
 Result<BackupManifest> read_block(threads::Disk& disk, const std::string& path) {
     const auto block = std::make_unique<ManifestBlock>();
     const size_t got = TRY(read_bytes(disk, path, *block));
-    return decode_manifest(*block, got);
+    Result<BackupManifest> manifest = decode_manifest(*block, got);
+    if (manifest) return manifest;
+    Error error = manifest.error();
+    const bool version = error.code == ErrorCode::bad_version;
+    set_error_detail(error, version ? text_of_version(path, error) : path);
+    return std::unexpected(error);
 }
 
 bool is_valid(const ManifestBlock& block, uint64_t bytes) {
@@ -84,7 +101,9 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
         return fail(ErrorCode::bad_backup,
                     "file backup is damaged, or its write was cut off: use another backup");
     if (manifest.version != kManifestVersion)
-        return fail(ErrorCode::bad_version, "backup", manifest.version, kManifestVersion);
+        return fail(ErrorCode::bad_version, kOfFile, manifest.version, kManifestVersion);
+    if (!manifest.superblock.version_known())  // SB-2: its log and pages could be misread
+        return fail(ErrorCode::bad_version, kOfStore, manifest.superblock.version, kFormatVersion);
     if (manifest.superblock.checkpoint_lsn >= manifest.end || manifest.restored > 1 ||
         manifest.superblock.log_start > manifest.superblock.checkpoint_lsn ||
         manifest.pages_copied > manifest.pages || manifest.pages < 2 ||
@@ -107,16 +126,7 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& dir
                          "an update of the backup was cut off: repeat it with the same incremental "
                          "backup",
                          directory);
-    Result<BackupManifest> manifest = read_block(disk, path_of(directory));
-    if (manifest) return manifest;
-    Error error = manifest.error();
-    const bool version = error.code == ErrorCode::bad_version;
-    if (!version && error.code != ErrorCode::bad_backup) return manifest;
-    set_error_detail(
-        error, path_of(directory) + (version ? " has version " + std::to_string(error.a) +
-                                                   ", this program reads " + std::to_string(error.b)
-                                             : ""));
-    return std::unexpected(error);
+    return read_block(disk, path_of(directory));
 }
 
 Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory) {

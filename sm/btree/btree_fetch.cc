@@ -107,7 +107,10 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
     Expect expected;
     const bool located = Descent::locate_ahead(*this, txn, key, name, pos, expected);
     const bool uncached = located && expected == Expect::uncached && pos.found;
-    if (uncached && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
+    if (located && threads::worker_local.prefetch) {
+        if (uncached) prefetch_record(pos, kRecordAhead);
+        if (mode != txn::LockMode::S) env_.pool->prefetch_for_change(pos.at);
+    }
     if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, mode); !locked) [[unlikely]]
         TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
     if (!uncached) return located;

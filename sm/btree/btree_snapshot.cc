@@ -166,8 +166,9 @@ void SnapshotScan::take_quiet(const Page& page, unsigned first, unsigned last) {
 
 // Neighbours mostly share the bytes that name their run, so there is one look for many.
 bool SnapshotScan::may_be_in_run(Slice key) {
-    if (key.empty()) return false;  // and keys of one byte have its bytes before their last one
-    const Slice prefix = key.substr(0, key.size() - 1);
+    // Keys of one byte have the bytes of the empty key before their last one.
+    if (key.empty() && !MUTANT(empty_key_shares_prefix)) return false;
+    const Slice prefix = key.substr(0, key.size() - !key.empty());
     if (!run_prefix_ || (*run_prefix_ != prefix && !MUTANT(run_prefix_kept))) {
         run_prefix_.emplace(prefix);
         run_there_ = tree_.env().versions->may_have_run(tree_.id(), key);

@@ -16,7 +16,8 @@
 //                 [checked: mark_dirty()]
 //            BP-3 What is read passes the checksum with its own page id, or is repaired from the
 //                 log, or is an error: never data. The same holds for a page that is older than its
-//                 last write (LW-2).
+//                 last write (LW-2), and for one with records that the log has lost. [checked:
+//                 check_read()]
 //            BP-4 A page may change while it is written: the write uses a copy, and the frame stays
 //                 dirty if the page changed.
 // Blocking   fix_* park for the latch and for the read; fix_optimistic() parks only on a miss. Hold

@@ -128,6 +128,8 @@ struct BufferPool::Impl {
     Result<bool> read_page(PageId id, Page& page);
     Result<void> read_once(PageId id, Page& page);
     Result<void> check_read(PageId id, Page& page, size_t bytes) const;
+    // `written`: what the page has at least (WrittenLsns::of()).
+    bool newer_than_log(PageId id, uint64_t lsn, uint64_t written) const;
     Result<bool> repair(PageId id, Page& page, const Error& why);
     void keep_repaired(threads::LatchWord& w, Page& page, uint32_t frame);
     void drop_settled(PageId id);
@@ -196,6 +198,7 @@ struct BufferPool::Impl {
     txn::Log& log;
     const threads::FileId data;
     const BufferPoolOptions options;
+    const Lsn log_at_start{log.tail()};  // the log's end when this run began
     std::move_only_function<Result<bool>(PageId, Page&)> repair_page;
     std::move_only_function<bool(ExclusivePage&)> log_repaired;
     // Pages from here on were given back to the file system; see give_up_from().

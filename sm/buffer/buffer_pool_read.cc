@@ -50,9 +50,9 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
     if (header.checksum != page_checksum(page, id) && !MUTANT(checksum_unread))
         return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
     if (header.page_id != id.value) return fail(ErrorCode::corrupt_page, "data page", id.value, 3);
-    if (header.lsn > log.tail().value)
-        return fail(ErrorCode::corrupt_page, "data page", id.value, 4);
     const uint64_t expected = pool.written_->of(id);
+    if (newer_than_log(id, header.lsn, expected))
+        return fail(ErrorCode::corrupt_page, "data page", id.value, 4);
     if (header.lsn < expected) [[unlikely]]  // LW-2
         return lost_write(id, page, expected);
     // LW-1: from now on the volume's copy must not get older. But that of a page that was given up
@@ -61,6 +61,16 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
         (id.value < given_up_from.load(std::memory_order_acquire) || MUTANT(given_up_lsn_noted)))
         pool.written_->written(id, page.lsn());
     return {};
+}
+
+// The log has lost the records that the page has. The log may have grown beyond them with other
+// records, but then this run has not written the page (LW-1). Of a page that was given up, what was
+// written is forgotten.
+bool BufferPool::Impl::newer_than_log(PageId id, uint64_t lsn, uint64_t written) const {
+    DCHECK(log_at_start <= log.tail());
+    if (lsn > log.tail().value) return true;
+    return lsn > log_at_start.value && lsn > written &&
+           id.value < given_up_from.load(std::memory_order_acquire);
 }
 
 Result<void> BufferPool::give_up_from(PageId end, uint64_t before) {

@@ -72,8 +72,7 @@ Result<Superblock> choose_superblock(const Page& first, const Page& second) {
     DCHECK(copies[newer] &&
            (!copies[1 - newer] || copies[newer]->sequence >= copies[1 - newer]->sequence));
     const Superblock& block = *copies[newer];
-    if (block.version < kFormatVersionOldest || block.version > kFormatVersion)
-        return unknown_version(block.version);
+    if (!block.version_known()) return unknown_version(block.version);
     if (block.page_bytes != kPageBytes)
         return fail(ErrorCode::bad_version, "page size", block.page_bytes, kPageBytes);
     if ((block.sequence & 1) != newer)

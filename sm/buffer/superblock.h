@@ -12,7 +12,8 @@
 //                 never touches the copy that counts. [checked: choose_superblock()]
 //            SB-2 Versions kFormatVersionOldest to kFormatVersion are opened. Any other version or
 //                 page size is bad_version, never a guess. If both copies are damaged, the error is
-//                 corrupt_superblock.
+//                 corrupt_superblock. The same versions of backups are read. [checked:
+//                 choose_superblock(), decode_manifest()]
 #pragma once
 
 #include "sm/buffer/page.h"
@@ -55,6 +56,9 @@ struct Superblock {
     // history and its parent are known: false of an older one.
     bool follows(uint64_t of, uint64_t lsn) const {
         return of == history || (of == history_parent && lsn <= history_begin);
+    }
+    bool version_known() const {
+        return version >= kFormatVersionOldest && version <= kFormatVersion;
     }
     // The log is kept from `log_start` on, and only a restored store has left a history.
     bool plausible() const {

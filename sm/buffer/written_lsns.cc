@@ -113,6 +113,15 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
     return loaded;
 }
 
+Lsn WrittenLsns::newest() const {
+    uint64_t newest = 0;
+    const uint64_t pages = used_.load(std::memory_order_acquire) * kPagesPerBlock;
+    DCHECK(pages <= blocks_ * kPagesPerBlock);
+    for (uint64_t p = 0; p < pages; ++p)
+        newest = std::max(newest, lsns_[p].load(std::memory_order_relaxed));
+    return Lsn{newest};
+}
+
 // Up to kSlotsAtOnce changed blocks from `next` on. What changes meanwhile is for the next save.
 Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* slots,
                                     uint64_t& next) {

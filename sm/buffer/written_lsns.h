@@ -73,6 +73,8 @@ public:
         for (uint64_t used = used_.load(std::memory_order_relaxed); used <= block;)
             if (used_.compare_exchange_weak(used, block + 1, std::memory_order_acq_rel)) break;
     }
+    // The highest lsn that is known, or kLsnNone.
+    Lsn newest() const;
     // Redo takes the page from the log: the volume's copy does not count.
     void forget(PageId page) { written(page, Lsn{0}); }
 

@@ -19,6 +19,7 @@
 
 #include "sm/c/attempt.h"
 #include "sm/c/session.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 
@@ -150,7 +151,9 @@ Result<void> carry_out(TxnObject& t, lockstep_request& r) {
     const uint64_t handle = t.handle;
     const Result<void> done = end(t, r);
     // Behind its end the transaction may be freed. One that is refused goes on.
-    if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle)) r.txn = nullptr;
+    if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle) ||
+        MUTANT(refused_request_loses_txn))
+        r.txn = nullptr;
     return done;
 }
 

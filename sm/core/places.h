@@ -31,6 +31,7 @@ inline constexpr uint16_t kSlotUnknown = UINT16_MAX;
 struct Places {
     uint64_t objects = 0;  // bit i: there is a place in an index with number i modulo 64
     uint32_t count = 0, next = 0;
+    uint32_t asked = 0;      // needs walked since clear(), also those that lead nowhere
     uint32_t used = 0;       // operations that took their place from here
     Places* free = nullptr;  // the pool's list
     txn::LockName names[kPlacesMax];
@@ -38,6 +39,8 @@ struct Places {
 
     bool has(ObjectId object) const { return objects >> object.value % 64 & 1; }
     bool full() const { return count == kPlacesMax; }
+    // Further needs are ignored.
+    bool asked_enough() const { return asked >= kPlacesMax; }
     void add(txn::LockName name, const LeafHint& hint) {
         DCHECK(count < kPlacesMax && hint.object.value != 0 && hint.page != kPageNone);
         objects |= uint64_t{1} << hint.object.value % 64;
@@ -55,7 +58,7 @@ struct Places {
             }
         return nullptr;
     }
-    void clear() { objects = 0, count = 0, next = 0; }
+    void clear() { objects = 0, count = 0, next = 0, asked = 0; }
 };
 
 // The free objects of one worker.

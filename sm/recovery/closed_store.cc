@@ -7,9 +7,22 @@
 //            is live: its changes are on the volume, and without a restart nothing would keep
 //            readers away.
 #include "sm/recovery/recovery_parts.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
+
+Result<void> require_list(const Superblock& superblock, bool lacks_list, Lsn end) {
+    DCHECK(end.value >= superblock.checkpoint_lsn);
+    const bool restored = superblock.checkpoint_lsn < superblock.history_begin;
+    if (!lacks_list || restored) return {};
+    auto error = fail(ErrorCode::corrupt_log, "log", end.value, superblock.checkpoint_lsn);
+    set_error_detail(error.error(), "the log ends at LSN " + std::to_string(end.value) +
+                                        ", within the checkpoint that begins at LSN " +
+                                        std::to_string(superblock.checkpoint_lsn) +
+                                        " and was complete once: restore the store from a backup");
+    return error;
+}
 
 Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
                                                 const txn::LogOptions& log_options,
@@ -24,7 +37,8 @@ Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
     log.end = reader.position();
     DCHECK(log.changes <= log.records);
     log.unended = analysis.unended().size();
-    log.closed = superblock.clean == 1 && log.records > 0 &&
+    log.lacks_list = analysis.lacks_list();
+    log.closed = superblock.clean == 1 && log.records > 0 && !log.lacks_list &&
                  (log.unended == 0 || MUTANT(in_doubt_read_only)) &&
                  (log.changes == 0 || MUTANT(clean_mark_believed));
     return log;

@@ -12,6 +12,10 @@
 //            RC-5 The superblock of a restored store may name a record that begins no checkpoint.
 //                 Then the volume has every change of the log, and no redo is needed. A restart
 //                 completes a checkpoint before it changes a page. [checked: restart()]
+//            RC-6 The log has all of the checkpoint that the superblock names, or it is damaged:
+//                 the list was durable before the superblock (RC-3). Without it, older losers would
+//                 not be known. A restored store is exempt until its first checkpoint: the log that
+//                 it has may end with any record. [checked: require_list()]
 // Source     C. Mohan et al., "ARIES", 1992; PostgreSQL's checkpoint rule (redo pointer = begin).
 #pragma once
 
@@ -45,11 +49,14 @@ struct LogSinceCheckpoint {
     uint64_t changes = 0;  // those that are not of a checkpoint
     Lsn end{};             // of the last valid record
     bool closed = false;
-    uint64_t unended = 0;  // transactions: in doubt, if there are no changes
+    uint64_t unended = 0;     // transactions: in doubt, if there are no changes
+    bool lacks_list = false;  // of the checkpoint's transactions: RC-6
 };
 Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
                                                 const txn::LogOptions& log_options,
                                                 const Superblock& superblock);
+// RC-6. `end`: of the log. Error: corrupt_log.
+Result<void> require_list(const Superblock& superblock, bool lacks_list, Lsn end);
 
 // Rebuilds one page from the log (newest image, then its later parts) into `page`. False if the log
 // holds no image of it. For damaged pages; blocking reads. Errors: corrupt_log (also if the damaged

@@ -50,6 +50,8 @@ public:
     Lsn image_lsn() const { return image_lsn_; }  // see Env::image_lsn
     // The first record is that of a checkpoint. Otherwise RC-5 holds.
     bool begins_with_checkpoint() const { return image_lsn_ != kLsnNone; }
+    // The log ends between the checkpoint's begin and its list of transactions (RC-6).
+    bool lacks_list() const { return collecting_; }
     uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
 
 private:

@@ -87,6 +87,8 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
         TRY(reading);
         TRY(applied);
     }
+    TRY(require_list(env.superblock, analysis.lacks_list(), report.log_end));
+    if (env.log_read) TRY(env.log_read());
     const Nanos redone = clock.now();
     report.analysis_nanos = read - began;
     report.redo_nanos = redone - read;

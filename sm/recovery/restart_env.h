@@ -31,6 +31,8 @@ struct RestartEnv : Env {
     const std::vector<Unended>* losers = nullptr;
     // Called by the checkpointer's thread some fifty times a second, between checkpoints.
     std::function<void()> tick;
+    // Called when a restart has read the log, and before it appends anything. An error ends it.
+    std::function<Result<void>()> log_read;
     // For tests: called when a restart has redone everything and undone nothing.
     std::function<void()> redone;
 };

@@ -87,6 +87,7 @@ void CloseWatch::report(Nanos waited) {
                           " for functions of the application (run(), spawn(), start(), packets) "
                           "that have not ended: " +
                           std::to_string(engine_.functions()));
+    engine_.watch->end_orphans_while_closing();
     std::vector<TransactionInfo> all = engine_.watch->list_while_closing();
     std::erase_if(all, [](const TransactionInfo& info) { return info.internal; });
     std::string text;

@@ -6,6 +6,8 @@
 //            number of functions. It comes even if a worker is blocked. The second line has the
 //            transactions, which each worker reports itself: it waits for a worker that is blocked,
 //            and so do later reports.
+//            Transactions that ended threads have left open are rolled back before the second
+//            line: the functions may wait for their locks, or in begin for their slots.
 // Blocking   The destructor waits for a report that is being made.
 #pragma once
 

@@ -15,6 +15,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/lost_mark.h"
 #include "sm/store/memory_limit.h"
 #include "sm/store/needs_team.h"
 #include "sm/store/prepared_txns.h"
@@ -23,7 +24,6 @@
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/rng.h"
-#include "txn/log/durable_end_file.h"
 
 namespace lockstep::sm {
 
@@ -225,6 +225,8 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (!fresh) {
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
         TRY(engine->take_fixed_options());
+        // An earlier run may have been without syncs, or was killed before its last one.
+        if (options.sync && !options.read_only) TRY(engine->disk->sync_now(engine->data_file));
     }
     if (options.read_only) TRY(engine->require_closed(directory));
     else if (!fresh) TRY(engine->adopt(directory));
@@ -282,25 +284,28 @@ void Engine::watch_slices() {
     if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
 
-// A text if one copy of the durable-end record is damaged, which the open repairs. The log's end is
-// to follow the text.
-static Result<std::string> lost_mark(threads::Disk& disk, const std::string& directory) {
-    const auto mark = TRY(txn::DurableEnd::load(disk, directory + "/log.mark"));
-    if (!mark || !mark->alone) return std::string();
-    DCHECK(mark->sequence > txn::DurableEnd::kFirstSequenceMax);
-    return "one copy of log.mark is damaged, perhaps the newer one. The log was durable at least "
-           "up to LSN " +
-           std::to_string(mark->durable_end) +
-           ". If the log is damaged as well, commits behind that are lost, and nothing tells of "
-           "them. The last record that is whole ends at LSN ";
+Result<std::unique_ptr<txn::Log>> Engine::open_known_log(const LostMark& lost) const {
+    const Lsn checkpoint{superblock.checkpoint_lsn};
+    auto opened = options.read_only
+                      ? txn::Log::open_to_read(*runtime, log_options, checkpoint, lost.durable)
+                      : txn::Log::open(*runtime, log_options, checkpoint, lost.durable);
+    const bool ends_early = !opened && opened.error().code == ErrorCode::corrupt_log &&
+                            lost.durable != kLsnNone && opened.error().b == lost.durable.value;
+    if (ends_early) return refuse_lost_end(opened.error(), lost);
+    return opened;
 }
 
-static Result<std::unique_ptr<txn::Log>> open_log(threads::Runtime& runtime,
-                                                  const txn::LogOptions& options, Lsn checkpoint,
-                                                  bool fresh, bool read_only) {
-    if (fresh) return txn::Log::create(runtime, options);
-    return read_only ? txn::Log::open_to_read(runtime, options, checkpoint)
-                     : txn::Log::open(runtime, options, checkpoint);
+Result<void> Engine::open_log(bool fresh) {
+    DCHECK(log == nullptr && runtime != nullptr);
+    LostMark lost;
+    if (!fresh) lost = TRY(look_for_lost_mark(*disk, log_options.directory, lsns_file, superblock));
+    log = own(own_log_,
+              fresh ? TRY(txn::Log::create(*runtime, log_options)) : TRY(open_known_log(lost)));
+    run_begin = log->tail();
+    if (!lost.warning.empty() && !MUTANT(lost_mark_unsaid))
+        report(1, lost.warning + std::to_string(run_begin.value));
+    if (!fresh) first_record.store(superblock.log_start);
+    return {};
 }
 
 // Objects, from the bottom up. Nothing runs yet.
@@ -318,12 +323,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     runtime->set_team_hook(needs_team.get());
 
     log_options = log_options_of(path, options);
-    const Lsn checkpoint{superblock.checkpoint_lsn};
-    const std::string lost = fresh ? "" : TRY(lost_mark(*disk, log_options.directory));
-    log = own(own_log_, TRY(open_log(*runtime, log_options, checkpoint, fresh, options.read_only)));
-    run_begin = log->tail();
-    if (!lost.empty()) report(1, lost + std::to_string(run_begin.value));
-    if (!fresh) first_record.store(superblock.log_start);
+    TRY(open_log(fresh));
     TRY(build_archive());
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
@@ -455,6 +455,7 @@ Result<void> Engine::raise_version() {
 
 Result<void> Engine::recover() {
     DCHECK(!opened_);
+    if (archiver) log_read = [this] { return archiver->check(); };
     TRY(space->open());
     adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
     const RecoveryReport r = TRY(restart(*this, Lsn{superblock.checkpoint_lsn}));

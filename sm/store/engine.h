@@ -34,6 +34,7 @@ class PageRebuild;
 class PreparedTxns;
 class Snapshots;
 struct BackupManifest;
+struct LostMark;
 struct WorkerNeeds;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
@@ -133,6 +134,8 @@ private:
     Result<void> end_creation(const std::string& directory);
     bool stepped() const;
     Result<void> build(std::string_view path, bool fresh);
+    Result<void> open_log(bool fresh);
+    Result<std::unique_ptr<txn::Log>> open_known_log(const LostMark& lost) const;
     void adopt_catalog(std::unique_ptr<Catalog> made);
     // EN-1: what the structures see is what the engine owns.
     void assert_state() const {

@@ -30,7 +30,7 @@ constexpr Nanos kLookAgain = 100 * kMicrosecond;
 // be what it waits for, so they run meanwhile. False, at once: on any other kernel thread.
 template <class Over>
 bool wait_beside_others(Over over) {
-    if (threads::current() == nullptr) return false;
+    if (threads::current() == nullptr || MUTANT(close_blocks_worker)) return false;
     while (!over()) threads::sleep_until(threads::now() + kLookAgain);
     return true;
 }
@@ -64,6 +64,7 @@ void Engine::rollback_orphans() {
         DCHECK(user_threads_.load() == 0);
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
+        txn->locks.thread_use = static_cast<uint32_t>(txn->thread_id);
         forget_local(*this, *txn);
         if (txn->state == txn::TxnState::undone) {
             txns->finish_abort(*txn, true);
@@ -149,6 +150,8 @@ uint64_t Engine::functions() const {
 
 void Engine::end_functions() {
     DCHECK(!stepped() && !on_own_thread());
+    if (wait_beside_others([this] { return runtime->drained() && user_threads_.load() == 0; }))
+        return;
     runtime->drain();
     for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
         user_threads_.wait(n, std::memory_order_acquire);
@@ -191,7 +194,8 @@ void Engine::release() {
     catalog.reset();
     own_space_.reset();
     own_pool_.reset();
-    own_txns_.reset();
+    if (own_txns_) own_txns_->end();
+    if (MUTANT(transactions_freed_early)) own_txns_.reset();
     versions = nullptr;
     snapshots.reset();
     own_locks_.reset();

@@ -38,6 +38,7 @@ Result<void> Engine::require_closed(const std::string& directory) {
     const LogSinceCheckpoint since = TRY(log_since_checkpoint(
         *disk, {.directory = directory, .segment_bytes = superblock.log_segment_bytes},
         superblock));
+    TRY(require_list(superblock, since.lacks_list, since.end));
     if (since.closed) return {};
     if (since.changes == 0 && since.unended != 0) {
         auto error =

@@ -91,6 +91,7 @@ NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::U
                                                   Places& places) {
     DCHECK(walk_.size() < KeyWalk::kKeys);
     owners_[walk_.size()] = &places;
+    ++places.asked;
     follow_ups_[walk_.size()] = follow_up;
     if (follow_up != nullptr) {
         ++leads_;
@@ -104,7 +105,7 @@ void NeedsWalk::add(const Need& need, Places& places) {
     BTree* const tree = IndexAccess::tree(need.index);
     if (tree == nullptr ||
         (IndexAccess::engine(need.index) != &engine_ && !MUTANT(need_of_another_store)) ||
-        places.full() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
+        places.asked_enough() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
         return;
     if (followed_ != nullptr) [[unlikely]]
         return followed_->add(*tree, need, places);
@@ -174,7 +175,7 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
     Places*& places = local_of(txn).places;
     DCHECK(places == nullptr || places->free == nullptr);  // PL-2
     if (places == nullptr) places = take_places(engine);
-    else if (places->count + needs.size() > kPlacesMax) places->clear();
+    else if (places->asked + needs.size() > kPlacesMax) places->clear();
     NeedsWalk walk(engine);
     for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
         walk.add(need, *places);

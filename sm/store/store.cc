@@ -31,7 +31,6 @@ Store& Store::operator=(Store&& other) noexcept {
     if (this != &other) {
         let_go();
         engine_ = std::move(other.engine_);
-        failure_ = std::move(other.failure_);
     }
     return *this;
 }
@@ -139,6 +138,16 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
     return begin_admitted(engine, options);
 }
 
+// The calling thread is none of the engine's, which may be null or closed.
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_begin(sm::Engine* engine) {
+    const sm::Call call(engine);
+    if (!call) return sm::Call::closed();
+    if (engine->forked()) return sm::Engine::refuse_child();
+    DCHECK(!engine->counted_by_thread());
+    return fail(ErrorCode::wrong_thread,
+                "begin() outside the store's user threads: call it in run() or start()");
+}
+
 // One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
 // succeed. A body that dropped that error meets txn_aborting later, and then the first error
 // decides. A lock timeout is the caller's bound on its wait; repeating it would wait many times as
@@ -215,8 +224,8 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         const uint64_t generation = t->generation;
         bool victim = false, gone = false;
         auto done = attempt(body, Txn(&engine, t, generation), *t, victim, gone);
-        if (gone && is_held(*t, generation)) [[unlikely]] {
-            ++t->generation;  // what the function has kept refers to no transaction from now on
+        if (gone && is_held(*t, generation) && !MUTANT(moved_txn_kept)) [[unlikely]] {
+            if (!MUTANT(moved_generation_kept)) ++t->generation;  // what the function has kept refers to no transaction from now on
             (void)Txn(&engine, t, t->generation).abort();
             if (done) return refuse_moved();
         }
@@ -229,13 +238,10 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {
-    const sm::Call call(engine_.get());
-    if (!call) return sm::Call::closed();
-    if (!engine_->on_own_thread()) [[unlikely]] {
-        if (engine_->forked()) return engine_->refuse_child();
-        return fail(ErrorCode::wrong_thread,
-                    "begin() outside the store's user threads: call it in run() or start()");
-    }
+    // close() waits for a thread of its own, so that needs no Call.
+    if (!engine_ || !engine_->counted_by_thread() || engine_->forked()) [[unlikely]]
+        return refuse_begin(engine_.get());
+    DCHECK(engine_->on_own_thread());
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     DCHECK(t->thread == threads::current() && t->locks.locks_held == 0);
     return Txn(engine_.get(), t, t->generation);

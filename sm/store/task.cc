@@ -6,6 +6,7 @@
 
 #include "sm/store/engine.h"
 #include "sm/store/txn_watch.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/sync/completion.h"
 #include "threads/sync/task_word.h"
@@ -75,11 +76,16 @@ bool Task::over() const { return done() || state_->mark.forked(); }
 bool Task::cancelled() const { return state_->word.cancelled(); }
 bool Task::follow(Continuation& next) { return !over() && state_->word.follow(&next); }
 
-void Task::wait() {
+Result<void> Task::wait() {
+    const threads::Thread* const self = threads::current();
+    if (self != nullptr && self->task == this && !MUTANT(own_join_waits)) [[unlikely]]
+        return fail_with(ErrorCode::bad_argument, "join()",
+                         "the function joins its own handle, and would wait for its own end");
     const threads::BetweenCalls waits;
     Joiner joiner;
     if (follow(joiner)) joiner.wait();
     DCHECK(over());
+    return {};
 }
 
 // Ends the transactions of the task's thread until the task has ended: a loop begins the next one.

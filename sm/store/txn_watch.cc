@@ -235,25 +235,47 @@ void TxnWatch::reap(const Seen& whom, Order order, threads::Completion* marked) 
     forget_reaper(whom.id);
 }
 
-// The same as one pass of a reaper.
-void TxnWatch::cancel_thread(uint64_t thread) {
-    DCHECK(threads::current() != nullptr && threads::current()->id != thread);
+// The same as one pass of a reaper. Not of the store's own: the call that runs one ends it.
+template <class Which>
+void TxnWatch::cancel_here(Which which) {
     for (const Seen& seen : engine_.txns->seen()) {
         txn::Transaction& txn = engine_.txns->at(seen.slot);
         if (seen.worker != threads::worker_index() || is_gone(txn, seen.id)) continue;  // TW-1
-        if (txn.thread_id != thread || engine_.failed()) continue;
+        if (txn.internal || engine_.failed() || !which(txn)) continue;
         {
             const SpinGuard guard(lock_);
             if (reaper_of(seen.id) != reapers_.end()) continue;
             reapers_.push_back({seen.id});
         }
-        DCHECK(!seen.internal || txn.thread_id != thread);
         if (mark(txn, {.why = txn::Heed::cancelled})) {
-            DCHECK(txn.heed >= txn::Heed::by_operator && txn.thread != threads::current());
+            DCHECK(txn.heed >= txn::Heed::by_operator);
             if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
             else if (is_idle(txn)) roll_back(txn);
         }
         forget_reaper(seen.id);
+    }
+}
+
+void TxnWatch::cancel_thread(uint64_t thread) {
+    DCHECK(threads::current() != nullptr && threads::current()->id != thread);
+    cancel_here([thread](const txn::Transaction& txn) { return txn.thread_id == thread; });
+}
+
+void TxnWatch::end_orphans_while_closing() {
+    DCHECK(engine_.closing() && threads::current() == nullptr);
+    const auto is_orphan = [this](const txn::Transaction& txn) {
+        if (txn.reaper != nullptr || !thread_gone(txn)) return false;
+        engine_.report(1, text_of(txn.id) + " was left open by its thread and is rolled back");
+        return true;
+    };
+    for (uint32_t worker = 0; worker < engine_.runtime->workers(); ++worker) {
+        threads::Completion done;
+        const auto end = [&] {
+            cancel_here(is_orphan);
+            done.set();
+        };
+        if (!engine_.runtime->spawn(worker, "end orphans", end)) return;
+        engine_.wait_for(done);
     }
 }
 

@@ -48,6 +48,9 @@ public:
     // Ends with `cancelled` what transactions a user thread of the calling one's worker has now.
     // Handle::cancel() calls it until the function has ended. May park.
     void cancel_thread(uint64_t thread);
+    // For close(), while it waits for functions of the application: rolls back what ended threads
+    // have left open. A function may wait for a lock or a slot of it. Like list_while_closing().
+    void end_orphans_while_closing();
 
     // The writer with the oldest first record, as of a millisecond ago; id kTxnNone: there is none.
     // On a user thread; never parks.
@@ -77,6 +80,8 @@ public:
 private:
     template <class Start>
     std::vector<TransactionInfo> collect(Start start);
+    template <class Which>
+    void cancel_here(Which which);
     using Seen = txn::TransactionTable::Seen;
     struct Order {
         txn::Heed why = txn::Heed::by_operator;

@@ -150,14 +150,14 @@ bool VersionTable::note_beside(txn::Outcome& writer, ChangedRecord& record) {
 void VersionTable::prepare_run(ChangedRecord& run) {
     DCHECK(run.run && run.bucket == &bucket_of(short_hash(run.name.hash)));
     note_runs_of(run.name.object);
-    if (!std::exchange(run.may_have, true)) return;
+    if (MUTANT(run_chain_forked) ? !run.may_have : !std::exchange(run.may_have, true)) return;
     VersionGroup* left[kRunsLeave];
     size_t n = 0;
     {
         const SpinGuard guard(run.bucket->lock);
         for (Version* at = run.bucket->find(run.name); at != nullptr && n < kRunsLeave;) {
             Version& version = *std::exchange(at, at->older);
-            if (!version.writer->aborted()) continue;
+            if (!version.writer->aborted() || MUTANT(aborted_runs_stay)) continue;
             run.bucket->unlink(version);
             if (version.group().let_go()) left[n++] = &version.group();
         }

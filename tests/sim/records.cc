@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include <lockstep/need.h>
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
 #include "tests/sim/attempt.h"
@@ -98,7 +99,8 @@ void Records::prepare(Host& host) {
 }
 
 // The transactions of one of the plan's threads as packets, one after the other. Any worker may run
-// them; some wait for a time.
+// them; some wait for a time. In seeds of the second version of the work, most announce records of
+// the next transaction. Some of these are wrong: other keys, and indexes dropped meanwhile.
 class Records::Submitter final : public Packet {
 public:
     Submitter(Records& records, Host& host, uint32_t thread)
@@ -114,10 +116,22 @@ public:
     }
 
 private:
+    struct Wish {
+        Index index;
+        std::string key;
+        Access access;
+        uint32_t bytes;
+    };
+
+    void announce(Announcement& to) override {
+        if (!wishes_.empty()) records_.shared_.report.add(Count::packets_announced);
+        for (const Wish& wish : wishes_) to.add(wish.index, wish.key, wish.access, wish.bytes);
+    }
     void run() override {
         const std::vector<TxnPlan>& plans = records_.plan_.threads[thread_];
         if (at_ < plans.size() && !records_.shared_.report.failed()) {
             records_.run_plan(host_, plans[at_++], thread_);
+            choose_wishes();
             return submit(now());
         }
         --records_.running_;
@@ -125,10 +139,29 @@ private:
     }
     void dropped() override { delete this; }
 
+    // announce() must not call the store.
+    void choose_wishes() {
+        const std::vector<TxnPlan>& plans = records_.plan_.threads[thread_];
+        wishes_.clear();
+        if (!records_.shared_.config.variety.second || at_ == plans.size() || at_ % 4 == 0) return;
+        for (const Op& op : plans[at_].ops) {
+            const auto index = host_->index(index_name(op.object));
+            if (!index) continue;
+            const Access access = op.size % 2 == 0 ? Access::read : Access::write;
+            wishes_.push_back({*index, records_.key_text(op.key), access, op.size});
+            if (op.size % 3 != 0) continue;
+            wishes_.push_back(
+                {op.size % 7 == 0 ? Index() : *index,
+                 op.size % 2 == 0 ? std::string(op.size, 'k') : records_.key_text(op.key + 1),
+                 Access::read, op.size});
+        }
+    }
+
     Records& records_;
     Host& host_;
     const uint32_t thread_;
     size_t at_ = 0;
+    std::vector<Wish> wishes_;
 };
 
 void Records::start(Host& host) {

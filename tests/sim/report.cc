@@ -79,6 +79,7 @@ const char* count_name(Count count) {
                                              "late_backups",
                                              "late_copies_judged",
                                              "steps_switched",
+                                             "packets_announced",
                                              "torn_read",
                                              "killed",
                                              "power_cut",

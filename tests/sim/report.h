@@ -87,6 +87,7 @@ enum class Count : uint8_t {
     late_backups,  // made behind a recovery
     late_copies_judged,
     steps_switched,
+    packets_announced,  // whose records were named before they began
     torn_read,
     killed,
     power_cut,

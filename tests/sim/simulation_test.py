@@ -53,8 +53,11 @@ FAILED_ONCE_SECOND = {1: 138, 8: 190, 400: 620}
 FAILED_ONCE_SECOND_WITH = {100149: "log_failure", 100517: "none", 402121: "any"}
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
-# Irregular work, at least so often.
+# Irregular work, and what was compared with the model, at least so often.
 IRREGULAR = {
+    "snapshots_checked": 500,
+    "snapshots_too_old": 20,
+    "copies_judged": 30,
     "prepared": 300,
     "in_doubt": 300,
     "backups": 30,
@@ -72,6 +75,7 @@ IRREGULAR = {
     "late_backups": 10,
     "late_copies_judged": 10,
     "steps_switched": 20,
+    "packets_announced": 20,
 }
 # Crash points in a young log, and power cuts that take length of its file, at least.
 YOUNG_LOGS = {"short_log": 500, "log_cut_off": 20}

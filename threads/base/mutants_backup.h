@@ -113,5 +113,9 @@
     X(taken_page_not_read_again, sm_backup_fault_test, \
       "a backup fails at a page that was read damaged and is in use now") \
     X(rebuild_from_live_log_only, sm_archive_rebuild_test, \
-      "a rebuild does not look for a damaged piece of log at the other place")
+      "a rebuild does not look for a damaged piece of log at the other place") \
+    X(restore_unlocked, sm_refused_path_test, \
+      "two restores may work in one directory") \
+    X(abandoned_backup_goes_on, sm_control_test, \
+      "a backup goes on though its client has closed the connection")
 // clang-format on

@@ -75,5 +75,11 @@
     X(run_replaces_run, sm_snapshot_run_test, \
       "a run takes the place of another run with the same prefix") \
     X(aborted_keeps_key, sm_snapshot_run_test, \
-      "the key of a record that was rolled back is kept for snapshots")
+      "the key of a record that was rolled back is kept for snapshots") \
+    X(run_chain_forked, sm_snapshot_run_test, \
+      "two workers that insert runs of one prefix make two chains of versions") \
+    X(aborted_runs_stay, sm_snapshot_run_test, \
+      "runs of writers that were rolled back stay in their chain") \
+    X(empty_key_shares_prefix, sm_snapshot_run_test, \
+      "a scan takes the empty key for a neighbour of keys of one byte")
 // clang-format on

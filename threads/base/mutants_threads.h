@@ -80,5 +80,9 @@
     X(cancel_not_taken_back, threads_task_word_test, \
       "a cancellation that failed cannot be repeated") \
     X(in_flight_length_alone, threads_sim_disk_test, \
-      "a crash cuts off writes in flight at the end of a file")
+      "a crash cuts off writes in flight at the end of a file") \
+    X(ctx_in_completion, threads_ctx_test, \
+      "a transaction that should run to completion passes the CPU on at points") \
+    X(completion_unpinned, threads_completion_test, \
+      "a completion wakes a thread whose runtime may be gone")
 // clang-format on

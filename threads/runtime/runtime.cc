@@ -279,6 +279,12 @@ void Runtime::drain() {
     }
 }
 
+bool Runtime::drained() const {
+    DCHECK(!impl_->caller_driven && !impl_->ended);
+    DCHECK(impl_->shared.executors.draining.load());  // no packet comes any more
+    return impl_->shared.executors.begun.load(std::memory_order_seq_cst) == 0 && packets() == 0;
+}
+
 StageStats Runtime::admission_stats() const {
     StageStats sum;
     for (const auto& worker : impl_->workers) sum.add(worker->admission().stats());

@@ -81,6 +81,8 @@ public:
     uint64_t packets() const;
     // After close_admission(), on a foreign kernel thread: waits until all packets have run.
     void drain();
+    // The same as a question, for a caller that must not block.
+    bool drained() const;
     StageStats admission_stats() const;  // summed over the workers
     uint64_t packets_timed() const;      // that wait for a time
 

@@ -37,7 +37,7 @@ struct TunerStats {
 class TeamTuner {
 public:
     // Begins with teams of at most `team_max`. The candidates are smaller teams, prefetching
-    // without teams, and neither.
+    // without teams, teams of operations (`ctx`), and `off`.
     explicit TeamTuner(uint32_t team_max);
 
     // The setting to run in now.

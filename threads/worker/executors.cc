@@ -106,6 +106,7 @@ Nanos Executors::look_again(Nanos now) {
 // By the time of the turn: threads that poll with yield() come here often.
 void Executors::note_stall() {
     DCHECK(stalled());
+    DCHECK(busy_ > 0 && packets_wait());
     if (MUTANT(yield_admits_nothing)) return;
     if (busy_ > worker_.waiting(ParkReason::lock) + worker_.waiting(ParkReason::admission)) return;
     const Nanos now = worker_.turn_time();

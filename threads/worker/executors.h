@@ -22,7 +22,8 @@
 //                 admitted, or a time is set at which one more may. [checked: look_again()]
 //            EX-4 Threads that wake each other for ever do not keep packets from beginning: after
 //                 kPassedOverMax slices one is admitted. So does a yield(). Both keep to the limit,
-//                 except a yield() while all busy threads wait. [checked: yields()]
+//                 except while all busy threads wait: then one more is admitted after the pause of
+//                 EX-3, also by a worker that never sleeps. [checked: note_stall()]
 // Blocking   never, but main().
 #pragma once
 
@@ -83,6 +84,7 @@ public:
     Thread* passed_over(uint32_t slices) {
         if (!may_admit()) [[likely]] {
             passed_over_ = 0;
+            yields();
             return nullptr;
         }
         passed_over_ += slices;
@@ -97,9 +99,9 @@ public:
     // The worker has nothing to run. 0: now a thread may be admitted. Otherwise the time at which
     // one may be, kNever if no packet waits (EX-3).
     Nanos look_again(Nanos now);
-    // A thread yields, with or without a packet. It may wait for a packet that has not begun, and
-    // the busy threads for a lock that it holds. So if all of these wait, another packet may be
-    // admitted after the same pause.
+    // A thread yields, with or without a packet, or a turn of a worker ends that has more to run.
+    // What runs may wait for a packet that has not begun, and the busy threads for a lock that it
+    // holds. So if all of these wait, another packet may be admitted after the same pause.
     void yields() {
         if (stalled()) [[unlikely]]
             note_stall();

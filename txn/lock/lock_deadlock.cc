@@ -20,7 +20,8 @@
 //                 for one of them. The others cannot end meanwhile, so the search goes on from the
 //                 one that waits. A cycle of one member is an owner that waits for another one of
 //                 its thread. Thread::lock_wait is stored before LockOwner::waiting, so the proof
-//                 of LM-5 holds for these edges too.
+//                 of LM-5 holds for these edges too. An owner whose thread has ended has no such
+//                 edge, although its Thread object runs others (LockOwner::thread_use).
 //            LK-4 (lock_impl.h) Only the search holds the latches of several buckets, and it takes
 //                 them in address order.
 // Blocking   Spins. Allocates nothing. Wakes the victim and the waiters that can then be granted.
@@ -159,7 +160,12 @@ LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
     if (thread == nullptr) return blocker;
     auto* inner = static_cast<LockOwner*>(thread->lock_wait.load(std::memory_order_acquire));
     DCHECK(inner == nullptr || inner->slot < search_.seen.size());
-    return inner && inner->waiting.load(std::memory_order_acquire) ? inner : blocker;
+    if (!inner || !inner->waiting.load(std::memory_order_acquire)) return blocker;
+    // The thread of `blocker` has ended and left it open, and the Thread object serves another one.
+    const auto use = [](LockOwner& of) {
+        return std::atomic_ref(of.thread_use).load(std::memory_order_relaxed);
+    };
+    return use(*inner) == use(*blocker) ? inner : blocker;
 }
 
 // The least loss, but a nested owner only if all are nested: its thread's other owner keeps its

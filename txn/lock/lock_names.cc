@@ -119,7 +119,7 @@ Lsn LockManager::release_all_of_reader(LockOwner& owner) {
 void LockManager::Impl::finish_release(LockOwner& owner, uint64_t names, uint64_t note) {
     DCHECK(owner.intents_used != 0 || owner.strong_unlisted == nullptr);
     if (owner.intents_used) release_intents(owner, note);
-    const uint64_t counted = names - std::min(names, owner.waits);
+    const uint64_t counted = names - std::min<uint64_t>(names, owner.waits);
     uint64_t before = 0;
     if (names) before = partition(owner).released.fetch_add(counted, std::memory_order_relaxed);
     owner.locks_held = 0;

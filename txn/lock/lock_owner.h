@@ -133,7 +133,7 @@ static_assert(sizeof(Intent) == 16);
 // Embedded in a transaction. All fields belong to the owner's thread unless a comment says
 // otherwise. Register it with add_owner() before the first lock. Other threads read txn, work,
 // priority, operations_left and waits_in only while the owner waits. Under a bucket's latch they
-// also read txn and thread of an owner that has rights there.
+// also read txn, thread and thread_use of an owner that has rights there.
 struct alignas(kCacheLineBytes) LockOwner {
     // Names held, in order of grant; a pool provides the chunks.
     struct alignas(kCacheLineBytes) Chunk {
@@ -174,7 +174,10 @@ struct alignas(kCacheLineBytes) LockOwner {
     // ObjectLock addresses counted in `strong` for which no intent was free.
     Chunk* strong_unlisted = nullptr;
     // Names granted after a wait, since the last release_all.
-    uint64_t waits = 0;
+    uint32_t waits = 0;
+    // Low bits of the id that `thread` had when it began. Thread objects are reused: an owner that
+    // an ended thread has left open belongs to no later use. Written with `thread`, atomically.
+    uint32_t thread_use = 0;
     TxnId txn{};
     // The thread to wake; written before `waiting` is set. Null: no thread can end the owner, which
     // waits for nothing. See LockOptions::owners_have_threads.

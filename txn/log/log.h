@@ -104,16 +104,19 @@ public:
                                                const LogOptions& options);
     // Existing log: finds its end; appends go behind it. `from` is a record boundary. The caller
     // reads the records from there to the end and asks LogReader::require_end(): open() reads only
-    // what lies behind the recorded durable end. Errors: corrupt_log (a = LSN) if the log ends
-    // before a stamped durable end, or a segment is missing; io_error. Blocking reads on the
-    // calling kernel thread.
+    // what lies behind the recorded durable end. `durable`: the log was durable at least up to
+    // there, as another file tells; kLsnNone: none does. Errors: corrupt_log (a = LSN) if the log
+    // ends before that (b = durable), before a stamped durable end, or a segment is missing;
+    // io_error. A log that ends early is left as it is. Blocking reads on the calling kernel
+    // thread.
     static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options,
-                                             Lsn from);
+                                             Lsn from, Lsn durable = kLsnNone);
     // The same for readers: changes no file, and the flusher must not be started. Reads everything
     // from `from` on. All space counts as promised, so filling() is true and reserve_undo()
     // refuses. Errors: those of open().
     static Result<std::unique_ptr<Log>> open_to_read(threads::Runtime& runtime,
-                                                     const LogOptions& options, Lsn from);
+                                                     const LogOptions& options, Lsn from,
+                                                     Lsn durable = kLsnNone);
     ~Log();
     Log(const Log&) = delete;
     Log& operator=(const Log&) = delete;

@@ -194,7 +194,9 @@ struct Log::Impl {
     Result<void> adopt_segments(uint64_t from, uint64_t end);
     bool disk_has_new() const;
     Result<uint64_t> read_records(uint64_t from) const;
-    Result<uint64_t> find_end(uint64_t from, uint64_t sound, const DurableEnd& known) const;
+    Result<uint64_t> find_end(uint64_t from, uint64_t sound, const DurableEnd& known,
+                              Lsn durable) const;
+    Result<void> sync_below(uint64_t lsn);
     Result<void> secure_tail(uint64_t from, uint64_t end);
     Result<void> load_last_block(uint64_t end);
 

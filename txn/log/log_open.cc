@@ -224,6 +224,20 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     return files.sync_directory();
 }
 
+// A run without syncs (LogOptions::sync) may have written the segments below `lsn`. From now on
+// commits are durable, and so must be what they build upon.
+Result<void> Log::Impl::sync_below(uint64_t lsn) {
+    DCHECK(first_segment <= files.number_of(lsn));
+    if (!options.sync) return {};
+    for (uint64_t n = first_segment; n < files.number_of(lsn); ++n) {
+        const FileId file = TRY(files.open(n, Disk::kDirect));
+        const Result<void> done = files.disk().sync_now(file);
+        files.disk().close(file);
+        TRY(done);
+    }
+    return {};
+}
+
 // The next flush writes the last block again, so the ring must hold its beginning.
 Result<void> Log::Impl::load_last_block(uint64_t end) {
     if (end == block_floor(end) || MUTANT(last_block_lost)) return {};
@@ -248,11 +262,13 @@ Result<uint64_t> Log::Impl::read_records(uint64_t from) const {
 }
 
 // The end of the last valid record, looked for from `sound` on. Both are record boundaries, and
-// `from` is not above. LOG-4: the end is not below a durable end that is recorded.
-Result<uint64_t> Log::Impl::find_end(uint64_t from, uint64_t sound, const DurableEnd& known) const {
+// `from` is not above. LOG-4: the end is not below a durable end that is recorded, here or by
+// another file (`durable`).
+Result<uint64_t> Log::Impl::find_end(uint64_t from, uint64_t sound, const DurableEnd& known,
+                                     Lsn durable) const {
     DCHECK(from <= sound);
     const uint64_t end = TRY(read_records(sound));
-    uint64_t least = MUTANT(mark_ignored) ? 0 : known.durable_end;
+    uint64_t least = MUTANT(mark_ignored) ? 0 : std::max(known.durable_end, durable.value);
     if (const uint64_t stamped = TRY(stamped_behind(end)); stamped > end) least = stamped;
     // Also, `from` must hold a record, unless the recorded end is exactly there.
     if (end >= least && (end != from || end == known.durable_end)) return end;
@@ -261,14 +277,15 @@ Result<uint64_t> Log::Impl::find_end(uint64_t from, uint64_t sound, const Durabl
 }
 
 Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const LogOptions& options,
-                                               Lsn from) {
+                                               Lsn from, Lsn durable) {
     LogOptions small = options;  // nothing is appended, so the least ring does
     small.ring_bytes = kLogBlock;
     auto impl = std::make_unique<Impl>(
         runtime, small,
         TRY(LogRing::make(ring_bytes_for(small, runtime.workers()), small.mappings)));
     from = std::max(from, Lsn{kLogFirst});
-    const uint64_t end = TRY(impl->find_end(from.value, from.value, TRY(known_end(impl->files))));
+    const DurableEnd mark = TRY(known_end(impl->files));
+    const uint64_t end = TRY(impl->find_end(from.value, from.value, mark, durable));
     impl->first_segment = impl->files.number_of(from.value);
     impl->start = from.value;
     impl->prepared_end = block_ceil(end);
@@ -278,7 +295,7 @@ Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const 
 }
 
 Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptions& options,
-                                       Lsn from) {
+                                       Lsn from, Lsn durable) {
     TRY(check_options(options));
     auto impl = std::make_unique<Impl>(
         runtime, options,
@@ -288,10 +305,12 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     from = std::max(from, Lsn{kLogFirst});
     const uint64_t sound =
         MUTANT(mark_ignored) ? from.value : std::max(from.value, mark.durable_end);
-    const uint64_t end = TRY(impl->find_end(from.value, sound, mark));
-    DCHECK(end >= sound);
+    const uint64_t end = TRY(impl->find_end(from.value, sound, mark, durable));
+    DCHECK(end >= sound && end >= durable.value);
     TRY(impl->adopt_segments(from.value, end));
-    TRY(impl->secure_tail(std::max(from.value, std::min(mark.durable_end, end)), end));
+    const uint64_t secure = std::max(from.value, std::min(mark.durable_end, end));
+    TRY(impl->sync_below(secure));
+    TRY(impl->secure_tail(secure, end));
     TRY(impl->load_last_block(end));
     impl->mark_file = TRY(disk.open(impl->files.mark_path(), Disk::kDirect));
     impl->mark = DurableEnd{

@@ -75,8 +75,9 @@ public:
     bool over() const;
     // Has `next` called at the end. False if the task is over(): `next` is not called.
     bool follow(Continuation& next);
-    // Suspends a user thread and blocks any other until the task is over().
-    void wait();
+    // Suspends a user thread and blocks any other until the task is over(). Error: bad_argument in
+    // the function of the task itself, whose end would never come.
+    Result<void> wait();
     bool cancelled() const;
     Result<void> cancel();
 
@@ -138,8 +139,9 @@ public:
     Handle& operator=(Handle&&) noexcept = default;
 
     // Waits for the end and gives the result, once; a second call returns bad_argument, and so does
-    // a call after then(). Suspends a user thread, blocks any other. Error in the child of a
-    // fork(): forked, if the end came later.
+    // a call after then(). So does the function itself, whose end would never come: its handle
+    // stays as it is. Suspends a user thread, blocks any other. Error in the child of a fork():
+    // forked, if the end came later.
     Result<T> join();
     // join() if it need not wait, else empty. Never blocks.
     std::optional<Result<T>> try_join();

@@ -55,9 +55,8 @@ private:
 template <class T>
 Result<T> Handle<T>::join() {
     if (!task_ || used_) return detail::handle_used_up();
-    const auto task = std::exchange(task_, {});
-    task->wait();
-    return task->take();
+    LOCKSTEP_TRY(task_->wait());
+    return std::exchange(task_, {})->take();
 }
 
 template <class T>

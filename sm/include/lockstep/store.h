@@ -337,7 +337,6 @@ private:
     void let_go();
 
     detail::Owned<sm::Engine> engine_;
-    detail::Owned<StoreFailure> failure_;  // of the store that was closed
 };
 
 // Lets other ready user threads of the worker run first; on a foreign kernel thread, sched_yield().

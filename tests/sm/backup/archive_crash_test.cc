@@ -155,6 +155,7 @@ TEST(ArchiveCrash, EachRestoredStateEqualsTheModel) {
     }
     std::printf("%zu power cuts, %zu restored states\n", images, points);
     EXPECT_GT(images, 5 * seeds);
+    EXPECT_GT(points, 10 * kPoints * seeds);
 }
 
 // RC-5: power cuts while a restored store is opened for the first time, with transactions to roll

@@ -113,6 +113,20 @@ TEST_F(ArchiveRestore, GivesTheStateOfAnyPoint) {
 }
 
 // More log than the restored store may have live.
+// RC-6 does not hold there: the log of the restored store is the begin record of a checkpoint, and
+// nothing else.
+TEST_F(ArchiveRestore, EndsBehindTheBeginOfACheckpoint) {
+    make(20, 20);
+    txn::LogReader log(disk_, {.directory = "/store", .segment_bytes = 1 << 20});
+    log.seek(backup_.lsn);
+    Lsn point{};
+    for (txn::LogRecordView record; *log.next(record);)
+        if (record.header->kind == static_cast<uint16_t>(txn::TxnLogKind::checkpoint_begin))
+            point = record.end();
+    ASSERT_NE(point, kLsnNone);  // of the close
+    EXPECT_EQ(expect_state(point, commits_), point);
+}
+
 TEST_F(ArchiveRestore, TakesMoreLogThanTheBoundOfTheLog) {
     make(20, 6000, 4000);
     EXPECT_GT(end_.value - backup_.lsn.value, uint64_t{16} << 20);

@@ -45,6 +45,12 @@ protected:
         EXPECT_TRUE(found) << found.error().text();
         return std::move(*found);
     }
+    // The directory of the store becomes what it was on the other disk.
+    void put_back(SimDisk& older) {
+        remove_directory(disk_, "/store");
+        for (const std::string& name : names_in(older, "/store"))
+            copy_file(older, "/store/" + name, disk_, "/store/" + name);
+    }
     void close() {
         block_ = store_.engine().superblock;
         ASSERT_OK(store_.close());
@@ -279,12 +285,50 @@ TEST_F(ArchiveTest, IsRefusedIfItIsAheadOfTheStore) {
     auto older = disk_.image(1, threads::SimCrash::keep_all);
     fill(500);
     close();
-    remove_directory(disk_, "/store");
-    for (const std::string& name : names_in(*older, "/store"))
-        copy_file(*older, "/store/" + name, disk_, "/store/" + name);
+    put_back(*older);
     const auto opened = store_.open();
     EXPECT_EQ(code_of(opened), ErrorCode::bad_archive);
     EXPECT_NE(text_of(opened).find("another copy"), std::string::npos) << text_of(opened);
+}
+
+// AR-6: an open that is refused appends nothing. Else the log of a copy that was killed would
+// overtake the archive after some attempts.
+TEST_F(ArchiveTest, IsRefusedAsOftenAsTheStoreIsOpened) {
+    make();
+    fill(20);
+    auto older = disk_.image(1, threads::SimCrash::keep_all);
+    fill(1);
+    close();
+    put_back(*older);
+    for (int attempts = 0; attempts < 200 && !HasFailure(); ++attempts)
+        EXPECT_EQ(code_of(store_.open()), ErrorCode::bad_archive) << attempts;
+}
+
+// AF-1: a process that is killed between the renaming of a piece and the sync of the directory
+// leaves a name that a power cut may take away. No log is recycled for it before it is durable.
+TEST_F(ArchiveTest, APieceThatWasNamedBeforeAKillIsKept) {
+    make();
+    disk_.faults().only_paths_with(SimFault::sync_error, kArchive);
+    std::string piece;
+    disk_.observe([&](const threads::SimEvent& event) {
+        if (event.kind != threads::SimEvent::renamed || event.io == threads::IoKind::sync) return;
+        if (!event.path.starts_with(kArchive) || !event.path.ends_with(".log")) return;
+        piece = event.path;
+        disk_.faults().set_odds(SimFault::sync_error, 1);
+    });
+    for (int i = 0; i < 1000 && piece.empty(); ++i) fill(1);
+    ASSERT_FALSE(piece.empty());
+    disk_.observe(nullptr);
+    EXPECT_FALSE(disk_.image(1, threads::SimCrash::drop_unsynced)->exists(piece));
+    store_.abandon();
+    disk_.close_all();
+    disk_.faults().set_odds(SimFault::sync_error, 0);
+    fail_archive(true);  // no later piece syncs the directory
+    ASSERT_OK(store_.open());
+    ASSERT_TRUE(store_.step_until([&] { return !disk_.exists("/store/log.00000000"); }));
+    EXPECT_TRUE(disk_.image(1, threads::SimCrash::drop_unsynced)->exists(piece));
+    fail_archive(false);
+    ASSERT_OK(store_.close());
 }
 
 TEST(ArchiveOptions, AreChecked) {

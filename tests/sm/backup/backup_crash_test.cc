@@ -10,6 +10,7 @@
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/restore.h"
 #include "sm/backup/update_backup.h"
+#include "tests/code_of.h"
 #include "tests/seed_of_run.h"
 #include "tests/sim_store.h"
 #include "tests/sm/index_content.h"
@@ -110,6 +111,8 @@ public:
     }
     size_t incomplete() const { return incomplete_; }
     size_t complete() const { return complete_; }
+    size_t next_cut_off() const { return next_cut_off_; }
+    size_t next_whole() const { return next_whole_; }
     size_t updates_cut_off() const { return updates_cut_off_; }
     size_t updates_whole() const { return updates_whole_; }
 
@@ -147,7 +150,7 @@ private:
     void maybe_take_image(const SimEvent& event) {
         // The last steps are few, and they decide.
         const bool manifest = event.path.ends_with("/backup") || event.path == kBackup;
-        const bool target = event.path.starts_with(kBackup);
+        const bool target = event.path.starts_with(kBackup) || event.path.starts_with(kNext);
         if (!rng_.chance(manifest ? 1.0 : target ? 0.15 : 0.01)) return;
         const SimCrash mode = threads::kSimCrashes[rng_.below(std::size(threads::kSimCrashes))];
         images_.push_back(
@@ -201,14 +204,28 @@ private:
             EXPECT_FALSE(must_be_complete);
             const auto opened = open_at(disk, kBackup);
             EXPECT_FALSE(opened);
+            const std::string from[] = {kBackup};
+            EXPECT_EQ(code_of(sm::restore_on(disk, from, kRestored)), ErrorCode::bad_backup);
             ++incomplete_;
             return;
         }
         ++complete_;
+        check_incremental_of(disk);
         const std::string to[] = {kBackup};
         const auto restored = sm::restore_on(disk, to, kRestored);
         ASSERT_OK(restored);
         expect_state_of_backup(disk, kRestored, *restored);
+    }
+    // The same of the incremental backup.
+    void check_incremental_of(SimDisk& disk) {
+        if (!disk.exists(std::string(kNext) + "/backup")) return;
+        const bool whole = sm::read_manifest(disk, kNext).has_value();
+        const std::string chain[] = {kBackup, kNext}, both = "/both";
+        const auto restored = sm::restore_on(disk, chain, both);
+        EXPECT_EQ(restored.has_value(), whole);
+        ++(whole ? next_whole_ : next_cut_off_);
+        if (restored) expect_state_of_backup(disk, both.c_str(), *restored);
+        else EXPECT_EQ(restored.error().code, ErrorCode::bad_backup) << restored.error().text();
     }
     void expect_state_of_backup(SimDisk& disk, const char* directory, const BackupInfo& info) {
         const auto seen = open_at(disk, directory);
@@ -288,12 +305,13 @@ private:
     int running_ = 0;
     std::optional<BackupInfo> info_, next_;
     std::vector<Image> images_;
-    size_t incomplete_ = 0, complete_ = 0;
+    size_t incomplete_ = 0, complete_ = 0, next_cut_off_ = 0, next_whole_ = 0;
     size_t updates_cut_off_ = 0, updates_whole_ = 0;
 };
 
 TEST(BackupCrash, LeavesTheSourceAndIsCompleteOrRefused) {
-    size_t incomplete = 0, complete = 0, updates_cut_off = 0, updates_whole = 0;
+    size_t incomplete = 0, complete = 0, next_cut_off = 0, next_whole = 0, updates_cut_off = 0,
+           updates_whole = 0;
     const uint64_t first = seed_of_run(), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 25);
     for (uint64_t seed = first; seed < first + seeds; ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
@@ -301,12 +319,16 @@ TEST(BackupCrash, LeavesTheSourceAndIsCompleteOrRefused) {
         run.run();
         incomplete += run.incomplete();
         complete += run.complete();
+        next_cut_off += run.next_cut_off();
+        next_whole += run.next_whole();
         updates_cut_off += run.updates_cut_off();
         updates_whole += run.updates_whole();
         if (::testing::Test::HasFailure()) return;
     }
     EXPECT_GT(incomplete, 10u);
     EXPECT_GT(complete, 2u);
+    EXPECT_GT(next_cut_off, 10u);
+    EXPECT_GT(next_whole, 10u);
     EXPECT_GT(updates_cut_off, 4 * seeds);
     EXPECT_GT(updates_whole, seeds);
 }

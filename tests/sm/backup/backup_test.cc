@@ -106,9 +106,11 @@ TEST_F(BackupTest, OfABusyStore) {
             return {};
         }));
     uint64_t calls = 0, checkpoints = 0;
+    Lsn began{};
     BackupOptions how;
     how.progress = [&](const BackupProgress& p) {
         EXPECT_LE(p.pages, p.pages_total);
+        if (calls == 0) began = sm::engine_of(store).log->tail();
         if (++calls % 2 == 0) checkpoints += store.checkpoint().has_value();
     };
     how.bytes_per_second = 20 << 20;
@@ -117,6 +119,7 @@ TEST_F(BackupTest, OfABusyStore) {
     for (auto& writer : writers) ASSERT_OK(writer.join());
     ASSERT_OK(info);
     EXPECT_GT(calls, 0u);
+    EXPECT_GT(checkpoints, 0u);
     expect_whole("b");
     const Content seen = restored("b");
     for (size_t w = 0; w < kWriters; ++w) {
@@ -124,6 +127,9 @@ TEST_F(BackupTest, OfABusyStore) {
         const auto in =
             std::count_if(all.begin(), all.end(), [&](Lsn point) { return point <= info->lsn; });
         const auto found = seen.find("writer" + std::to_string(w));
+        const auto before =
+            std::count_if(all.begin(), all.end(), [&](Lsn point) { return point <= began; });
+        EXPECT_GT(in, before) << "a writer waited for the backup";
         ASSERT_EQ(found != seen.end(), in > 0);
         if (in > 0) {
             EXPECT_EQ(std::stoll(found->second), in - 1);

@@ -65,6 +65,23 @@ TEST_F(LostInTheSameRun, PageThatNeverArrivedAtAllIsNamed) {
     });
 }
 
+// BP-3: the log has lost the record that the page has, and has grown beyond its place since.
+TEST_F(LostInTheSameRun, APageFromALogThatWasLostIsNoData) {
+    sm::Page page;
+    std::memcpy(static_cast<void*>(&page), rig_.read_raw(pages_[0]).data(), kPageBytes);
+    page.header.lsn += 8;
+    page.header.checksum = page_checksum(page, pages_[0]);
+    rig_.write_raw(pages_[0], {reinterpret_cast<const char*>(page.bytes()), kPageBytes});
+    rig_.run([&] {
+        EXPECT_LT(page.header.lsn, rig_.engine.log->tail().value);
+        const auto fixed = rig_.engine.pool->fix_shared(pages_[0]);
+        ASSERT_FALSE(fixed);
+        EXPECT_EQ(fixed.error().code, ErrorCode::corrupt_page) << fixed.error().text();
+        EXPECT_EQ(fixed.error().a, pages_[0].value);
+        EXPECT_EQ(fixed.error().b, 4u);
+    });
+}
+
 TEST_F(LostInTheSameRun, RepairThatIsItselfTooOldIsNotBelieved) {
     const std::string old = rig_.read_raw(pages_[1]);
     lose_write_of(pages_[1]);

@@ -1,12 +1,14 @@
 // labels: unit
 // begin_limit_test.cc - begin waits at Options::transactions_max: the logger says so if nothing
-// ends.
+// ends; and it does not wait below that.
 #include <gtest/gtest.h>
 
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "tests/seed_of_run.h"
+#include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -49,6 +51,33 @@ TEST_F(BeginLimit, IsReportedIfNothingEnds) {
     });
     EXPECT_TRUE(waiter.join().value_or(false));
     EXPECT_TRUE(store.close());
+}
+
+// TT-1. Two workers begin at the same moment. One of them makes the slots, all that there will be.
+TEST(BeginLimitSim, SlotsThatAreBeingMadeAreNotMissed) {
+    const uint64_t first = seed_of_run(1);
+    for (uint64_t seed = first; seed < first + 100; ++seed) {
+        threads::SimDisk disk{{.seed = seed}};
+        SimStore store(disk, seed, 2);
+        store.options().transactions_max = 16;
+        store.interrupt_one_in(4);
+        ASSERT_TRUE(store.open());
+        int begun = 0, ended = 0;
+        for (const int worker : {0, 1})
+            (void)store->start(
+                [&]() -> Result<void> {
+                    Txn txn = LOCKSTEP_TRY(store->begin());
+                    for (++begun; begun < 2;) sleep_for(kMillisecond);
+                    ++ended;
+                    return txn.abort();
+                },
+                worker);
+        const Nanos late = store.clock().now() + 10 * kSecond;
+        ASSERT_TRUE(store.step_until([&] { return ended == 2 || store.clock().now() > late; }));
+        EXPECT_EQ(ended, 2) << "seed " << seed;
+        begun = 2;
+        ASSERT_TRUE(store.close());
+    }
 }
 
 // Many wait, but transactions end.

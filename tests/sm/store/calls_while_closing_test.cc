@@ -115,6 +115,24 @@ TEST_F(CallsWhileClosing, OnUserThreadsOfAnotherStore) {
     EXPECT_TRUE(Store::open(path("a"), {.read_only = true, .logger = nullptr}));
 }
 
+// A function of the closing store needs the worker of the closer.
+TEST_F(CallsWhileClosing, AFunctionMayWaitForTheClosersStore) {
+    Store other = open("b", small_options(1)), store = open("a", options());
+    std::atomic<bool> closes{false};
+    auto caller = store.start([&]() -> Result<void> {
+        while (!closes) yield();
+        while (store.start([]() -> Result<void> { return {}; }).started()) yield();
+        return other.run([](Txn&) -> Result<void> { return {}; });
+    });
+    auto closer = other.start([&] {
+        closes = true;
+        return store.close();
+    });
+    EXPECT_TRUE(closer.join());
+    EXPECT_TRUE(caller.join());
+    EXPECT_TRUE(Store::open(path("a"), {.read_only = true, .logger = nullptr}));
+}
+
 using CallsWhileClosingDeathTest = CallsWhileClosing;
 
 TEST_F(CallsWhileClosingDeathTest, AStoreIsNotDestroyedOnItsOwnThread) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/sm/store_crash_util.h"
 
@@ -74,6 +75,33 @@ TEST_F(CloseWatch, SpeaksEvenIfAWorkerIsBlocked) {
         << warnings();
     held.unlock();
     closer.join();
+}
+
+// Functions have left transactions open. Another one waits for a slot of theirs, or for a lock.
+TEST_F(CloseWatch, EndsWhatIsLeftOpen) {
+    for (const bool for_lock : {false, true}) {
+        Options o = options();
+        o.transactions_max = 16;
+        o.lock_timeout = kNever;
+        Store store = open(for_lock ? "a" : "b", o);
+        const auto rows =
+            store.run([&](Txn& txn) { return store.create_index(txn, "rows"); }).value_or(Index{});
+        std::vector<Txn> kept;
+        const auto left = store.start([&]() -> Result<void> {
+            while (kept.size() < (for_lock ? 1 : 16)) kept.push_back(LOCKSTEP_TRY(store.begin()));
+            return rows.put(kept[0], "k", "left");
+        });
+        await([&] { return left.ready(); });
+        std::atomic<bool> begins{false};
+        auto next = store.start([&]() -> Result<void> {
+            begins = true;
+            return store.run([&](Txn& txn) { return rows.put(txn, "k", "next"); });
+        });
+        await([&] { return begins.load(); });
+        EXPECT_TRUE(store.close());
+        EXPECT_TRUE(next.join());
+        EXPECT_TRUE(warnings().contains("was left open by its thread and is rolled back"));
+    }
 }
 
 TEST_F(CloseWatch, AShortWaitSaysNothing) {

@@ -217,6 +217,23 @@ TEST_F(HandleTest, ARefusedStartIsTheResult) {
     ASSERT_OK(store.close());
 }
 
+TEST_F(HandleTest, AFunctionThatJoinsItselfIsRefused) {
+    Store store = open("db");
+    Handle<int> own;
+    std::atomic<bool> given{false};
+    own = store.start([&]() -> Result<int> {
+        while (!given.load()) sleep_for(kMillisecond / 10);
+        const Result<int> joined = own.join();
+        EXPECT_EQ(code_of(joined), ErrorCode::bad_argument);
+        EXPECT_NE(joined.error().text().find("its own handle"), std::string::npos);
+        return 7;
+    });
+    given = true;
+    await([&] { return own.ready(); });
+    EXPECT_EQ(own.join().value_or(0), 7);
+    ASSERT_OK(store.close());
+}
+
 // Each callback starts the next function. The stack does not grow.
 struct Chain {
     Store& store;

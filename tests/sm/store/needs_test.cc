@@ -93,6 +93,38 @@ TEST_P(Needs, OneNeedAloneGivesTheLeaf) {
     expect_sound(*store_);
 }
 
+TEST_P(Needs, ModificationsTakeThemToo) {
+    open_rows(options());
+    const auto shout = [](std::span<std::byte> value) {
+        value[0] = std::byte{'V'};
+        return ByteRange{0, 1};
+    };
+    ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+        std::byte one[40], several[20][40];
+        announce(txn, {10, 1000, 3000}, Access::write);
+        EXPECT_TRUE(TRY(rows_.modify(txn, key_of(1000), one, shout)));
+        EXPECT_EQ(used(), 0u);  // counted when the transaction ends
+        std::vector<int> numbers;
+        std::vector<std::string> keys;
+        for (int i = 0; i < 20; ++i) keys.push_back(key_of(numbers.emplace_back(150 * i + 4)));
+        announce(txn, numbers, Access::write);
+        std::vector<Lookup> lookups;
+        for (size_t i = 0; i < keys.size(); ++i)
+            lookups.push_back({.key = keys[i], .buffer = several[i]});
+        EXPECT_EQ(
+            TRY(rows_.modify_many(
+                txn, lookups, [&](size_t, std::span<std::byte> value) { return shout(value); })),
+            keys.size());
+        return {};
+    }));
+    EXPECT_EQ(used(), walks() ? 1 + 20 : 0);
+    const auto content = index_content(*store_, "rows");
+    for (const int n : {1000, 4, 154, 2854})
+        EXPECT_EQ(content.at(key_of(n)), "Value " + std::to_string(n));
+    EXPECT_EQ(content.at(key_of(10)), "value 10");
+    expect_sound(*store_);
+}
+
 TEST_P(Needs, ManyReadsAndScansTakeThemToo) {
     open_rows(options());
     ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {

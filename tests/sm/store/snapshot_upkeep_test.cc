@@ -438,25 +438,6 @@ TEST_F(SnapshotTest, ARenewedVersionHoldsUpNoOther) {
     });
 }
 
-TEST_F(SnapshotTest, ThousandsAtOnce) {
-    Options options = small_options();
-    options.transactions_max = 12'000;
-    reopen(options);
-    on_thread(*store_, [&] {
-        std::vector<Txn> open;
-        for (int i = 0; i < 10'000; ++i) {
-            if (i % 10 == 0) put("k" + std::to_string(i / 10 % 7), std::to_string(i));
-            open.push_back(begin(kSnapshot));
-        }
-        EXPECT_EQ(store_->stats().snapshots_open, 10'000u);
-        for (int i = 0; i < 10'000; i += 13) {
-            const int last = i / 10 * 10;
-            EXPECT_EQ(get(open[static_cast<size_t>(i)], "k" + std::to_string(i / 10 % 7)),
-                      std::to_string(last));
-        }
-    });
-}
-
 // The cleaner looks at fewer and fewer keys while the oldest snapshot needs them all.
 TEST_F(SnapshotTest, ErasedKeysGoWhenTheSnapshotThatSawThemEnds) {
     constexpr int kRows = 1'000;

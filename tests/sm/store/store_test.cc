@@ -164,6 +164,11 @@ TEST_F(StoreTest, MisuseOfATransactionIsAnError) {
     EXPECT_TRUE(other);
     // close() rolls back what nobody can end any more, and says so. The handle may outlast it.
     EXPECT_TRUE(store.close());
+    EXPECT_FALSE(kept->live());
+    EXPECT_EQ(kept->id(), kTxnNone);
+    EXPECT_EQ(code_of(kept->commit()), ErrorCode::txn_ended);
+    EXPECT_EQ(code_of(kept->abort()), ErrorCode::txn_ended);
+    EXPECT_EQ(code_of(index.insert(*kept, "z", "2")), ErrorCode::txn_ended);
     kept.reset();
     Store again = open();
     EXPECT_EQ(read(again, *again.index("t"), "z"), std::nullopt);

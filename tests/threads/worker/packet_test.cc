@@ -175,6 +175,37 @@ TEST_F(PacketTest, AThreadThatYieldsMayWaitForAPacketThatHasNotBegun) {
     step_all();
 }
 
+// The same while two threads wake each other for ever: the worker never sleeps, and none yields.
+TEST_F(PacketTest, AWorkerThatNeverSleepsSeesThatAllPacketsWait) {
+    start({.executors = 2});
+    Event released;
+    bool last_began = false;
+    int ended = 0;
+    Thread* pair[2] = {};
+    for (const int who : {0, 1})
+        pair[who] = *runtime_->spawn(0, "test", [&, who] {
+            while (!last_began) {
+                wake(pair[1 - who]);
+                park(ParkReason::event);
+            }
+            wake(pair[1 - who]);
+            released.set();
+        });
+    for (int n = 0; n < 4; ++n)
+        submit([&, n] {
+            if (n == 3) last_began = true;
+            else released.wait(ParkReason::lock);
+            ++ended;
+        });
+    for (int n = 0; n < 1000 && ended < 4; ++n) {
+        runtime_->step();
+        clock_.advance(10 * kMicrosecond);
+    }
+    EXPECT_EQ(ended, 4);
+    last_began = true;
+    step_all();
+}
+
 // All commits of 64 packets wait for the log together, whatever the limit.
 TEST_F(PacketTest, WaitsForTheLogDoNotCount) {
     start({.executors = 2});

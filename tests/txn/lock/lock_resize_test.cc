@@ -94,7 +94,7 @@ TEST_F(LockResize, ATransactionThatReleasesNothingGrowsTheTable) {
 
 // Growth turns overflow buckets into free ones. Later growths use these.
 TEST(LockResizePools, GrowthAgainAndAgainTakesNoFurtherMemory) {
-    constexpr uint64_t kMany = 100'000;
+    constexpr uint64_t kMany = 30'000;
     LockManager locks({.buckets_log2 = 18, .quiet_rounds = 1, .owners_max = 4});
     Owners owners(locks, 1);
     Rng rng(seed_of_run(7));
