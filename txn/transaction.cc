@@ -2,8 +2,10 @@
 #include "txn/transaction.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 #include "txn/transaction_impl.h"
 
@@ -224,6 +226,12 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     DCHECK(first >= kSystemSlots && first < slots);  // TT-2
     for (uint32_t slot = first; slot < std::min(first + kTxnChunk, slots); ++slot) {
         make_slot(slot);
+        if (MUTANT(slots_made_unoffered)) {
+            SpinGuard guard(shard.lock);
+            at(slot).next_free = shard.free_head;
+            shard.free_head = slot;
+            continue;
+        }
         put_free(shard, slot);
     }
     return true;
@@ -235,7 +243,8 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     threads::Waiter waiter{.thread = threads::current()};
     CHECK(waiter.thread != nullptr);
     // An older transaction of this thread can be rolled back meanwhile.
-    const threads::BetweenCalls waits;
+    std::optional<threads::BetweenCalls> waits;
+    if (!MUTANT(begin_inside_call)) waits.emplace();
     const auto answer = [&] {
         SpinGuard guard(admission);
         return waiter.tag;

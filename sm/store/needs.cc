@@ -91,7 +91,7 @@ NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::U
                                                   Places& places) {
     DCHECK(walk_.size() < KeyWalk::kKeys);
     owners_[walk_.size()] = &places;
-    ++places.asked;
+    places.asked += !MUTANT(useless_needs_uncounted);
     follow_ups_[walk_.size()] = follow_up;
     if (follow_up != nullptr) {
         ++leads_;

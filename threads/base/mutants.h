@@ -4,8 +4,8 @@
 // Concepts   MUTANT(name) stands at the place of the fault. In a normal build it is the constant
 //            `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS contains all
 //            mutants. The environment variable LOCKSTEP_MUTANT picks one at program start.
-//            tools/planted.py runs the tests with each in turn. Entries stand in mutants_AREA.h: the
-//            mutant's name, the test program that should notice it first, and what is wrong.
+//            tools/planted.py runs the tests with each in turn. The table is made of one per area.
+//            An entry: name, the test program that should notice it first, and what is wrong.
 #pragma once
 
 #include "threads/base/mutants_backup.h"
@@ -17,13 +17,13 @@
 #include "threads/base/mutants_two_phase.h"
 #include "threads/base/mutants_txn.h"
 
-#define LOCKSTEP_MUTANT_TABLE(X) \
-    LOCKSTEP_BACKUP_MUTANTS(X) \
-    LOCKSTEP_RECORDS_MUTANTS(X) \
-    LOCKSTEP_RECOVERY_MUTANTS(X) \
-    LOCKSTEP_SNAPSHOT_MUTANTS(X) \
-    LOCKSTEP_STORE_MUTANTS(X) \
-    LOCKSTEP_THREADS_MUTANTS(X) \
+#define LOCKSTEP_MUTANT_TABLE(X)  \
+    LOCKSTEP_BACKUP_MUTANTS(X)    \
+    LOCKSTEP_RECORDS_MUTANTS(X)   \
+    LOCKSTEP_RECOVERY_MUTANTS(X)  \
+    LOCKSTEP_SNAPSHOT_MUTANTS(X)  \
+    LOCKSTEP_STORE_MUTANTS(X)     \
+    LOCKSTEP_THREADS_MUTANTS(X)   \
     LOCKSTEP_TWO_PHASE_MUTANTS(X) \
     LOCKSTEP_TXN_MUTANTS(X)
 

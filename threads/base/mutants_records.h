@@ -1,4 +1,4 @@
-// mutants_records.h - the mutants of B-trees, heaps and secondary indexes, a part of the table in mutants.h.
+// mutants_records.h - the mutants of B-trees, heaps and secondary indexes; see mutants.h.
 #pragma once
 
 // clang-format off

@@ -1,4 +1,4 @@
-// mutants_recovery.h - the mutants of the log, of pages and of recovery, a part of the table in mutants.h.
+// mutants_recovery.h - the mutants of the log, of pages and of recovery; see mutants.h.
 #pragma once
 
 // clang-format off

@@ -81,5 +81,11 @@
     X(moved_generation_kept, sm_run_test, \
       "a handle moved out of run() refers to the transaction while it is rolled back") \
     X(own_join_waits, sm_handle_test, "a function that joins its own handle waits for its end") \
-    X(lost_mark_unsaid, sm_open_report_test, "a damaged copy of log.mark is not warned of")
+    X(lost_mark_unsaid, sm_open_report_test, "a damaged copy of log.mark is not warned of") \
+    X(team_unbounded, sm_needs_team_test, \
+      "a team at begin is as large as there are packets, whatever lines it asks for") \
+    X(useless_needs_uncounted, sm_needs_team_test, \
+      "needs of a packet that lead nowhere do not count") \
+    X(orphans_kept_while_closing, sm_close_watch_test, \
+      "close() waits for functions that wait for a transaction left open")
 // clang-format on

@@ -73,8 +73,8 @@
       "a directory stays whose parent could not be synced, so the next call syncs nothing") \
     X(log_shares_places, threads_io_stage_test, \
       "requests of the log wait for a place behind reads") \
-    X(yield_of_thread_admits_nothing, threads_packet_test, \
-      "a yield() admits a packet only if a packet calls it") \
+    X(busy_worker_stalls, threads_packet_test, \
+      "a worker that never sleeps does not look whether all busy packets wait") \
     X(late_look_capped_twice, threads_slice_watch_test, \
       "a late look at a slice takes all waiting time off a part of the time") \
     X(cancel_not_taken_back, threads_task_word_test, \

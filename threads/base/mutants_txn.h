@@ -1,4 +1,4 @@
-// mutants_txn.h - the mutants of locks, transactions and isolation, a part of the table in mutants.h.
+// mutants_txn.h - the mutants of locks, transactions and isolation; see mutants.h.
 #pragma once
 
 // clang-format off
@@ -65,5 +65,11 @@
       "a scan at read_committed that waited for a lock releases it before it reads") \
     X(heap_fetch_unlocked, isolation_hermitage_test, "a heap fetch takes no lock") \
     X(heap_scan_unlocked, isolation_hermitage_test, \
-      "a serializable scan of a heap does not lock it")
+      "a serializable scan of a heap does not lock it") \
+    X(slots_made_unoffered, sm_begin_limit_test, \
+      "new transaction slots are not given to those who wait for one") \
+    X(begin_inside_call, sm_orphan_test, \
+      "an ended transaction stays while its thread waits in begin for a slot") \
+    X(orphan_is_nested, sm_orphan_test, \
+      "a transaction left open counts as one of the thread that uses its Thread object now")
 // clang-format on

@@ -84,7 +84,10 @@ public:
     Thread* passed_over(uint32_t slices) {
         if (!may_admit()) [[likely]] {
             passed_over_ = 0;
-            yields();
+            // What runs may wait for a packet that has not begun, and the busy threads for a lock
+            // that it holds.
+            if (stalled() && !MUTANT(busy_worker_stalls)) [[unlikely]]
+                note_stall();
             return nullptr;
         }
         passed_over_ += slices;
@@ -99,13 +102,6 @@ public:
     // The worker has nothing to run. 0: now a thread may be admitted. Otherwise the time at which
     // one may be, kNever if no packet waits (EX-3).
     Nanos look_again(Nanos now);
-    // A thread yields, with or without a packet, or a turn of a worker ends that has more to run.
-    // What runs may wait for a packet that has not begun, and the busy threads for a lock that it
-    // holds. So if all of these wait, another packet may be admitted after the same pause.
-    void yields() {
-        if (stalled()) [[unlikely]]
-            note_stall();
-    }
     // The same in a simulation, without the pause. True: a thread may be admitted.
     bool admit_stalled() {
         if (!stalled()) return false;

@@ -166,7 +166,6 @@ void Worker::yield(Thread& self) {
     // It may wait for a packet that has not begun.
     const bool executes = self.packet != nullptr;
     if (executes) executors_.parks();
-    if (executes || !MUTANT(yield_of_thread_admits_nothing)) executors_.yields();
     if (Thread* const admitted = executors_.admit()) make_ready(admitted);
     make_ready(&self);
     switch_away(self);

@@ -165,7 +165,7 @@ LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
     const auto use = [](LockOwner& of) {
         return std::atomic_ref(of.thread_use).load(std::memory_order_relaxed);
     };
-    return use(*inner) == use(*blocker) ? inner : blocker;
+    return use(*inner) == use(*blocker) || MUTANT(orphan_is_nested) ? inner : blocker;
 }
 
 // The least loss, but a nested owner only if all are nested: its thread's other owner keeps its

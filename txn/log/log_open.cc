@@ -230,6 +230,7 @@ Result<void> Log::Impl::sync_below(uint64_t lsn) {
     DCHECK(first_segment <= files.number_of(lsn));
     if (!options.sync) return {};
     for (uint64_t n = first_segment; n < files.number_of(lsn); ++n) {
+        if (!files.disk().exists(files.segment_path(n))) continue;  // the restart misses it
         const FileId file = TRY(files.open(n, Disk::kDirect));
         const Result<void> done = files.disk().sync_now(file);
         files.disk().close(file);

@@ -31,8 +31,8 @@ TEST_F(SnapshotTest, TensOfThousandsAtOnce) {
     });
 }
 
-// A snapshot has no place in the log that must stay: checkpoints end, and more log than the bound is
-// written and recycled.
+// A snapshot has no place in the log that must stay: checkpoints end, and more log than the bound
+// is written and recycled.
 TEST_F(SnapshotTest, ALongOneHoldsBackNeitherLogNorCheckpoints) {
     Options options = small_options();
     options.log_bytes = 16 << 20;
