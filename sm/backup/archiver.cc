@@ -25,7 +25,8 @@ static_assert(txn::log_align(kTimeRecordBytes) == kTimeRecordBytes);
 
 // An error that no later attempt mends.
 bool is_final(const Error& error) {
-    return error.code == ErrorCode::bad_archive || error.code == ErrorCode::bad_version;
+    return error.code == ErrorCode::bad_archive ||
+           (error.code == ErrorCode::bad_version && !MUTANT(archive_version_retried));
 }
 
 std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, threads::Disk& disk) {

@@ -269,7 +269,8 @@ Result<void> Backup::write_piece() {
         if (page(i)->header.lsn <= above) {
             // A page that became free is not written as a rule, so the earlier backup may have an
             // older state of it. A redo from an older checkpoint may have written it since.
-            if (page(i)->kind() == PageKind::free) lsns_[piece_[i].value] = 0;
+            if (page(i)->kind() == PageKind::free && !MUTANT(free_page_lsn_claimed))
+                lsns_[piece_[i].value] = 0;
             continue;
         }
         if (kept != i) std::memcpy(static_cast<void*>(page(kept)), page(i), kPageBytes);

@@ -102,7 +102,8 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
                     "file backup is damaged, or its write was cut off: use another backup");
     if (manifest.version != kManifestVersion)
         return fail(ErrorCode::bad_version, kOfFile, manifest.version, kManifestVersion);
-    if (!manifest.superblock.version_known())  // SB-2: its log and pages could be misread
+    // SB-2: its log and pages could be misread.
+    if (!manifest.superblock.version_known() && !MUTANT(backup_of_any_version))
         return fail(ErrorCode::bad_version, kOfStore, manifest.superblock.version, kFormatVersion);
     if (manifest.superblock.checkpoint_lsn >= manifest.end || manifest.restored > 1 ||
         manifest.superblock.log_start > manifest.superblock.checkpoint_lsn ||

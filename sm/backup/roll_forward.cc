@@ -224,7 +224,7 @@ void RollForward::note_in(BackupManifest& manifest) const {
     block.next_txn = std::max(block.next_txn, analysis_.next_txn().value);
     block.clean = 0;
     // The store may have been raised behind the backup, and its log be of the newer version.
-    block.version = kFormatVersion;
+    if (!MUTANT(restored_version_kept)) block.version = kFormatVersion;
     if (last_.end <= backup_.end || end_ <= last_.history_begin) return;
     block.history = last_.history;
     block.history_parent = last_.history_parent;

@@ -84,7 +84,8 @@ bool BufferPool::Impl::check_bytes(PageId id, const Page& page, uint64_t least) 
     if (MUTANT(backup_unchecked)) return true;
     if (page.header.checksum == 0 && never_written(page)) return least == 0;
     return page.header.checksum == page_checksum(page, id) && page.header.page_id == id.value &&
-           !newer_than_log(id, page.header.lsn, least) && page.header.lsn >= least;
+           !newer_than_log(id, page.header.lsn, least) &&
+           (page.header.lsn >= least || MUTANT(backup_lsn_unchecked));
 }
 
 Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,

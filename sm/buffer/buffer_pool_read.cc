@@ -69,7 +69,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
 bool BufferPool::Impl::newer_than_log(PageId id, uint64_t lsn, uint64_t written) const {
     DCHECK(log_at_start <= log.tail());
     if (lsn > log.tail().value) return true;
-    return lsn > log_at_start.value && lsn > written &&
+    return lsn > log_at_start.value && lsn > written && !MUTANT(newer_page_believed) &&
            id.value < given_up_from.load(std::memory_order_acquire);
 }
 

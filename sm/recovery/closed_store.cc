@@ -14,8 +14,9 @@ namespace lockstep::sm {
 
 Result<void> require_list(const Superblock& superblock, bool lacks_list, Lsn end) {
     DCHECK(end.value >= superblock.checkpoint_lsn);
-    const bool restored = superblock.checkpoint_lsn < superblock.history_begin;
-    if (!lacks_list || restored) return {};
+    const bool restored = superblock.checkpoint_lsn < superblock.history_begin &&
+                          !MUTANT(restored_checkpoint_refused);
+    if (!lacks_list || restored || MUTANT(incomplete_checkpoint_taken)) return {};
     auto error = fail(ErrorCode::corrupt_log, "log", end.value, superblock.checkpoint_lsn);
     set_error_detail(error.error(), "the log ends at LSN " + std::to_string(end.value) +
                                         ", within the checkpoint that begins at LSN " +

@@ -226,7 +226,8 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
         TRY(engine->take_fixed_options());
         // An earlier run may have been without syncs, or was killed before its last one.
-        if (options.sync && !options.read_only) TRY(engine->disk->sync_now(engine->data_file));
+        if (options.sync && !options.read_only && !MUTANT(data_unsynced_at_open))
+            TRY(engine->disk->sync_now(engine->data_file));
     }
     if (options.read_only) TRY(engine->require_closed(directory));
     else if (!fresh) TRY(engine->adopt(directory));

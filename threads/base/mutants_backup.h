@@ -117,5 +117,16 @@
     X(restore_unlocked, sm_refused_path_test, \
       "two restores may work in one directory") \
     X(abandoned_backup_goes_on, sm_control_test, \
-      "a backup goes on though its client has closed the connection")
+      "a backup goes on though its client has closed the connection") \
+    X(archive_names_unsynced, sm_archive_test, \
+      "log is recycled for a piece whose name is not durable") \
+    X(free_page_lsn_claimed, sm_backup_incremental_test, \
+      "an incremental backup claims the lsn of a free page that it leaves out") \
+    X(backup_of_any_version, sm_backup_version_test, "a backup of a newer format version is read") \
+    X(archive_version_retried, sm_backup_version_test, \
+      "an open goes on with an archive of another version") \
+    X(restored_version_kept, sm_backup_version_test, \
+      "a restored store has the format version of its backup") \
+    X(backup_lsn_unchecked, sm_backup_fault_test, \
+      "a backup takes a page that is older than its last write")
 // clang-format on

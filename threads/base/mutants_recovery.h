@@ -162,5 +162,17 @@
       "a checkpoint lets no thread run while it looks for dirty pages") \
     X(dirty_miscounted, sm_buffer_pool_test, "a page that was written still counts as dirty") \
     X(first_save_is_damage, sm_lost_write_test, \
-      "a first save of page LSNs that a crash cut off counts as damaged")
+      "a first save of page LSNs that a crash cut off counts as damaged") \
+    X(incomplete_checkpoint_taken, sm_lost_log_end_test, \
+      "a log is opened that ends within the checkpoint of its superblock") \
+    X(restored_checkpoint_refused, sm_archive_restore_test, \
+      "a restored store is refused whose log ends within a checkpoint") \
+    X(saved_lsns_unheeded, sm_lost_log_end_test, \
+      "data.lsn does not tell how far the log was durable") \
+    X(data_unsynced_at_open, sm_sync_again_test, \
+      "an open with syncs leaves the data file as a run without them did") \
+    X(older_segments_unsynced, sm_sync_again_test, \
+      "an open with syncs leaves the log as a run without them did") \
+    X(newer_page_believed, sm_lost_write_test, \
+      "a page with records that the log has lost is data once the log has grown")
 // clang-format on

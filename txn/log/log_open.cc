@@ -228,7 +228,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
 // commits are durable, and so must be what they build upon.
 Result<void> Log::Impl::sync_below(uint64_t lsn) {
     DCHECK(first_segment <= files.number_of(lsn));
-    if (!options.sync) return {};
+    if (!options.sync || MUTANT(older_segments_unsynced)) return {};
     for (uint64_t n = first_segment; n < files.number_of(lsn); ++n) {
         if (!files.disk().exists(files.segment_path(n))) continue;  // the restart misses it
         const FileId file = TRY(files.open(n, Disk::kDirect));

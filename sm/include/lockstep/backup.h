@@ -112,8 +112,8 @@ struct RestoreOptions {
 // checked. A restore that was cut off may be started again with the same target. Blocks the calling
 // kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
 // other), bad_path (also if `to` is not empty), bad_argument (a point without an archive, or
-// memory_bytes out of range), store_locked, io_error, no_space, out_of_memory. With an archive, its
-// log is applied to the pages here. So the first open only rolls back what had not committed. Then
+// memory_bytes out of range), bad_version, store_locked, io_error, no_space, out_of_memory. With an
+// archive, its log is applied here, so the first open only rolls back what had not committed. Then
 // also bad_archive: of another store, with a gap or a damaged file, or it does not reach the point.
 // BackupInfo::lsn is the point that was reached, on a record's boundary.
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,

@@ -177,8 +177,8 @@ public:
     // function).
     Result<void> attach_key(std::string_view name, KeyFunction key);
     // Removes an index or heap when `txn` commits; its space is free again some time after. With an
-    // index its secondary indexes go. Takes its X lock, so it suspends. Errors: no_such_object, and
-    // those of index.h.
+    // index its secondary indexes go. Takes its X lock, so it suspends. Open snapshots then get
+    // no_such_object. Errors: no_such_object, and those of index.h.
     Result<void> drop(Txn& txn, std::string_view name);
     // Finds a committed index by name; index(txn, name) also sees what `txn` has made itself. The
     // first call for an object reads its root page: that suspends a user thread and blocks any
