@@ -124,6 +124,7 @@ void Executors::retire() {
         e->ends = true;
         wake(e->thread);
     }
+    DCHECK(resting_count_ == 0);  // EX-1
 }
 
 // --- the threads

@@ -160,7 +160,8 @@ bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
 }
 
 void Worker::yield(Thread& self) {
-    DCHECK(&self == current());
+    DCHECK(&self == current() && self.worker == this);
+    DCHECK(self.state.load(std::memory_order_relaxed) != Thread::kParked);
     parks_[static_cast<size_t>(ParkReason::yield)].add();
     self.reason = ParkReason::yield;
     // It may wait for a packet that has not begun.
@@ -173,6 +174,7 @@ void Worker::yield(Thread& self) {
 }
 
 bool Worker::yield_to_few(Thread& self, uint32_t others) {
+    DCHECK(&self == current() && others > 0);
     if (none_ready()) {
         Thread* const admitted = executors_.admit();
         if (admitted == nullptr) return false;

@@ -17,7 +17,7 @@ protected:
 
 // LM-7. A later function runs on the same Thread object, and waits for a lock that is not its own.
 TEST_F(OrphanTest, ItsLocksAreNotThoseOfALaterFunction) {
-    constexpr int kFunctions = 16;  // more than threads that rest
+    constexpr int kFunctions = 40;  // more than threads that rest
     open();
     std::optional<Txn> kept;
     leave_behind(kept);
