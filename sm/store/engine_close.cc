@@ -195,7 +195,7 @@ void Engine::release() {
     catalog.reset();
     own_space_.reset();
     own_pool_.reset();
-    if (own_txns_) own_txns_->end();
+    if (own_txns_) own_txns_->end();  // the objects stay: handles that are left read them
     if (MUTANT(transactions_freed_early)) own_txns_.reset();
     versions = nullptr;
     snapshots.reset();
