@@ -149,7 +149,6 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     DCHECK(options.durability <= Durability::lazy && threads::current() != nullptr);
     DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
-    ++txn.generation;
     DCHECK(!txn.internal && txn.reaper == nullptr);
     note(txn.shard, static_cast<uint32_t>(&shard - shards.get()));
     note(txn.began, threads::now_coarse());
@@ -325,6 +324,7 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     TxnShard& shard = shards[txn.shard];
     if (txn.outcome != nullptr) [[unlikely]]
         Outcome::drop(std::exchange(txn.outcome, nullptr));
+    ++txn.generation;  // handles that are left, also behind end(), are stale from now on
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);
     bool closing;

@@ -68,7 +68,7 @@ struct Transaction {
     // --- What begin touches too.
     uint32_t shard = 0;      // worker that began it
     uint32_t next_free = 0;  // the table's free list
-    // Grows with every use of the object, so that stale handles are recognised.
+    // Grows with every end of a transaction, so that stale handles are recognised.
     uint64_t generation = 0;
     // A thread of the same worker rolls it back, or has: null or that thread. Its own thread is
     // between two operations and stays outside until the state is `undone`.

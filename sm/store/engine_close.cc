@@ -62,7 +62,6 @@ void Engine::rollback_orphans() {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
         DCHECK(user_threads_.load() == 0);
-        ++txn->generation;  // a handle that is left refers to no transaction from now on
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
         txn->locks.thread_use = static_cast<uint32_t>(txn->thread_id);

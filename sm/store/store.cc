@@ -173,8 +173,7 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
 // Whether this thread still has the transaction that a handle of that generation was made for.
 bool is_held(const txn::Transaction& t, uint64_t generation) {
     DCHECK(generation <= t.generation);
-    return t.generation == generation && t.state != txn::TxnState::free &&
-           t.thread == threads::current();
+    return t.generation == generation && t.thread == threads::current();
 }
 
 [[gnu::cold]] std::unexpected<Error> refuse_moved() {

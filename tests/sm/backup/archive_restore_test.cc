@@ -214,17 +214,7 @@ TEST_F(ArchiveRestore, ADamagedPageIsBroughtByTheLogOrNamed) {
 
 TEST_F(ArchiveRestore, IncrementalBackupsToo) {
     ASSERT_OK(store_.open());
-    store_.on_thread([&] {
-        Commits::make_index(*store_);
-        commits_.many(*store_, rng_, 100);
-        const auto full = store_->backup("/full");
-        ASSERT_OK(full);
-        commits_.many(*store_, rng_, 100);
-        BackupOptions how;
-        how.since = &*full;
-        ASSERT_OK(store_->backup("/next", how));
-        commits_.many(*store_, rng_, 100);
-    });
+    store_.on_thread([&] { commits_.with_two_backups(*store_, rng_, 100); });
     ASSERT_OK(store_.close());
     const std::string from[] = {"/full", "/next"};
     RestoreOptions options;

@@ -68,6 +68,18 @@ public:
             ASSERT_OK(done);
         }
     }
+    // Between so many transactions each, a backup in /full and an incremental one in /next.
+    void with_two_backups(Store& store, Rng& rng, int count) {
+        make_index(store);
+        many(store, rng, count);
+        const auto full = store.backup("/full");
+        ASSERT_OK(full);
+        many(store, rng, count);
+        BackupOptions how;
+        how.since = &*full;
+        ASSERT_OK(store.backup("/next", how));
+        many(store, rng, count);
+    }
     Content at(Lsn point) const {
         std::vector<const Committed*> ordered;
         for (const Committed& commit : all_)

@@ -19,17 +19,7 @@ protected:
     BackupVersion() : disk_({.seed = 1}), store_(disk_) { archive_options(store_.options()); }
     void make() {
         ASSERT_OK(store_.open());
-        store_.on_thread([&] {
-            Commits::make_index(*store_);
-            commits_.many(*store_, rng_, 50);
-            const auto full = store_->backup("/full");
-            ASSERT_OK(full);
-            commits_.many(*store_, rng_, 50);
-            BackupOptions how;
-            how.since = &*full;
-            ASSERT_OK(store_->backup("/next", how));
-            commits_.many(*store_, rng_, 50);
-        });
+        store_.on_thread([&] { commits_.with_two_backups(*store_, rng_, 50); });
         ASSERT_OK(store_.close());
     }
     static void expect_bad_version(const auto& result, std::initializer_list<std::string> says) {

@@ -158,15 +158,7 @@ TEST_P(Needs, WrongOnesCostTimeOnly) {
     open_rows(options());
     Store other = open("b", options());
     Index elsewhere, dropped;
-    ASSERT_OK(other.run([&](Txn& txn) -> Result<void> {
-        elsewhere = TRY(other.create_index(txn, "rows"));
-        return elsewhere.insert(txn, key_of(2), "elsewhere");
-    }));
-    ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
-        dropped = TRY(store_->create_index(txn, "dropped"));
-        return dropped.insert(txn, key_of(2), "dropped");
-    }));
-    ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "dropped"); }));
+    make_useless(other, elsewhere, dropped);
     const uint64_t before = walked();
     ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
         const std::string key = key_of(2), huge(100'000, 'k'), longer(49, 'k');

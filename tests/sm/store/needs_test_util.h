@@ -45,6 +45,18 @@ protected:
         for (const std::string& key : keys) needs.push_back({rows_, key, access});
         txn.will_need(needs);
     }
+    // Indexes that no need of this store leads to.
+    void make_useless(Store& other, Index& elsewhere, Index& dropped) {
+        ASSERT_OK(other.run([&](Txn& txn) -> Result<void> {
+            elsewhere = TRY(other.create_index(txn, "rows"));
+            return elsewhere.insert(txn, key_of(2), "elsewhere");
+        }));
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            dropped = TRY(store_->create_index(txn, "dropped"));
+            return dropped.insert(txn, key_of(2), "dropped");
+        }));
+        ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "dropped"); }));
+    }
     uint64_t used() const { return store_->stats().needs_used; }
     uint64_t walked() const { return store_->stats().needs_walked; }
 

@@ -124,86 +124,68 @@ TEST_F(PacketTest, PacketsThatWaitForOneAnotherGoOn) {
     EXPECT_EQ(ended, 20);
 }
 
-// The same while a packet that others wait for polls with yield().
-TEST_F(PacketTest, APacketThatYieldsMayWaitForOneThatHasNotBegun) {
-    start({.executors = 2});
-    Event released;
-    bool last_began = false;
-    int ended = 0;
-    submit([&] {
-        while (!last_began) yield();
-        released.set();
-        ++ended;
-    });
-    for (int n = 0; n < 4; ++n)
-        submit([&, n] {
-            if (n == 3) last_began = true;
-            else released.wait(ParkReason::lock);
-            ++ended;
-        });
-    for (int n = 0; n < 1000 && ended < 5; ++n) {
-        runtime_->step();
-        clock_.advance(10 * kMicrosecond);
+// Of four packets for two threads, the first ones wait until the last one has begun.
+class LastOfFourBegins : public PacketTest {
+protected:
+    LastOfFourBegins() { start({.executors = 2}); }
+    void submit_four() {
+        for (int n = 0; n < 4; ++n)
+            submit([&, n] {
+                if (n == 3) last_began_ = true;
+                else released_.wait(ParkReason::lock);
+                ++ended_;
+            });
     }
-    EXPECT_EQ(ended, 5);
-    last_began = true;
-    step_all();
+    void expect_ended(int all) {
+        for (int n = 0; n < 1000 && ended_ < all; ++n) {
+            runtime_->step();
+            clock_.advance(10 * kMicrosecond);
+        }
+        EXPECT_EQ(ended_, all);
+        last_began_ = true;
+        step_all();
+    }
+
+    Event released_;
+    bool last_began_ = false;
+    int ended_ = 0;
+};
+
+// A packet that the others wait for polls with yield().
+TEST_F(LastOfFourBegins, WhileAPacketYields) {
+    submit([&] {
+        while (!last_began_) yield();
+        released_.set();
+        ++ended_;
+    });
+    submit_four();
+    expect_ended(5);
 }
 
 // The same for a thread that runs no packet, as the function of Store::run() on a foreign thread.
-TEST_F(PacketTest, AThreadThatYieldsMayWaitForAPacketThatHasNotBegun) {
-    start({.executors = 2});
-    Event released;
-    bool last_began = false;
-    int ended = 0;
+TEST_F(LastOfFourBegins, WhileAThreadYields) {
     ASSERT_TRUE(runtime_->spawn(0, "test", [&] {
-        while (!last_began) yield();
-        released.set();
+        while (!last_began_) yield();
+        released_.set();
     }));
-    for (int n = 0; n < 4; ++n)
-        submit([&, n] {
-            if (n == 3) last_began = true;
-            else released.wait(ParkReason::lock);
-            ++ended;
-        });
-    for (int n = 0; n < 1000 && ended < 4; ++n) {
-        runtime_->step();
-        clock_.advance(10 * kMicrosecond);
-    }
-    EXPECT_EQ(ended, 4);
-    last_began = true;
-    step_all();
+    submit_four();
+    expect_ended(4);
 }
 
-// The same while two threads wake each other for ever: the worker never sleeps, and none yields.
-TEST_F(PacketTest, AWorkerThatNeverSleepsSeesThatAllPacketsWait) {
-    start({.executors = 2});
-    Event released;
-    bool last_began = false;
-    int ended = 0;
+// Two threads wake each other for ever, so the worker never sleeps, and no thread yields.
+TEST_F(LastOfFourBegins, OnAWorkerThatNeverSleeps) {
     Thread* pair[2] = {};
     for (const int who : {0, 1})
         pair[who] = *runtime_->spawn(0, "test", [&, who] {
-            while (!last_began) {
+            while (!last_began_) {
                 wake(pair[1 - who]);
                 park(ParkReason::event);
             }
             wake(pair[1 - who]);
-            released.set();
+            released_.set();
         });
-    for (int n = 0; n < 4; ++n)
-        submit([&, n] {
-            if (n == 3) last_began = true;
-            else released.wait(ParkReason::lock);
-            ++ended;
-        });
-    for (int n = 0; n < 1000 && ended < 4; ++n) {
-        runtime_->step();
-        clock_.advance(10 * kMicrosecond);
-    }
-    EXPECT_EQ(ended, 4);
-    last_began = true;
-    step_all();
+    submit_four();
+    expect_ended(4);
 }
 
 // All commits of 64 packets wait for the log together, whatever the limit.
