@@ -324,7 +324,8 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     TxnShard& shard = shards[txn.shard];
     if (txn.outcome != nullptr) [[unlikely]]
         Outcome::drop(std::exchange(txn.outcome, nullptr));
-    ++txn.generation;  // handles that are left, also behind end(), are stale from now on
+    // Handles that are left, also behind end(), are stale from now on.
+    if (!MUTANT(moved_generation_kept)) ++txn.generation;
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);
     bool closing;

@@ -224,9 +224,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         bool victim = false, gone = false;
         auto done = attempt(body, Txn(&engine, t, generation), *t, victim, gone);
         if (gone && is_held(*t, generation) && !MUTANT(moved_txn_kept)) [[unlikely]] {
-            // What the function has kept refers to no transaction from now on.
-            if (!MUTANT(moved_generation_kept)) ++t->generation;
-            (void)Txn(&engine, t, t->generation).abort();
+            (void)Txn(&engine, t, generation).abort();
             if (done) return refuse_moved();
         }
         if (done || !victim || tries >= engine.options.retries_max || MUTANT(victim_not_retried))

@@ -79,7 +79,7 @@
     X(moved_txn_kept, sm_run_test, \
       "run() leaves a transaction open that its function has moved elsewhere") \
     X(moved_generation_kept, sm_run_test, \
-      "a handle moved out of run() refers to the transaction while it is rolled back") \
+      "a handle that is left refers to the object of an ended transaction") \
     X(own_join_waits, sm_handle_test, "a function that joins its own handle waits for its end") \
     X(lost_mark_unsaid, sm_open_report_test, "a damaged copy of log.mark is not warned of") \
     X(team_unbounded, sm_needs_team_test, \
