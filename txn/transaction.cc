@@ -2,7 +2,6 @@
 #include "txn/transaction.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "threads/base/mutants.h"
@@ -242,8 +241,8 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     threads::Waiter waiter{.thread = threads::current()};
     CHECK(waiter.thread != nullptr);
     // An older transaction of this thread can be rolled back meanwhile.
-    std::optional<threads::BetweenCalls> waits;
-    if (!MUTANT(begin_inside_call)) waits.emplace();
+    const threads::BetweenCalls waits;
+    if (MUTANT(begin_inside_call)) waiter.thread->between_calls = false;
     const auto answer = [&] {
         SpinGuard guard(admission);
         return waiter.tag;

@@ -278,6 +278,29 @@ class Checks(unittest.TestCase):
         passed, printed = self.run_check("tools/checks/tidy.py", str(sound))
         self.assertTrue(passed, printed)
 
+    def test_tidy_goes_on_without_the_check_that_does_not_end(self):
+        self.tidy_tree()
+        self.write("sm/btree/a.cc", "")
+        tool = self.tree / "clang-tidy"
+        tool.write_text(
+            "#!/bin/sh\n"
+            'case "$*" in *-bugprone-unchecked-optional-access*) ;; *) exec sleep 60 ;; esac\n'
+            'echo "$PWD/sm/btree/a.cc:1:1: warning: a fault [another-check]"\n'
+        )
+        tool.chmod(0o755)
+        program = (
+            "import sys, pathlib\n"
+            f"sys.path.insert(0, {str(ROOT / 'tools/checks')!r})\n"
+            "import tidy\n"
+            f"tidy.TOOL, tidy.SOLVER_SECONDS = {str(tool)!r}, 0.5\n"
+            f"tree = pathlib.Path({str(self.tree)!r}).resolve()\n"
+            "print(tidy.offences(tree, [pathlib.Path('sm/btree/a.cc')]))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        self.assertIn("sm/btree/a.cc without bugprone-unchecked-optional-access", done.stdout)
+        self.assertIn("sm/btree/a.cc:1:1: a fault", done.stdout)
+
     def test_tidy_needs_its_tool(self):
         self.tidy_tree()
         command = [sys.executable, str(ROOT / "tools/checks/tidy.py"), str(self.tree)]
