@@ -21,6 +21,11 @@ endif()
 if(LOCKSTEP_DEBUG_CHECKS)
     target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_DEBUG_CHECKS)
 endif()
+if(LOCKSTEP_DEBUG_CHECKS OR LOCKSTEP_SANITIZE)
+    # The standard library checks the indices of spans. Most spans lie within pages, where no
+    # sanitizer sees a wrong index.
+    target_compile_definitions(lockstep_flags INTERFACE _GLIBCXX_ASSERTIONS)
+endif()
 if(LOCKSTEP_SANITIZE)
     target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE}
         -fno-sanitize-recover=all)
