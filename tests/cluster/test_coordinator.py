@@ -161,9 +161,12 @@ def test_while_it_is_not_decided_it_says_so(shards):
     asyncio.run(run())
 
 
-def test_a_decision_that_may_be_on_disk_is_neither_taken_back_nor_told(shards, monkeypatch):
+@pytest.mark.parametrize("error", [lockstep.StoreFailed, asyncio.CancelledError])
+def test_a_decision_that_may_be_on_disk_is_neither_taken_back_nor_told(
+    shards, monkeypatch, error
+):
     async def fail(gid, changed):
-        raise lockstep.StoreFailed("disk")
+        raise error("disk")
 
     monkeypatch.setattr(shards.decisions, "commit", fail)
 

@@ -43,6 +43,21 @@ def test_backups(store, index, tmp_path):
         lockstep.read_backup(tmp_path / "none")
 
 
+def test_functions_of_a_backup_may_change_records_of_a_secondary_index(store, index, tmp_path):
+    """They hold no worker, and not the thread of key functions."""
+    by = store.secondary_index("by", index, lambda key, value: value)
+    store.run(lambda txn: [txn.put(index, (n,), "v") for n in range(1000)])
+
+    def put(name):
+        store.run(lambda txn: txn.put(index, name, "changed"))
+
+    store.backup(tmp_path / "b", progress=lambda *_: put("progress"))
+    store.backup_to(lambda *_: put("sink"))
+    with store.snapshot() as txn:
+        found = [key for key, _ in txn.scan_by(by, only="changed")]
+    assert sorted(found) == [b"progress", b"sink"]
+
+
 def test_restore_to_a_point_of_the_archive(tmp_path):
     with lockstep.open(tmp_path / "db", archive=tmp_path / "archive", **SMALL) as store:
         index = store.index("records", create=True)

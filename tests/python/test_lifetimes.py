@@ -114,6 +114,56 @@ def test_a_callback_cannot_close_the_store(store, index):
         store.begin()
 
 
+def test_a_callback_on_another_thread_cannot_close_the_store(tmp_path, store, index):
+    """The call waits for the function, on whatever thread that runs."""
+    heard = []
+
+    def close(key, value):
+        if value == b"close":
+            store.close()
+        return value
+
+    def progress(*_):
+        with pytest.raises(lockstep.WrongThread, match="close.* in a function that a call"):
+            store.close()
+        heard.append("progress")
+
+    store.secondary_index("by", index, close)
+    with pytest.raises(lockstep.WrongThread, match="close.* in a function that a call"):
+        store.run(lambda txn: txn.put(index, "k", "close"))
+    store.run(lambda txn: txn.put(index, "k", "v"))
+    store.backup(tmp_path / "b", progress=progress)
+    with pytest.raises(lockstep.WrongThread, match="close.* in a function that a call"):
+        store.backup_to(lambda *_: store.close())
+    assert set(heard) == {"progress"}
+    with lockstep.open(tmp_path / "other", **SMALL) as other:  # that one waits for nothing
+        store.backup_to(lambda *_: other.close())
+    assert store.run(lambda txn: txn.get(index, "k")) == b"v"
+
+
+def test_a_logger_may_change_records_of_a_secondary_index(tmp_path):
+    """It does not run on the thread of key functions, for which the change waits."""
+    heard = []
+
+    def log(level, text):
+        if store is not None and not heard:
+            heard.append(text)
+            store.run(lambda txn: txn.put(index, "log", "v"))
+            heard.append(text)
+
+    store = None
+    opened = lockstep.open(tmp_path / "s", logger=log, **SMALL)
+    index = opened.index("i", create=True)
+    opened.secondary_index("by", index, lambda key, value: value)
+    store = opened
+    txn = store.begin()
+    store.end_transaction(txn.id)  # the logger is told
+    wait_for(lambda: len(heard) == 2)
+    txn.abort()
+    assert store.run(lambda txn: txn.get(index, "log")) == b"v"
+    store.close()
+
+
 def test_a_store_that_is_dropped_is_closed(tmp_path):
     def set_up():
         store = lockstep.open(tmp_path / "s", **SMALL)

@@ -11,6 +11,7 @@ PACKAGE = "tools/python/lockstep"
 PAGES = (
     ("store", "Stores", "_store.py"),
     ("transaction", "Transactions", "_transaction.py"),
+    ("context", "Transactions as blocks", "_context.py"),
     ("aio", "Transactions of asyncio", "_aio.py"),
     ("scan", "Scans and cursors", "_scan.py"),
     ("batch", "Batches", "_batch.py"),

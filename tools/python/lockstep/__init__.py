@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
 from . import _core
 from ._aio import AsyncTransaction
 from ._batch import Batch
+from ._context import TransactionContext
 from ._errors import (
     AlreadyExists,
     ArchiveFailed,
@@ -83,7 +84,6 @@ from ._options import Access, Options, StepsOptions, TransactionOptions
 from ._scan import Cursor, Scan
 from ._store import (
     Store,
-    TransactionContext,
     open,
     read_backup,
     restore_backup,

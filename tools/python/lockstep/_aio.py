@@ -68,6 +68,11 @@ class Loop:
         self._waiting[request] = future
         return future
 
+    def forget(self, request: _core.Request) -> None:
+        """Nobody waits for it any more, and it outlives the loop if it has to."""
+        if request.detach():
+            del self._waiting[request]
+
     def _drain(self) -> None:
         for request in self._completions.drain():
             future = self._waiting.pop(request)
@@ -85,8 +90,11 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-async def _uncancelled(future: asyncio.Future[R], end: Callable[[], object]) -> R:
-    """Waits for what uses a transaction until it is over, and then passes a cancellation on."""
+async def _uncancelled(future: asyncio.Future[R], end: Callable[[], bool]) -> R:
+    """Waits for what uses a transaction until it is over, and then passes a cancellation on.
+
+    A cancellation calls `end`. If that returns True, nothing has begun and nothing will.
+    """
     cancelled: asyncio.CancelledError | None = None
     while True:
         try:
@@ -96,8 +104,8 @@ async def _uncancelled(future: asyncio.Future[R], end: Callable[[], object]) -> 
             if future.done():  # it may be the function's
                 cancelled = cancelled or error
                 break
-            if cancelled is None:
-                end()
+            if cancelled is None and end():
+                raise
             cancelled = error
         except BaseException:
             if cancelled is None:
@@ -108,15 +116,44 @@ async def _uncancelled(future: asyncio.Future[R], end: Callable[[], object]) -> 
     return result
 
 
-async def perform(request: _core.Request, end: int, start: int, stop: Callable[[], object]) -> None:
+def go_on() -> bool:
+    """What _uncancelled() does about a cancellation: nothing."""
+    return False
+
+
+async def perform(request: _core.Request, end: int, start: int, stop: Callable[[], bool]) -> None:
     """Submits a request and waits until it is done, whatever its code."""
     await _uncancelled(Loop.running().submit(request, end, start), stop)
+
+
+async def begin_by(request: _core.Request, store: int, end: int) -> None:
+    """perform() of a request that begins a transaction.
+
+    A cancellation ends the transaction. If that waits to begin, it will do nothing (RQ-3).
+    """
+
+    def stop() -> bool:
+        number = request.cancel()
+        if number == 0:
+            Loop.running().forget(request)
+            return True
+        _POOL.submit(_end_transaction, store, number)
+        return False
+
+    await perform(request, end, 0, stop)
+
+
+def _end_transaction(store: int, number: int) -> None:
+    try:
+        _core.cancel_transaction(store, number)
+    except Error:  # it has ended
+        pass
 
 
 async def in_pool(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs fn on a thread of the pool."""
     future = asyncio.get_running_loop().run_in_executor(_POOL, lambda: fn(*args, **kwargs))
-    return await _uncancelled(future, lambda: None)
+    return await _uncancelled(future, go_on)
 
 
 async def execute_whole(
@@ -126,7 +163,7 @@ async def execute_whole(
     steps = _batch.Steps(batch)
     while True:
         steps.whole(store, begin)
-        await perform(steps.request, end, 0, lambda: None)
+        await begin_by(steps.request, store, end)
         if steps.done(whole=True):
             return steps.request.results(), steps.request.lsn()
 
@@ -149,7 +186,7 @@ class AsyncTransaction:
         request = _core.Request()
         request.begin_in(self._store._handle, *self._begin)
         try:
-            await perform(request, _batch.KEEP, 0, lambda: None)
+            await begin_by(request, self._store._handle, _batch.KEEP)
         except BaseException:
             self._txn._number = request.txn()
             if self._txn.active:
@@ -340,7 +377,7 @@ class AsyncTransaction:
         if gid is not None:
             request.name(gid)
         try:
-            await perform(request, end, 0, lambda: None)
+            await perform(request, end, 0, go_on)
         finally:
             if request.txn() == 0:
                 self._txn._number = 0
@@ -368,9 +405,10 @@ class AsyncTransaction:
         if cancelled is not None:
             raise cancelled
 
-    def _stop(self) -> None:
+    def _stop(self) -> bool:
         """A call is cancelled: ends the transaction, so that the call returns."""
         _POOL.submit(self._txn._stop)
+        return False
 
 
 async def run(store: Store, fn: Callable[[AsyncTransaction], Any], begin: Begin, tries: int) -> Any:

@@ -89,7 +89,10 @@ class Options(TypedDict, total=False):
 
 
 class TransactionOptions(TypedDict, total=False):
-    """How a transaction runs; `<lockstep/txn_options.h>` explains the fields."""
+    """How a transaction runs; `<lockstep/txn_options.h>` explains the fields.
+
+    A `lock_timeout` of None is that of the store.
+    """
 
     isolation: Isolation
     durability: Durability

@@ -14,6 +14,7 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
+from ._context import TransactionContext
 from ._errors import Deadlock, Error, Forked, StoreClosed, WrongThread, refused
 from ._objects import (
     BackupInfo,
@@ -36,42 +37,6 @@ Path = str | os.PathLike[str]
 Progress = Callable[[int, int, int], object]
 
 
-class TransactionContext:
-    """What Store.transaction() returns: a transaction for `with` and for `async with`."""
-
-    def __init__(self, store: Store, begin: _options.Begin) -> None:
-        self._store = store
-        self._begin = begin
-        self._txn: Transaction | None = None
-        self._async: _aio.AsyncTransaction | None = None
-
-    def __enter__(self) -> Transaction:
-        self._txn = self._store._begin(self._begin)
-        return self._txn
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._txn is not None
-        self._txn.__exit__(kind, error, trace)
-
-    async def __aenter__(self) -> _aio.AsyncTransaction:
-        self._async = _aio.AsyncTransaction(self._store, self._begin)
-        return await self._async.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._async is not None
-        await self._async.__aexit__(kind, error, trace)
-
-
 class Store(OfOneProcess):
     """An open store, a directory. lockstep.open() makes it; any thread may use it.
 
@@ -88,13 +53,21 @@ class Store(OfOneProcess):
         steps = given.pop("steps", None)
         numbers = {name: _options.number(name, value) for name, value in given.items()}
         self.path = _options.path_text(path)
-        self._number = _core.open(
-            self.path, numbers, None if steps is None else _options.steps_arguments(steps), logger
-        )
-        self._finalizer = weakref.finalize(self, _close_dropped, self._number, self.path)
+        given_steps = None if steps is None else _options.steps_arguments(steps)
+        opened: list[int] = []
+        self._finalizer = weakref.finalize(self, _close_dropped, opened, self.path)
         self._finalizer.atexit = False
-        self._retries_max: int = _core.get_options(self._handle)[0]["retries_max"]
-        _open_stores.add(self)
+        try:
+            _core.open(opened, self.path, numbers, given_steps, logger)
+            self._number = opened[0]
+            self._retries_max: int = _core.get_options(self._handle)[0]["retries_max"]
+            _open_stores.add(self)
+        except BaseException:  # KeyboardInterrupt: nobody else could close the store
+            self._number = 0
+            self._finalizer.detach()
+            for number in opened:
+                _core.close(number)
+            raise
 
     def close(self) -> None:
         """Rolls back transactions that are open, writes everything, closes.
@@ -145,7 +118,7 @@ class Store(OfOneProcess):
     def transaction(self, **options: Unpack[TransactionOptions]) -> TransactionContext:
         """A transaction for `with`, or `async with`: it commits at the end of the block.
 
-        An exception that leaves the block rolls it back.
+        An exception that leaves the block rolls it back. One block at a time uses the result.
         """
         begin = _options.begin_arguments(options)
         if self._number == 0:
@@ -387,7 +360,13 @@ class Store(OfOneProcess):
         _core.end_transaction(self._handle, id)
 
     def _begin(self, begin: _options.Begin) -> Transaction:
-        return Transaction(self, _core.begin(self._handle, *begin))
+        txn = Transaction(self, 0)
+        try:
+            _core.begin(txn, self._handle, *begin)
+        except BaseException:  # KeyboardInterrupt: nobody else could end the transaction
+            txn._abandon()
+            raise
+        return txn
 
 
 def open(path: Path, **options: Unpack[Options]) -> Store:
@@ -465,13 +444,13 @@ def update_backup(full: Path, next: Path) -> BackupInfo:
     return BackupInfo(*_core.update_backup(_options.path_text(full), _options.path_text(next)))
 
 
-def _close_dropped(number: int, path: str) -> None:
-    """Closes a store that nothing refers to."""
+def _close_dropped(opened: list[int], path: str) -> None:
+    """Closes a store that nothing refers to; the list has its handle."""
     if _core.on_helper():  # a call that the close waits for may need this thread
-        threading.Thread(target=_close_dropped, args=(number, path)).start()
+        threading.Thread(target=_close_dropped, args=(opened, path)).start()
         return
     try:
-        _core.close(number)
+        _core.close(*opened)
     except Forked:  # it is the parent's
         return
     warnings.warn(f"store {path!r} was not closed", ResourceWarning, stacklevel=2)

@@ -167,13 +167,22 @@ class Transaction(OfOneProcess):
 
     @contextmanager
     def nested(self) -> Iterator[Savepoint]:
-        """A part of the transaction that is undone if the block raises an exception."""
+        """A part of the transaction that is undone if the block raises an exception.
+
+        The exception leaves the block, also if the whole transaction must be rolled back, as after
+        Deadlock.
+        """
         savepoint = self.savepoint()
         try:
             yield savepoint
         except BaseException:
             if self.active:
-                self.rollback_to(savepoint)
+                try:
+                    self.rollback_to(savepoint)
+                except WrongThread:  # nothing is undone, and the transaction could commit
+                    raise
+                except Error:  # it cannot commit; the first exception says why
+                    pass
             raise
 
     # Records of indexes.

@@ -33,13 +33,35 @@ lockstep_backup_info info_from(const nb::tuple& t) {
     return i;
 }
 
-void progressed(void* function, uint64_t pages, uint64_t pages_total, uint64_t bytes) {
-    auto* const tell = static_cast<PyObject*>(function);
-    run_on_helper([&] { guarded(tell, [&] { invoke(tell, pages, pages_total, bytes); }); });
+// A function that hears of a backup's progress, and what it is told.
+struct Listener {
+    Number store;
+    nb::handle function;
+    uint64_t pages = 0, pages_total = 0, bytes = 0;
+};
+
+// On a kernel thread that may block.
+int tell_listener(void* arg) {
+    const auto& now = *static_cast<const Listener*>(arg);
+    const HeldGil gil;
+    const InsideCall inside(now.store);
+    guarded(now.function,
+            [&] { invoke(now.function.ptr(), now.pages, now.pages_total, now.bytes); });
+    return 0;
+}
+
+// The function may use the store, so it must not hold a worker.
+void progressed(void* arg, uint64_t pages, uint64_t pages_total, uint64_t bytes) {
+    auto& listener = *static_cast<Listener*>(arg);
+    listener.pages = pages;
+    listener.pages_total = pages_total;
+    listener.bytes = bytes;
+    lockstep_offload(tell_listener, arg, nullptr);
 }
 
 // A function that takes a backup, and the exception that it raised.
 struct Sink {
+    Number store;
     nb::handle function;
     std::exception_ptr raised;
     const char* file;
@@ -50,9 +72,10 @@ struct Sink {
 // On a kernel thread that may block.
 int take_piece(void* arg) {
     auto& sink = *static_cast<Sink*>(arg);
-    const nb::gil_scoped_acquire gil;
+    const HeldGil gil;
+    const InsideCall inside(sink.store);
     try {
-        sink.function(nb::str(sink.file), sink.offset, bytes_of(sink.bytes));
+        invoke(sink.function.ptr(), nb::str(sink.file), sink.offset, bytes_of(sink.bytes));
         return 0;
     } catch (...) {
         sink.raised = std::current_exception();
@@ -80,13 +103,15 @@ nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::
         from = info_from(*since);
         options.since = &from;
     }
+    Listener listener{store, progress, 0, 0, 0};
     if (!progress.is_none()) {
+        python::function(progress, "progress");
         options.progress = progressed;
-        options.progress_arg = python::function(progress, "progress").ptr();
+        options.progress_arg = &listener;
     }
     lockstep_backup_info info{};
     info.size = sizeof info;
-    Sink sink{function, nullptr, nullptr, 0, {}};
+    Sink sink{store, function, nullptr, nullptr, 0, {}};
     EmptyError error;
     const int code = run(
         [&](lockstep_error* out) {

@@ -53,7 +53,7 @@ private:
             jobs_.pop_front();
             guard.unlock();
             {
-                const nb::gil_scoped_acquire gil;
+                const HeldGil gil;
                 job();
             }
             guard.lock();
@@ -68,17 +68,24 @@ private:
     bool stopped_ = false;
 };
 
+struct Helpers {
+    Helper key_functions, loggers;
+};
+
 // Never destroyed: threads of the store may outlive the interpreter. fork() copies no thread, so
-// the child gets a helper of its own, and leaves that of the parent as it is.
-std::atomic<Helper*>& helper_of_process() {
-    static std::atomic<Helper*> now = [] {
-        pthread_atfork(nullptr, nullptr, [] { helper_of_process().store(new Helper); });
-        return new Helper;
+// the child gets helpers of its own, and leaves those of the parent as they are.
+std::atomic<Helpers*>& helpers_of_process() {
+    static std::atomic<Helpers*> now = [] {
+        pthread_atfork(nullptr, nullptr, [] { helpers_of_process().store(new Helpers); });
+        return new Helpers;
     }();
     return now;
 }
 
-Helper& helper() { return *helper_of_process().load(); }
+Helper& helper(HelperOf which) {
+    Helpers& all = *helpers_of_process().load();
+    return which == HelperOf::key_functions ? all.key_functions : all.loggers;
+}
 
 using Functions = std::unordered_map<Number, std::vector<std::unique_ptr<Function>>>;
 // Under the GIL.
@@ -163,16 +170,24 @@ void add_keys_of(PyObject* function, const lockstep_slice& key, const lockstep_s
 
 }  // namespace
 
-bool post_to_helper(std::function<void()> fn) { return helper().post(std::move(fn)); }
+bool post_to_helper(HelperOf which, std::function<void()> fn) {
+    return helper(which).post(std::move(fn));
+}
 
-bool run_on_helper(const std::function<void()>& fn) {
+bool run_on_helper(HelperOf which, const std::function<void()>& fn) {
     std::binary_semaphore done(0);
-    const bool posted = helper().post([&] {
+    const bool posted = helper(which).post([&] {
         fn();
         done.release();
     });
     if (posted) done.acquire();
     return posted;
+}
+
+bool InsideCall::of(Number store) {
+    const InsideCall* call = innermost_;
+    while (call != nullptr && call->store_ != store) call = call->outer_;
+    return call != nullptr;
 }
 
 std::unique_ptr<Function> referenced(nb::handle function, const std::string& name) {
@@ -181,8 +196,10 @@ std::unique_ptr<Function> referenced(nb::handle function, const std::string& nam
 
 // If the helper has stopped, so has the interpreter: then the reference stays.
 void release(std::unique_ptr<Function> function) {
-    post_to_helper(
-        [kept = std::shared_ptr<Function>(std::move(function))] { Py_DECREF(kept->function); });
+    const auto runs_it = function->name.empty() ? HelperOf::loggers : HelperOf::key_functions;
+    post_to_helper(runs_it, [kept = std::shared_ptr<Function>(std::move(function))] {
+        Py_DECREF(kept->function);
+    });
 }
 
 Function* keep(Number store, std::unique_ptr<Function> function) {
@@ -243,7 +260,7 @@ void forget(Number store) {
 
 void log_line(void* function, int level, const char* text, size_t bytes) {
     PyObject* const log = static_cast<Function*>(function)->function;
-    post_to_helper([log, level, line = std::string(text, bytes)] {
+    post_to_helper(HelperOf::loggers, [log, level, line = std::string(text, bytes)] {
         guarded(log, [&] { invoke(log, level, nb::str(line.data(), line.size())); });
     });
 }
@@ -256,7 +273,8 @@ void secondary_keys(void* function, lockstep_slice key, lockstep_slice value, lo
         const std::string refused(bytes, '\1');
         lockstep_keys_add(keys, lockstep_bytes(refused.data(), refused.size()));
     };
-    const bool ran = run_on_helper([&] {
+    const bool ran = run_on_helper(HelperOf::key_functions, [&] {
+        const InsideCall inside(made.store);
         try {
             add_keys_of(made.function, key, value, keys);
         } catch (...) {
@@ -268,8 +286,9 @@ void secondary_keys(void* function, lockstep_slice key, lockstep_slice value, lo
 
 void add_callbacks(nb::module_& module) {
     module.def("stop_helper", [] {
-        const nb::gil_scoped_release released;
-        helper().stop();
+        const ReleasedGil released;
+        helper(HelperOf::key_functions).stop();
+        helper(HelperOf::loggers).stop();
     });
     module.def("on_helper", Helper::is_current);
 }

@@ -1,9 +1,11 @@
 // callbacks.h - Python functions that the store calls.
 //
-// Concepts   User threads have small stacks, on which no interpreter runs. The helper is a kernel
+// Concepts   User threads have small stacks, on which no interpreter runs. A helper is a kernel
 //            thread of the process, with a stack of its own, that runs Python functions for them.
 //            A user thread that waits for it blocks its kernel thread. That thread never holds the
 //            GIL, and whoever holds the GIL never waits for it, so the wait ends.
+//            Key functions have a helper of their own: a logger may use the store, and then waits
+//            for a key function.
 //            What a key function raises is kept until the call that ran it has failed, and this
 //            call raises it. The two meet by a number: the length of the refused key, which the
 //            engine's error has, tells which exception it was, whatever threads ran the function.
@@ -20,11 +22,28 @@
 
 namespace lockstep::python {
 
-// Runs fn on the helper with the GIL, and waits. Any thread that does not hold the GIL. False: the
+enum class HelperOf { key_functions, loggers };
+// Runs fn on a helper with the GIL, and waits. Any thread that does not hold the GIL. False: the
 // interpreter has ended, and fn has not run.
-bool run_on_helper(const std::function<void()>& fn);
+bool run_on_helper(HelperOf which, const std::function<void()>& fn);
 // The same without waiting.
-bool post_to_helper(std::function<void()> fn);
+bool post_to_helper(HelperOf which, std::function<void()> fn);
+
+// While it lives, the calling thread runs a function that a call on the store waits for, on another
+// thread than that of the call.
+class InsideCall {
+public:
+    explicit InsideCall(Number store) : store_(store), outer_(innermost_) { innermost_ = this; }
+    InsideCall(const InsideCall&) = delete;
+    ~InsideCall() { innermost_ = outer_; }
+    // Whether the calling thread is inside a call on the store.
+    static bool of(Number store);
+
+private:
+    static inline constinit thread_local const InsideCall* innermost_ = nullptr;
+    const Number store_;
+    const InsideCall* const outer_;
+};
 
 // Runs fn with the GIL on the present thread. An exception goes to sys.unraisablehook.
 template <class Fn>
@@ -44,7 +63,7 @@ bool guarded(nb::handle source, Fn fn) {
 // A Python function that a store keeps, and a reference to it.
 struct Function {
     PyObject* function;
-    std::string name;  // of the secondary index
+    std::string name;  // of the secondary index; empty: it is a logger
     Number store = 0;
     size_t uses = 0;  // calls of keep()
 };

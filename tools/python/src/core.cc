@@ -20,6 +20,13 @@ void raise(const lockstep_error& error) {
     throw nb::python_error();
 }
 
+void refuse(int code, const std::string& text) {
+    lockstep_error error{};
+    error.code = code;
+    std::snprintf(error.text, sizeof error.text, "%s", text.c_str());
+    raise(error);
+}
+
 void fill_in(int code, lockstep_error& error) {
     if (error.code == LOCKSTEP_OK) error.code = code;
     if (error.text[0] != '\0') return;

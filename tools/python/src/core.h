@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <lockstep/lockstep.h>  // keep: the whole C interface
+#include "tools/python/src/gil.h"
 
 namespace lockstep::python {
 
@@ -42,6 +43,8 @@ Types& types();
 
 // Raises the exception of an error.
 [[noreturn]] void raise(const lockstep_error& error);
+// Raises the exception of a code, which only the binding knows of, with this text.
+[[noreturn]] void refuse(int code, const std::string& text);
 // Raises a built-in exception.
 [[noreturn]] void raise(PyObject* type, const std::string& text);
 // Raises a TypeError or OverflowError that names what an application gave, and its value.
@@ -70,7 +73,7 @@ inline void check(int code, lockstep_error& error) {
 // Runs fn(lockstep_error*) -> code without the GIL. The result is the code.
 template <class Fn>
 int run(Fn fn, lockstep_error& error) {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     return fn(&error);
 }
 // The same, and raises its error.
@@ -171,7 +174,9 @@ std::string encode(nb::handle tuple);
 // Calls a Python function. With the GIL.
 template <class... Arguments>
 nb::object invoke(PyObject* function, Arguments&&... arguments) {
-    return nb::handle(function)(std::forward<Arguments>(arguments)...);
+    return unless_ended([&]() -> nb::object {
+        return nb::handle(function)(std::forward<Arguments>(arguments)...);
+    });
 }
 
 inline nb::object bytes_of(const void* data, size_t size) {

@@ -60,9 +60,9 @@ struct Visitor {
 
     static bool visit(void* arg, lockstep_record_id id, lockstep_slice record) {
         auto& self = *static_cast<Visitor*>(arg);
-        const nb::gil_scoped_acquire gil;
+        const HeldGil gil;
         try {
-            return !self.function(record_id(id), bytes_of(record)).is(Py_False);
+            return !invoke(self.function.ptr(), record_id(id), bytes_of(record)).is(Py_False);
         } catch (...) {
             self.raised = std::current_exception();
             return false;

@@ -160,7 +160,7 @@ public:
     // lockstep_bulk_load()'s `next`, on the thread that made the call.
     static bool next(void* arg, lockstep_record* record) {
         auto& self = *static_cast<Records*>(arg);
-        const nb::gil_scoped_acquire gil;
+        const HeldGil gil;
         try {
             return self.step(*record);
         } catch (...) {
@@ -179,7 +179,8 @@ private:
     bool step(lockstep_record& record) {
         key_.reset();
         value_.reset();
-        const nb::object one = nb::steal(PyIter_Next(iterator_.ptr()));
+        const nb::object one =
+            nb::steal(unless_ended([&] { return PyIter_Next(iterator_.ptr()); }));
         if (!one.is_valid()) {
             if (PyErr_Occurred() != nullptr) throw nb::python_error();
             return false;

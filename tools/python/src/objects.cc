@@ -17,7 +17,7 @@ lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
 enum : int { kCreate, kOpenOrCreate, kFind };
 
 void progressed(void* arg, uint64_t pages_read, uint64_t entries_loaded) {
-    const nb::gil_scoped_acquire gil;
+    const HeldGil gil;
     auto* const tell = static_cast<PyObject*>(arg);
     guarded(tell, [&] { invoke(tell, pages_read, entries_loaded); });
 }

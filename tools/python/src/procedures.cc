@@ -20,14 +20,6 @@ namespace lockstep::python {
 
 namespace {
 
-[[noreturn]] void refuse(int code, const std::string& text) {
-    lockstep_error error{};
-    error.code = code;
-    const size_t size = std::min(text.size(), sizeof error.text - 1);
-    std::memcpy(error.text, text.data(), size);
-    raise(error);
-}
-
 // The struct of a shared object, which stays loaded for ever: its code may be on a stack.
 const lockstep_procedures& load(const std::string& path) {
     void* const object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -129,7 +121,7 @@ nb::object ProcedureObject::run(const std::string& procedure, nb::handle request
     Calls calls(procedure.c_str(), packed.slice());
     std::string outcomes;
     {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         procedures_.run(self_, calls.data(), calls.size());
         outcomes = calls.outcomes();
     }
@@ -150,7 +142,7 @@ nb::object ProcedureObject::step(Number txn, const std::string& procedure, nb::h
 void ProcedureObject::close() {
     if (!open_) return;
     open_ = false;
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     procedures_.close(self_);
 }
 

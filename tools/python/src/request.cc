@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "tools/python/src/callbacks.h"
+
 namespace lockstep::python {
 
 DoneList::DoneList() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -49,6 +51,20 @@ nb::list Completions::drain() {
 Request::Request() {
     lockstep_request_init(&request_, sizeof request_);
     request_.error = &error_;
+    add(LOCKSTEP_OP_CALL).buffer = const_cast<lockstep_function*>(&note_);
+}
+
+// On the user thread of the transaction, without the GIL. Of the two sides at least one sees what
+// the other has written (RQ-3).
+int Request::note(lockstep_txn* txn, void* self) {
+    auto& request = *static_cast<Request*>(self);
+    request.noted_.store(lockstep_txn_id(txn), std::memory_order_seq_cst);
+    return request.cancelled_.load(std::memory_order_seq_cst) ? LOCKSTEP_CANCELLED : LOCKSTEP_OK;
+}
+
+uint64_t Request::cancel() {
+    cancelled_.store(true, std::memory_order_seq_cst);
+    return noted_.load(std::memory_order_seq_cst);
 }
 
 lockstep_operation& Request::add(int kind) {
@@ -169,27 +185,30 @@ void Request::idle() const {
     if (self != nullptr) raise(PyExc_RuntimeError, "the request is running");
 }
 
-void Request::prepare(int end, size_t from) {
+void Request::prepare(int end, size_t from, bool notes) {
     idle();
-    for (size_t n = from; n < operations_.size(); ++n) {
+    for (size_t n = kNotes + from; n < operations_.size(); ++n) {
         lockstep_operation& o = operations_[n];
         if (o.room == 0 || o.buffer != nullptr) continue;
         buffers_[n] = std::make_unique_for_overwrite<char[]>(o.room);
         o.buffer = buffers_[n].get();
     }
     from_ = from;
-    request_.operations = operations_.data() + from;
-    request_.count = operations_.size() - from;
+    notes_ = notes;
+    noted_ = 0;
+    cancelled_ = false;
+    request_.operations = operations_.data() + (notes ? 0 : kNotes + from);
+    request_.count = size() - from + (notes ? kNotes : 0);
     request_.end = end;
 }
 
 int Request::batch(int end, size_t from) {
-    prepare(end, from);
+    prepare(end, from, false);
     request_.done = nullptr;
     // While it runs, other threads of Python see that.
     self = Py_None;
     {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         lockstep_batch(&request_);
     }
     self = nullptr;
@@ -197,15 +216,12 @@ int Request::batch(int end, size_t from) {
 }
 
 void Request::submit(nb::handle python, const Completions& completions, int end, size_t from) {
-    prepare(end, from);
+    const bool begins = request_.store != nullptr && end <= LOCKSTEP_END_PREPARE;
+    prepare(end, from, begins && from == 0 && step_ == nullptr);  // a step has its own number
     done_ = completions.list();
     request_.done_arg = this;
-    request_.done = [](void* arg, lockstep_request*) {
-        auto* const request = static_cast<Request*>(arg);
-        // Behind the push the request may be gone, and the loop with its descriptor.
-        const std::shared_ptr<DoneList> done = std::move(request->done_);
-        done->push(request);
-    };
+    request_.done = finish;
+    fate_ = kAwaited;
     self = python.inc_ref().ptr();
     if (lockstep_submit(&request_) == LOCKSTEP_OK) return;
     Py_CLEAR(self);
@@ -213,10 +229,27 @@ void Request::submit(nb::handle python, const Completions& completions, int end,
     raise(error_);
 }
 
+// On a user thread, without the GIL.
+void Request::finish(void* arg, lockstep_request*) {
+    auto* const request = static_cast<Request*>(arg);
+    // Behind the push the request may be gone, and the loop with its descriptor.
+    const std::shared_ptr<DoneList> done = std::move(request->done_);
+    if (request->fate_.exchange(kDone) != kDetached) return done->push(request);
+    post_to_helper(HelperOf::loggers, [request] {
+        PyObject* const last = std::exchange(request->self, nullptr);
+        Py_DECREF(last);
+    });
+}
+
+bool Request::detach() {
+    uint8_t awaited = kAwaited;
+    return fate_.compare_exchange_strong(awaited, kDetached);
+}
+
 bool Request::make_room() {
     idle();
     bool made = false;
-    for (size_t n = from_; n < operations_.size(); ++n) {
+    for (size_t n = kNotes + from_; n < operations_.size(); ++n) {
         lockstep_operation& o = operations_[n];
         if (!o.found || o.bytes <= o.room) continue;
         o.room = o.bytes;
@@ -229,7 +262,8 @@ bool Request::make_room() {
 nb::list Request::results() const {
     idle();
     nb::list list;
-    for (const lockstep_operation& o : operations_) {
+    for (size_t n = kNotes; n < operations_.size(); ++n) {
+        const lockstep_operation& o = operations_[n];
         switch (o.kind) {
             case LOCKSTEP_OP_GET_WHOLE:
             case LOCKSTEP_OP_HEAP_GET_WHOLE:
@@ -272,6 +306,8 @@ void add_batch(nb::module_& module) {
              [](nb::handle self, const Completions& completions, int end, size_t from) {
                  nb::cast<Request&>(self).submit(self, completions, end, from);
              })
+        .def("cancel", &Request::cancel)
+        .def("detach", &Request::detach)
         .def("code", &Request::code)
         .def("lsn", &Request::lsn)
         .def("prepared", &Request::prepared)

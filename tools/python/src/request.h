@@ -3,10 +3,15 @@
 // Concepts   A request is filled by the calls get() ... heap_change(), and performed by batch(),
 //            which waits, or by submit(). What is submitted to a Completions comes back from its
 //            drain(), which an event loop calls when fd() is readable.
+//            What is submitted to begin a transaction has an operation before all others, which
+//            notes the number of the transaction, and refuses it if the request is cancelled.
 // States     filled -> running (submit) -> done (drain) -> filled (batch, submit: may be repeated)
 // Invariants RQ-1 A submitted request is referenced until drain() gives it back.
 //            [test: tests/python/test_async.py]
-//            RQ-2 While a request runs, nothing touches it but the library. [checked: idle()]
+//            RQ-2 While a request runs, nothing touches it but the library and cancel().
+//            [checked: idle()]
+//            RQ-3 A transaction that begins behind cancel() does nothing. cancel() returns the
+//            number of one that began before. [test: tests/python/test_async.py]
 #pragma once
 
 #include <atomic>
@@ -62,7 +67,7 @@ public:
     void heap_change(int kind, nb::handle heap, nb::handle id, nb::handle record);
     // A step of a procedure object. A request has at most one.
     void step(nb::handle object, const std::string& procedure, nb::handle request);
-    size_t size() const { return operations_.size(); }
+    size_t size() const { return operations_.size() - kNotes; }
 
     // The transaction, or 0 and the store with options for a new one.
     void use(Number txn);
@@ -74,6 +79,10 @@ public:
     // The name for the ends that prepare, or end what is prepared.
     void name(nb::handle gid);
     void submit(nb::handle self, const Completions& completions, int end, size_t from);
+    // Of a submitted request that begins a transaction: that has begun, 0 if none will (RQ-3).
+    uint64_t cancel();
+    // No loop waits for the request any more: it ends by itself. False: drain() has it, or will.
+    bool detach();
 
     int code() const { return request_.code; }
     uint64_t lsn() const { return request_.lsn; }
@@ -83,7 +92,9 @@ public:
     uint64_t step_txn() const { return step_ == nullptr ? 0 : step_->txn(); }
     // The code of the step, and its reply or its error's text.
     nb::object step_outcome() const;
-    size_t performed() const { return from_ + request_.performed; }
+    size_t performed() const {
+        return from_ + request_.performed - (notes_ && request_.performed > 0 ? kNotes : 0);
+    }
     // Gives each get that did not fit the room that it needs. False if there was none.
     bool make_room();
     [[noreturn]] void fail() const { raise(error_); }
@@ -94,8 +105,12 @@ public:
     PyObject* self = nullptr;  // RQ-1
 
 private:
+    static constexpr size_t kNotes = 1;  // operations_ begin with that of note()
+
+    static int note(lockstep_txn* txn, void* self);
+    static void finish(void* self, lockstep_request*);
     lockstep_operation& add(int kind);
-    void prepare(int end, size_t from);
+    void prepare(int end, size_t from, bool notes);
     void idle() const;
     lockstep_slice keep_key(nb::handle key);
     lockstep_slice keep_value(nb::handle value);
@@ -108,6 +123,12 @@ private:
     std::deque<Bytes> bytes_;
     std::unique_ptr<StepCall> step_;
     std::shared_ptr<DoneList> done_;  // while it runs
+    const lockstep_function note_{note, this};
+    std::atomic<uint64_t> noted_{0};
+    std::atomic<bool> cancelled_{false};
+    enum : uint8_t { kAwaited, kDetached, kDone };
+    std::atomic<uint8_t> fate_{kAwaited};  // of one that was submitted
+    bool notes_ = false;                   // note() is among the operations that were handed over
     size_t from_ = 0;
 };
 

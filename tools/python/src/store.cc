@@ -15,8 +15,10 @@ namespace {
 
 lockstep_store* c(Number store) { return handle<lockstep_store>(store); }
 
-Number open(const std::string& path, const nb::dict& given,
-            const std::optional<nb::dict>& given_steps, nb::handle logger) {
+// Adds the handle to `opened` before Python can run a signal handler, which may raise an exception:
+// a result would be lost then, and with it the store.
+void open(nb::list opened, const std::string& path, const nb::dict& given,
+          const std::optional<nb::dict>& given_steps, nb::handle logger) {
     lockstep_options options = options_from(given);
     lockstep_steps_options steps{};
     if (given_steps) {
@@ -37,7 +39,7 @@ Number open(const std::string& path, const nb::dict& given,
     if (log != nullptr && code == LOCKSTEP_OK) keep(number(store), std::move(log));
     else if (log != nullptr) release(std::move(log));
     check(code, error);
-    return number(store);
+    opened.append(number(store));
 }
 
 // Whether a close with this code has ended the handle. Of calls at the same time one does.
@@ -47,6 +49,10 @@ bool ends(int code) {
 }
 
 void close(Number store) {
+    if (InsideCall::of(store))
+        refuse(LOCKSTEP_WRONG_THREAD,
+               "wrong_thread: close() in a function that a call on the store calls: the call, for "
+               "which it would wait, waits for the function");
     EmptyError error;
     const int code = run([&](lockstep_error* out) { return lockstep_close(c(store), out); }, error);
     if (ends(code)) forget(store);
@@ -136,7 +142,7 @@ void attach_key(Number store, nb::handle given, nb::handle key) {
 }  // namespace
 
 void add_store(nb::module_& module) {
-    module.def("open", open, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("open", open, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
     module.def("close", close);
     module.def("find", find, nb::arg(), nb::arg().none(), nb::arg());
     module.def("objects", objects);

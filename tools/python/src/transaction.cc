@@ -13,32 +13,6 @@ namespace {
 
 lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
 
-Number begin(Number store, int isolation, int durability, bool read_only, uint32_t operations,
-             uint32_t priority, uint64_t lock_timeout) {
-    const lockstep_txn_options options = {sizeof(lockstep_txn_options),
-                                          isolation,
-                                          durability,
-                                          read_only,
-                                          operations,
-                                          priority,
-                                          lock_timeout};
-    lockstep_txn* txn = nullptr;
-    call([&](lockstep_error* error) {
-        return lockstep_begin(handle<lockstep_store>(store), &options, &txn, error);
-    });
-    return number(txn);
-}
-
-uint64_t commit(Number txn) {
-    uint64_t lsn = 0;
-    call([&](lockstep_error* error) { return lockstep_commit(c(txn), &lsn, error); });
-    return lsn;
-}
-
-void abort(Number txn) {
-    call([&](lockstep_error* error) { return lockstep_abort(c(txn), error); });
-}
-
 // Rolls back without waiting: for a transaction that nothing refers to. Any thread, also the
 // helper, for which a worker of the store may wait. False: it has ended, or a call is in it.
 bool abandon(Number txn) {
@@ -50,6 +24,37 @@ bool abandon(Number txn) {
     if (lockstep_submit(request.get()) != LOCKSTEP_OK) return false;
     (void)request.release();  // the callback frees it
     return true;
+}
+
+// Sets `_number` of `into`, a Transaction, before Python can run a signal handler: its exception
+// would lose a result, and the transaction would stay open.
+void begin(nb::handle into, Number store, int isolation, int durability, bool read_only,
+           uint32_t operations, uint32_t priority, uint64_t lock_timeout) {
+    const lockstep_txn_options options = {sizeof(lockstep_txn_options),
+                                          isolation,
+                                          durability,
+                                          read_only,
+                                          operations,
+                                          priority,
+                                          lock_timeout};
+    lockstep_txn* txn = nullptr;
+    call([&](lockstep_error* error) {
+        return lockstep_begin(handle<lockstep_store>(store), &options, &txn, error);
+    });
+    static PyObject* const name = PyUnicode_InternFromString("_number");
+    if (PyObject_SetAttr(into.ptr(), name, nb::int_(number(txn)).ptr()) == 0) return;
+    (void)abandon(number(txn));
+    throw nb::python_error();
+}
+
+uint64_t commit(Number txn) {
+    uint64_t lsn = 0;
+    call([&](lockstep_error* error) { return lockstep_commit(c(txn), &lsn, error); });
+    return lsn;
+}
+
+void abort(Number txn) {
+    call([&](lockstep_error* error) { return lockstep_abort(c(txn), error); });
 }
 
 nb::tuple set_savepoint(Number txn) {

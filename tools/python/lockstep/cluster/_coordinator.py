@@ -382,7 +382,7 @@ class Coordinator:
         if changed:
             try:
                 await self._decisions.commit(gid, changed)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 raise DecisionFailed(f"the decision could not be written: {error}") from None
             self._background(self._tell(gid, changed))
 
