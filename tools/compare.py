@@ -115,8 +115,9 @@ def compare_rates(a: pathlib.Path, b: pathlib.Path, args: argparse.Namespace) ->
             print(f"pair {number + 1:2}: {rows[-1]['a'] / 2:10.0f} {rows[-1]['b'] / 2:10.0f} tx/s"
                   f"   ratio {rows[-1]['ratio']:.3f}", flush=True)
     low, middle, high = quartiles([row["ratio"] for row in rows])
-    print(f"ratio of this checkout to {args.revision}: median {middle:.3f}, "
-          f"quartiles {low:.3f} .. {high:.3f}, {len(rows)} pairs A B B A")
+    spread = f"quartiles {low:.3f} .. {high:.3f}" if len(rows) > 1 else "no quartiles"
+    print(f"ratio of this checkout to {args.revision}: median {middle:.3f}, {spread}, "
+          f"pairs A B B A: {len(rows)}")
     return {"pairs": rows, "median": middle, "quartiles": [low, high]}
 
 

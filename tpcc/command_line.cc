@@ -308,16 +308,33 @@ std::string contradiction(const Settings& s, const RawArguments& raw) {
     return "";
 }
 
+// The later file of two that are one would replace the earlier one. Devices take both.
+std::string same_file_twice(const Settings& s) {
+    const std::pair<const char*, const std::string*> files[] = {
+        {"--json", &s.json_file},
+        {"--html", &s.html_file},
+        {"--picture", &s.picture_file},
+        {"--delivery-log", &s.delivery_file}};
+    for (const auto& [option, file] : files)
+        for (const auto& [other, same] : files)
+            if (option != other && !file->empty() && !file->starts_with("/dev/") &&
+                std::filesystem::path(*file).lexically_normal() ==
+                    std::filesystem::path(*same).lexically_normal())
+                return fmt::format("{} and {} name one file: {}", option, other, *file);
+    return "";
+}
+
 // The same, for options that are given without one that they need. `app` has been parsed.
 std::string missing_need(const CLI::App& app, const Settings& s, const RawArguments& raw) {
     if (app.count("--weights") > 0 && app.count("--txn") > 0)
         return "--weights and --txn exclude each other";
     if (app.count("--arrivals") > 0 && s.run.rate.per_second == 0) return "--arrivals needs --rate";
     const bool no_run = raw.check_only || !s.dump_directory.empty();
-    for (const char* option : {"--html", "--csv", "--picture", "--delivery-log"})
+    for (const char* option : {"--html", "--csv", "--picture", "--delivery-log", "--audit-every"})
         if (no_run && app.count(option) > 0)
             return fmt::format("{} needs a run, which --check-only and --dump do not make", option);
-    return "";
+    if (!s.dump_directory.empty() && app.count("--json") > 0) return "--dump has no --json";
+    return same_file_twice(s);
 }
 
 // Empty on success.

@@ -1,5 +1,6 @@
 // compare.cc - the difference of two results.
 #include "tpcc/compare.h"
+#include "threads/base/mutants.h"
 #include "tpcc/say.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <set>
 
 namespace lockstep::tpcc {
 
@@ -83,6 +85,26 @@ std::vector<std::string> differences(const Json& a, const Json& b,
     return lines;
 }
 
+// All else that the results say of settings, build and machine, apart from what says nothing:
+// the command has the settings again, and each database has a path of its own.
+std::vector<std::string> other_differences(const Json& a, const Json& b,
+                                           const std::vector<std::string>& told) {
+    std::set<std::string> paths;
+    for (const Json* result : {&a, &b})
+        for (const char* part : {"settings", "build", "machine"}) {
+            const Json members = result->value(part, Json::object());
+            for (const auto& [name, value] : members.items())
+                paths.insert(fmt::format("{}/{}", part, name));
+        }
+    paths.erase("settings/command_line");
+    paths.erase("settings/path");
+    std::vector<std::string> lines;
+    for (const std::string& path : paths)
+        for (std::string& line : differences(a, b, {path.c_str()}))
+            if (std::ranges::find(told, line) == told.end()) lines.push_back(std::move(line));
+    return lines;
+}
+
 // Why the databases of two runs differ in size, or in how much of them the pool holds. Each run
 // makes its database larger.
 std::vector<std::string> unequal_databases(const Json& a, const Json& b) {
@@ -123,21 +145,23 @@ std::vector<std::string> obstacles(const Json& a, const Json& b) {
         a, b,
         {"settings/warehouses", "settings/terminals_per_warehouse", "settings/txn", "settings/rate",
          "settings/arrivals", "settings/think", "settings/isolation", "settings/durability",
-         "machine/processor", "machine/processors", "build/kind"});
+         "settings/interval_s", "machine/processor", "machine/processors", "build/kind"});
     for (std::string& line : unequal_databases(a, b)) lines.push_back(std::move(line));
     for (std::string& line : doubts(a, "A")) lines.push_back(std::move(line));
     for (std::string& line : doubts(b, "B")) lines.push_back(std::move(line));
     return lines;
 }
 
-// A value of each measured interval; `type` is "all" or a name of a type.
+// A value of each measured interval; `type` is "all" or a name of a type. In an interval without a
+// transaction the rate is 0, as in a stall, and there is no response time.
 std::vector<double> samples_of(const Json& result, const std::string& type, const char* value) {
     std::vector<double> samples;
     const double whole = result.at("settings").value("interval_s", 0.0);
     for (const Json& point : result.at("series")) {
         if (!point.value("measured", false) || point.value("length_s", 0.0) < whole / 2) continue;
         const Json& numbers = type == "all" ? point.at("all") : point.at("types").at(type);
-        if (numbers.value("count", 0u) > 0) samples.push_back(numbers.value(value, 0.0));
+        const bool is_rate = std::string_view(value) == "tx_per_s" && !MUTANT(tpcc_stall_left_out);
+        if (is_rate || numbers.value("count", 0u) > 0) samples.push_back(numbers.value(value, 0.0));
     }
     return samples;
 }
@@ -159,16 +183,19 @@ void print_obstacles(const std::vector<std::string>& reasons, bool unequal) {
 
 void print_line(const std::string& name, const std::vector<double>& a,
                 const std::vector<double>& b) {
-    if (a.empty() && b.empty()) return;
+    if (mean(a) == 0 && mean(b) == 0) return;
     const RatioInterval r = compare_samples(a, b);
-    const std::string interval =
-        r.known ? fmt::format("{:.3f} .. {:.3f}", r.low, r.high) : "too few intervals";
+    const bool enough = std::min(a.size(), b.size()) >= kSamplesLeast;
+    const std::string interval = r.known  ? fmt::format("{:.3f} .. {:.3f}", r.low, r.high)
+                                 : enough ? "some have none"
+                                          : "too few intervals";
+    const std::string ratio = mean(a) > 0 && mean(b) > 0 ? fmt::format("{:.3f}", r.ratio) : "-";
     const char* verdict = !r.known                ? ""
                           : !r.shows_difference() ? "no difference shown"
                           : r.ratio > 1           ? "B is higher"
                                                   : "B is lower";
-    say("{:<24} {:>12.1f} {:>12.1f} {:>9.3f}   {:<18} {}\n", name, mean(a), mean(b), r.ratio,
-        interval, verdict);
+    say("{:<24} {:>12.1f} {:>12.1f} {:>9}   {:<18} {}\n", name, mean(a), mean(b), ratio, interval,
+        verdict);
 }
 
 void print_table(const Json& a, const Json& b) {
@@ -189,13 +216,12 @@ void print_table(const Json& a, const Json& b) {
 
 RatioInterval compare_samples(const std::vector<double>& a, const std::vector<double>& b) {
     RatioInterval r;
-    const auto positive = [](double value) { return value > 0; };
-    if (a.empty() || b.empty() || !std::ranges::all_of(a, positive) ||
-        !std::ranges::all_of(b, positive))
-        return r;
+    if (mean(a) <= 0 || mean(b) <= 0) return r;
     r.ratio = mean(b) / mean(a);
     if (a.size() < kSamplesLeast || b.size() < kSamplesLeast) return r;
-    const Moments x = moments_of_logarithms(batches(a)), y = moments_of_logarithms(batches(b));
+    const std::vector<double> batches_a = batches(a), batches_b = batches(b);
+    if (std::ranges::min(batches_a) <= 0 || std::ranges::min(batches_b) <= 0) return r;
+    const Moments x = moments_of_logarithms(batches_a), y = moments_of_logarithms(batches_b);
     const double variance = x.variance_of_mean + y.variance_of_mean;
     const double freedom = variance == 0
                                ? x.freedom + y.freedom
@@ -219,12 +245,7 @@ int compare_files(const std::string& file_a, const std::string& file_b, bool for
         print_obstacles(reasons, !unequal_databases(*a, *b).empty());
         if (!force) return say("--force prints the ratios all the same.\n"), 1;
     }
-    const auto changes = differences(
-        *a, *b,
-        {"build/commit", "build/compiler", "machine/kernel", "settings/workers",
-         "settings/terminals_as_threads", "settings/steps", "settings/team_max",
-         "settings/lock_policy", "settings/reads", "settings/calls", "settings/log_bytes",
-         "settings/io", "settings/warmup_s", "settings/duration_s"});
+    const auto changes = other_differences(*a, *b, reasons);
     say("\nWhat differs besides the results:\n");
     for (const std::string& change : changes) say("  {}\n", change);
     if (changes.empty()) say("  nothing that the results name\n");

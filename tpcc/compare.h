@@ -23,7 +23,7 @@ struct RatioInterval {
     bool known = false;  // there were enough samples
     bool shows_difference() const { return known && (low > 1 || high < 1); }
 };
-// The samples of A and B in the order of time, all above 0.
+// The samples of A and B in the order of time, none below 0. A ratio is unknown where a batch is 0.
 RatioInterval compare_samples(const std::vector<double>& a, const std::vector<double>& b);
 
 // Prints the comparison. Returns 0; 1 if the results are not comparable, which is explained; 2 if a

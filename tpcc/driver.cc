@@ -2,6 +2,7 @@
 #include "tpcc/driver.h"
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "tpcc/terminal.h"
 
 namespace lockstep::tpcc {
@@ -27,6 +28,7 @@ public:
     void run() {
         set_times();
         place_terminals();
+        begin_measuring();
         start_terminals();
         watch();
         drain();
@@ -39,6 +41,9 @@ public:
         const Nanos end = std::min(ended_, control_.measure_end);
         if (end > control_.measure_begin) report->measured = end - control_.measure_begin;
         report->series = std::move(series_);
+        report->before = std::move(before_);
+        report->after = std::move(after_);
+        report->steps = std::move(steps_);
         if (!control_.arrivals.empty()) count_offered(*report, end);
         const bool failed = control_.error.code != ErrorCode::none;
         if (interrupted_) report->ending = Ending::interrupted;
@@ -101,24 +106,40 @@ private:
         }
     }
 
+    // The store's counters, where the measured interval begins.
+    void begin_measuring() {
+        if (measuring_) return;
+        if (now() < control_.measure_begin && !MUTANT(tpcc_warm_up_counted)) return;
+        measuring_ = true;
+        before_ = control_.db.store->stats();
+        steps_ = control_.db.store->steps_stats();
+    }
+
+    // Where it ends.
+    void take_counters() {
+        after_ = control_.db.store->stats();
+        if (!measuring_) before_ = after_;
+        const StepsStats steps = control_.db.store->steps_stats();
+        steps_ = steps - (measuring_ ? steps_ : steps);
+    }
+
     // A point ends where the measured interval begins, so that none has a part of both.
     Nanos first_point_after(Nanos time) const {
         const Nanos due = time + settings_.interval;
         return time < control_.measure_begin ? std::min(due, control_.measure_begin) : due;
     }
 
-    enum class Close : uint8_t { if_due, now, last };
+    enum class Close : uint8_t { if_due, always, if_counted };
 
-    // Closes the point of the series; the last one only if anything was counted. True: there is a
-    // new one.
-    bool close_point(Close when) {
-        const Nanos t = now();
+    // Ends the point of the series at `t`. True: there is a new one.
+    bool close_point(Close when, Nanos t) {
         if (settings_.interval == 0 || (t < point_due_ && when == Close::if_due)) return false;
         const Nanos began =
             control_.started + (series_.points().empty() ? 0 : series_.points().back().end);
+        t = std::max(t, began);
         counts_->clear();
         for (const auto& stats : stats_) stats->window.take(*counts_);
-        if (when == Close::last && counts_->empty()) return false;
+        if (when == Close::if_counted && counts_->empty()) return false;
         series_.close(*control_.db.store, t, *counts_,
                       began >= control_.measure_begin && began < control_.measure_end);
         point_due_ = first_point_after(t);
@@ -145,7 +166,8 @@ private:
 
     Nanos sleep_time(Nanos wanted) const {
         const Nanos t = now();
-        for (const Nanos due : {control_.measure_end, point_due_})
+        const Nanos begin = measuring_ ? kNever : control_.measure_begin;
+        for (const Nanos due : {begin, control_.measure_end, point_due_})
             wanted = std::min(wanted, t < due ? due - t : kMillisecond);
         return wanted;
     }
@@ -171,13 +193,16 @@ private:
         while (control_.terminals_live.load(std::memory_order_acquire) > 0) {
             sleep_for(sleep_time(sleep));
             sleep = std::min(2 * sleep, kProgressInterval);
+            begin_measuring();
             withdraw_terminals();
-            const bool new_point = close_point(Close::if_due);
+            if (control_.terminals_live.load(std::memory_order_acquire) == 0) return;
+            const bool new_point = close_point(Close::if_due, now());
             if (!new_point && now() - shown < kProgressInterval) continue;
             shown = now();
             hand_over_deliveries();
             if (show(new_point)) continue;
-            interrupted_ = interrupted_ || !control_.stop.exchange(true);
+            if (control_.stop_run()) interrupted_ = true;
+            sleep = kMillisecond;
         }
     }
 
@@ -188,31 +213,42 @@ private:
         return progress_({now() - control_.started, completed(), newest, new_point});
     }
 
-    // A run for a time that ends early measures until now. The terminals have ended, so only
-    // Deliveries follow.
+    // When the run ended, which the controller learns later.
+    Nanos end_of_run() const {
+        if (settings_.transactions == 0 && !control_.stop.load()) return control_.measure_end;
+        const Nanos ended = MUTANT(tpcc_end_unnoticed) ? now() : control_.ended.load();
+        return std::min(ended, control_.measure_end);
+    }
+
+    // Of a run for a time. The terminals have ended, so only Deliveries follow.
     void end_measuring() {
         DCHECK(control_.terminals_live.load() == 0);
-        ended_ = now();
-        if (ended_ >= control_.measure_end) {
-            ended_ = control_.measure_end;
+        ended_ = end_of_run();
+        take_counters();
+        if (ended_ == control_.measure_end) {
+            if (close_point(Close::if_due, now())) show(true);
             return;
         }
         for (const auto& stats : stats_)
             stats->measure_end.store(ended_, std::memory_order_relaxed);
         control_.measure_end = ended_;
-        if (close_point(Close::now)) show(true);  // what follows is another point's
+        if (close_point(Close::always, ended_)) show(true);  // what follows is another point's
     }
 
     // Waits for the deliveries that are still queued.
     void drain() {
         if (settings_.transactions == 0) end_measuring();
         while (control_.servers_live.load(std::memory_order_acquire) > 0) sleep_for(kMillisecond);
-        if (settings_.transactions != 0) ended_ = now();
+        if (settings_.transactions != 0) {
+            ended_ = end_of_run();
+            take_counters();
+        }
         for (auto& handle : handles_) {
             const Result<void> joined = handle.join();
             if (!joined) control_.fail_run(joined.error());
         }
-        if (close_point(Close::last)) show(true);
+        if (close_point(Close::if_counted, settings_.transactions != 0 ? ended_ : now()))
+            show(true);
         hand_over_deliveries();
     }
 
@@ -227,6 +263,9 @@ private:
     Series series_;
     const std::unique_ptr<WindowCounts> counts_ = std::make_unique<WindowCounts>();
     Nanos point_due_ = kNever;
+    bool measuring_ = false;
+    StoreStats before_, after_;
+    StepsStats steps_;  // where the measured interval begins; then of the interval
     Nanos ended_ = 0;
     bool interrupted_ = false;
 };

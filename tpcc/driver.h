@@ -56,6 +56,8 @@ struct RunReport {
     Nanos measured = 0;          // length of the measured interval; 0: it ended in the warm-up
     WorkerStats stats;           // of all workers
     Series series;               // if RunSettings::interval is set
+    StoreStats before, after;    // at the ends of the measured interval; equal if there was none
+    StepsStats steps;            // of the measured interval
     uint64_t offered = 0;        // with an offered rate: transactions due in the measured interval
     uint64_t backlog = 0;        // transactions due by the end, but not started
     uint64_t completed() const;  // in the measured interval

@@ -7,6 +7,7 @@
 
 #include "tpcc/build_info.h"
 #include "tpcc/delivery_log.h"
+#include "tpcc/say.h"
 #include "tpcc/svg.h"
 #include "tpcc/text_file.h"
 
@@ -98,6 +99,7 @@ public:
         waits();
         verdict();
         conditions();
+        online_checks();
         origin();
         return text_ + "</body></html>\n";
     }
@@ -118,25 +120,27 @@ private:
     }
 
     void head() {
-        text_ += fmt::format("<h1>TPC-C: {:.0f} transactions a second</h1>\n", run_.tx_per_s());
+        text_ +=
+            fmt::format("<h1>TPC-C: {} transactions a second</h1>\n", rate_text(run_.tx_per_s()));
         text_ += fmt::format(
-            "<p class=\"soft\">{} warehouses, {} terminals each, {} workers, {} commits, {}; "
+            "<p class=\"soft\">{}, {} each, {}, {} commits, {}; "
             "{:.1f} s measured after {:.1f} s of warm-up; began {}</p>\n",
-            r_.scale.warehouses, r_.settings.run.terminals, r_.settings.workers,
-            r_.settings.durability_name, r_.settings.isolation_name, seconds(run_.measured),
-            seconds(r_.settings.run.warmup), time_of_day(r_.began));
+            count_text(r_.scale.warehouses, "warehouse"),
+            count_text(r_.settings.run.terminals, "terminal"),
+            count_text(r_.settings.workers, "worker"), r_.settings.durability_name,
+            r_.settings.isolation_name, seconds(run_.measured), seconds(r_.settings.run.warmup),
+            time_of_day(r_.began));
         if (run_.ending != Ending::complete)
             text_ += fmt::format("<p class=\"warn\">{}</p>\n", escaped(ending_text(r_)));
         const auto& new_order = run_.stats.types[0].latency;
         text_ += "<div class=\"keys\">\n";
-        key(fmt::format("{:.0f}", run_.new_orders_per_minute()), "NOPM (New-Orders per minute)");
+        key(rate_text(run_.new_orders_per_minute()), "NOPM (New-Orders per minute)");
         key(time_text(micros(new_order.percentile(0.5))), "New-Order, median response");
         key(time_text(micros(new_order.percentile(0.99))), "New-Order, 99th percentile");
         key(fmt::format("{} of {}", r_.verdict.outside(), r_.verdict.rules.size()),
             "rules outside the specification");
         if (r_.settings.run.rate.per_second > 0)
-            key(fmt::format("{:.0f}", r_.settings.run.rate.per_second),
-                "transactions offered a second");
+            key(rate_text(r_.settings.run.rate.per_second), "transactions offered a second");
         text_ += "</div>\n";
     }
 
@@ -263,6 +267,31 @@ private:
         text_ += "</table>\n";
     }
 
+    // Those of --audit-every: a sentence, and the faults.
+    void online_checks() {
+        if (r_.online_checks.empty()) return;
+        const auto sound = std::ranges::count_if(
+            r_.online_checks, [](const OnlineCheck& each) { return each.report.ok(); });
+        text_ += fmt::format("<p class=\"{}\">All held in {} of {} checks during the run.</p>\n",
+                             std::cmp_equal(sound, r_.online_checks.size()) ? "soft" : "warn",
+                             sound, r_.online_checks.size());
+        text_ += "<table>\n";
+        for (const OnlineCheck& each : r_.online_checks) {
+            const std::string at = fmt::format("at {:.1f} s: ", seconds(each.began));
+            for (const Condition& c : each.report.conditions)
+                if (!c.ok()) condition_row(at + std::to_string(c.id), false, condition_text(c.id));
+            for (const StockCheck& c : each.report.stock)
+                if (!c.ok()) condition_row(at + "stock", false, stock_column_text(c.column));
+            for (const std::string& fault : each.report.index_faults)
+                condition_row(at + "index", false, fault.c_str());
+        }
+        text_ += "</table>\n";
+    }
+    void condition_row(const std::string& id, bool ok, const char* what) {
+        text_ += fmt::format("<tr><td>{}</td><td{}>{}</td><td>{}</td></tr>\n", id,
+                             ok ? "" : " class=\"out\"", ok ? "holds" : "BROKEN", escaped(what));
+    }
+
     void conditions() {
         if (!r_.check_failure.empty()) {
             heading("Consistency conditions", "They could not be checked: " + r_.check_failure);
@@ -277,17 +306,12 @@ private:
                             "after the run.",
                             r_.consistency.rows));
         text_ += "<table>\n";
-        const auto row = [&](const std::string& id, bool ok, const char* what) {
-            text_ +=
-                fmt::format("<tr><td>{}</td><td{}>{}</td><td>{}</td></tr>\n", id,
-                            ok ? "" : " class=\"out\"", ok ? "holds" : "BROKEN", escaped(what));
-        };
         for (const Condition& c : r_.consistency.conditions)
-            row(std::to_string(c.id), c.ok(), condition_text(c.id));
+            condition_row(std::to_string(c.id), c.ok(), condition_text(c.id));
         for (const StockCheck& c : r_.consistency.stock)
-            row("stock", c.ok(), stock_column_text(c.column));
+            condition_row("stock", c.ok(), stock_column_text(c.column));
         for (const std::string& fault : r_.consistency.index_faults)
-            row("index", false, fault.c_str());
+            condition_row("index", false, fault.c_str());
         text_ += "</table>\n";
     }
 

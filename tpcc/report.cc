@@ -104,9 +104,9 @@ void print_faults(const ConsistencyReport& report, bool all) {
 void print_offered(const Results& r) {
     const RunReport& run = *r.run;
     const double wanted = r.settings.run.rate.per_second;
-    say("offered {:.0f} a second ({}): {} due, {} completed, {} not started by the end\n"
+    say("offered {} a second ({}): {} due, {} completed, {} not started by the end\n"
         "started late by {:.1f} us (mean), {:.1f} us (p99)\n",
-        wanted, r.settings.arrivals_name, run.offered, run.completed(), run.backlog,
+        rate_text(wanted), r.settings.arrivals_name, run.offered, run.completed(), run.backlog,
         run.stats.lateness.mean() / 1000, micros(run.stats.lateness.percentile(0.99)));
     // Each terminal may have one that is about to start.
     const uint64_t terminals = uint64_t{r.settings.run.terminals} * r.scale.warehouses;
@@ -171,8 +171,8 @@ void print_run(const Results& r) {
         say("Nothing was measured: the run ended in the warm-up.\n");
         return;
     }
-    say("{:.0f} transactions a second, {:.0f} NOPM, measured for {:.2f} s\n", run.tx_per_s(),
-        run.new_orders_per_minute(), seconds(run.measured));
+    say("{} transactions a second, {} NOPM, measured for {:.2f} s\n", rate_text(run.tx_per_s()),
+        rate_text(run.new_orders_per_minute()), seconds(run.measured));
     if (r.settings.run.rate.per_second > 0) print_offered(r);
     say("{}, {} each, {}, {}, {} commits, pool {}, {}\n\n",
         count_text(r.scale.warehouses, "warehouse"),

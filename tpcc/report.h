@@ -16,8 +16,8 @@ struct Results {
     Time began = 0;                  // of the run, since 1970
     Nanos load_nanos = 0;            // 0: reopened
     std::unique_ptr<RunReport> run;  // null with --check-only
-    StoreStats before, after;        // around the run, warm-up included
-    StepsStats steps;                // of the run, warm-up included
+    StoreStats before, after;        // where the measured interval begins and ends
+    StepsStats steps;                // of the measured interval
     Verdict verdict;                 // of the run
     ConsistencyReport consistency;
     std::string check_failure;               // why the conditions could not be checked

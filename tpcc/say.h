@@ -71,4 +71,9 @@ inline std::string count_text(uint64_t n, std::string_view noun) {
     return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
+// "1503", "9.66": the pace of the specification is half a transaction a second and warehouse.
+inline std::string rate_text(double rate) {
+    return rate < 100 ? fmt::format("{:.2f}", rate) : fmt::format("{:.0f}", rate);
+}
+
 }  // namespace lockstep::tpcc

@@ -63,8 +63,9 @@ private:
         const bool warming = progress.newest_is_new ? !point.measured : at < run_.warmup;
         const std::string begin = phase(at, warming);
         return fmt::format(
-            "{}: {:.0f} tx/s, {:.0f} New-Orders a minute, p50 {:.2f} p99 {:.2f} ms, {} repeated",
-            begin, point.per_second(point.all.count), 60 * point.per_second(point.types[0].count),
+            "{}: {} tx/s, {} New-Orders a minute, p50 {:.2f} p99 {:.2f} ms, {} repeated", begin,
+            rate_text(point.per_second(point.all.count)),
+            rate_text(60 * point.per_second(point.types[0].count)),
             static_cast<double>(point.all.p50) / 1e6, static_cast<double>(point.all.p99) / 1e6,
             point.aborts_sum());
     }
@@ -189,8 +190,6 @@ Result<void> Session::run(Database& db, Results& results) {
             return deliveries->write(finished);
         };
     }
-    results.before = store.stats();
-    const StepsStats loaded = store.steps_stats();
     OnlineAudit audit(db, settings.audit_every, [](const OnlineCheck& each) {
         show_line("");
         print_online_check(each);
@@ -204,8 +203,11 @@ Result<void> Session::run(Database& db, Results& results) {
     show_line("");
     const Result<void> audited = settings.audit_every != 0 ? audit.stop() : Result<void>();
     results.online_checks = audit.checks();
-    results.after = store.stats();
-    results.steps = store.steps_stats() - loaded;
+    if (settings.audit_every != 0 && audited && results.online_checks.empty())
+        say("--audit-every: the run ended before the first check\n");
+    results.before = results.run->before;
+    results.after = results.run->after;
+    results.steps = results.run->steps;
     now.run.on_deliveries = nullptr;
     results.verdict = judge(results);
     print_run(results);

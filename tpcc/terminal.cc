@@ -23,10 +23,21 @@ Deck deck_of(const RunSettings& settings, Rng rng) {
 }
 }  // namespace
 
+void RunControl::note_end(Nanos at) {
+    Nanos latest = ended.load(std::memory_order_relaxed);
+    while (latest < at && !ended.compare_exchange_weak(latest, at, std::memory_order_relaxed)) {}
+}
+
+bool RunControl::stop_run() {
+    if (stop.load()) return false;
+    note_end(now());  // before the stop: who sees it may need the end
+    return !stop.exchange(true);
+}
+
 void RunControl::fail_run(const Error& e) {
     SpinGuard guard(error_lock);
     if (error.code == ErrorCode::none) error = e;
-    stop.store(true, std::memory_order_relaxed);
+    stop_run();
 }
 
 Ticket::~Ticket() {
@@ -116,8 +127,9 @@ void Terminal::run() {
                            *executors_[worker], due_, announced != nullptr);
     if (announced != nullptr) control_.inputs[worker]->give(*announced);
     if (over) return end();
-    if (!executed) control_.fail_run(executed.error());
     ++done_;
+    if (!executed) control_.fail_run(executed.error());
+    else if (finished(*executed)) control_.note_end(*executed);
     if (!executed || finished(*executed)) return end();
     const TxnType last = std::exchange(type_, deck_.deal());
     double pause = 0;
@@ -130,6 +142,7 @@ void Terminal::run_as_thread() {
     Executor& executor = *executors_[static_cast<size_t>(place_.worker)];
     double thought = 0;  // seconds of thinking after the last transaction
     Nanos time = now();  // when the last transaction ended, or the pause behind it
+    Nanos last_end = 0;
     while (!finished(time)) {
         const TxnType type = deck_.deal();
         const Input input = make_input(type);
@@ -145,9 +158,10 @@ void Terminal::run_as_thread() {
             break;
         }
         ++done_;
-        time = *executed;
+        time = last_end = *executed;
         thought = control_.settings.think > 0 ? think_seconds(rng_, type) : 0;
     }
+    control_.note_end(last_end);
 }
 
 Input Terminal::make_input(TxnType type) {
@@ -229,6 +243,7 @@ void Terminal::serve_delivery(RunControl& control, Executor& executor, DeliveryQ
     const Result<Outcome> outcome = executor.execute(Input(request.input), &result.output);
     if (!outcome) return control.fail_run(outcome.error());
     result.finished = now();
+    control.note_end(result.finished);
     WorkerStats& stats = executor.stats();
     count_finished(stats, {TxnType::delivery, *outcome, request.queued, result.finished,
                            thread_waits() - waited});

@@ -50,6 +50,9 @@ struct RunControl {
     // Fixed before the first terminal starts.
     Nanos started = 0, measure_begin = 0, measure_end = kNever;
     std::atomic<bool> stop{false};
+    // The latest of the ends of terminals' last transactions, of Deliveries, and of stop_run(). A
+    // run that no time ends has ended there: the controller wakes up later.
+    std::atomic<Nanos> ended{0};
     std::atomic<uint32_t> terminals_live{0}, servers_live{0};
     std::vector<std::unique_ptr<DeliveryQueue>> queues;  // per warehouse, [w - 1]
     // Per warehouse, [w - 1]; empty without an offered rate.
@@ -61,6 +64,9 @@ struct RunControl {
 
     RunControl(Database& db, const RunSettings& settings)
         : db(db), settings(settings), rules{db.scale, db.constants} {}
+    void note_end(Nanos at);
+    // Ends the run early. False: somebody else did.
+    bool stop_run();
     void fail_run(const Error& e);
 };
 

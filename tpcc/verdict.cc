@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tpcc/say.h"
+
 namespace lockstep::tpcc {
 
 namespace {
@@ -229,8 +231,8 @@ std::vector<std::string> verdict_lines(const Verdict& verdict) {
     for (const Rule& rule : verdict.rules)
         lines.push_back(fmt::format("  {:<35} {:>12}  {:<16} {:<7} {}", rule.name, rule.found,
                                     rule.wanted, rule.clause, rule.text()));
-    lines.push_back(fmt::format("  {:.0f} NOPM: New-Orders per minute. This result is not audited.",
-                                verdict.new_orders_per_minute));
+    lines.push_back(fmt::format("  {} NOPM: New-Orders per minute. This result is not audited.",
+                                rate_text(verdict.new_orders_per_minute)));
     lines.push_back(
         "  tpmC is the same count of a run that keeps all these rules and that an "
         "auditor has certified.");

@@ -85,6 +85,27 @@ TEST(IcacheNative, EqualModesAreHardlyEverToldApart) {
     EXPECT_LE(claims, 40);
 }
 
+// As Python's statistics.quantiles(values, n=4, method="inclusive").
+TEST(Quantiles, LieBetweenNeighboursAndAreSymmetric) {
+    const std::vector<double> four{1, 2, 4, 8}, five{1, 2, 4, 8, 16};
+    EXPECT_DOUBLE_EQ(bench::quantile(four, 0.25), 1.75);
+    EXPECT_DOUBLE_EQ(bench::quantile(four, 0.5), 3);
+    EXPECT_DOUBLE_EQ(bench::quantile(four, 0.75), 5);
+    EXPECT_DOUBLE_EQ(bench::quantile(five, 0.25), 2);
+    EXPECT_DOUBLE_EQ(bench::median({16, 1, 8, 2, 4}), 4);
+    EXPECT_DOUBLE_EQ(bench::median({8, 1, 4, 2}), 3);
+    EXPECT_DOUBLE_EQ(bench::quantile(five, 1), 16);
+    EXPECT_EQ(bench::quantile({}, 0.5), 0);
+    // A ratio and its inverse tell the same.
+    std::vector<TimedSlice> off, on;
+    for (int i = 0; i < 12; ++i) {
+        off.push_back({1, 100});
+        on.push_back({i % 2 == 0 ? 2.0 : 0.5, 100});
+    }
+    EXPECT_DOUBLE_EQ(bench::ratio_of(off, on, 200).median(), 1.25);
+    EXPECT_DOUBLE_EQ(bench::ratio_of(on, off, 200).median(), 1.25);
+}
+
 TEST(IcacheNative, CountersAreScaledAndErrorsAreNoZeros) {
     const Reading begin{.value = 1000, .enabled = 100, .running = 50, .error = 0};
     const Reading whole{.value = 1600, .enabled = 300, .running = 250, .error = 0};

@@ -5,6 +5,9 @@ counted are not zero, ratios of pairs, and the flame graph of known stacks.
 Usage: perf_test.py SOURCE_ROOT
 """
 
+import argparse
+import contextlib
+import io
 import pathlib
 import re
 import sys
@@ -54,6 +57,50 @@ def test_table():
     assert "ratio" not in faults and faults["on"] == 0, faults
 
 
+def test_times_have_a_unit_and_their_digits():
+    rows = [
+        {"event": "task-clock", "off": 0.01541, "on": 0.01376, "low": 0.88, "ratio": 0.893,
+         "high": 0.9},
+        {"event": "page-faults", "off": 0.0012, "on": 0.0},
+    ]
+    for pairs, spread in ((4, "0.880 .. 0.900"), (1, "none: one pair")):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            perf_compare.show(rows, "on", pairs)
+        lines = [line.split("  ") for line in out.getvalue().splitlines()]
+        words = [[word.strip() for word in line if word.strip()] for line in lines]
+        assert words[1] == ["task-clock, us", "15.41", "13.76", "0.893", spread], words
+        assert words[2] == ["page-faults", "0.0012", "0.0000", "-"], words
+
+
+class Counted(perf_compare.Perf):
+    """A driver whose transaction costs 100 events and whose database costs 10 a transaction ever
+    run, in each audit; opening it costs 5000."""
+
+    def __init__(self):
+        self.driver, self.folder, self.events = "driver", pathlib.Path("/none"), ("cycles:u",)
+        self.options = argparse.Namespace(
+            transactions=1000, driver_options=["--pool", "1G", "--txn", "mix", "--workers=2"]
+        )
+        self.rows = 0
+
+    def stat(self, events, words):
+        if "--check-only" in words:
+            assert words[-3:] == ["--pool", "1G", "--workers=2"], words
+            ran = 0
+        else:
+            ran = words[words.index("--transactions") + 1]
+        self.rows += ran
+        return {"cycles:u": 5000.0 + 100 * ran + 10 * self.rows}
+
+
+def test_the_audit_of_a_larger_database_is_not_counted():
+    driver = Counted()
+    for mode in ("off", "on", "on", "off"):
+        found = driver.each(mode)
+        assert found == {"cycles:u": 100.0}, found
+
+
 def test_flame():
     stacks = flame.stacks(SCRIPT.splitlines())
     assert stacks == [["main", "middle(int, char)", "leaf"], ["main", "other<a & b>"]], stacks
@@ -64,6 +111,12 @@ def test_flame():
     assert flame.stacks(["", "no sample"]) == []
 
 
-for test in (test_stat, test_table, test_flame):
+for test in (
+    test_stat,
+    test_table,
+    test_times_have_a_unit_and_their_digits,
+    test_the_audit_of_a_larger_database_is_not_counted,
+    test_flame,
+):
     test()
     print(f"{test.__name__}: passed")

@@ -142,6 +142,58 @@ TEST_F(Results, ABrokenOrMissingCheckIsNamed) {
     }
 }
 
+// Whatever differs is told, also settings that nobody thought of when the comparison was written.
+TEST_F(Results, AllThatDiffersIsNamed) {
+    nlohmann::json settings{{"warehouses", 1},     {"interval_s", 1}, {"run_number", 1},
+                            {"pool_bytes", 1000},  {"path", "a"},     {"command_line", "x"},
+                            {"ctx_points", "none"}};
+    const std::string base = write("a", 1, 1000, {{"settings", settings}});
+    settings.update({{"path", "b"}, {"command_line", "y"}, {"ctx_points", "icache"}});
+    settings["new_setting"] = 5;
+    const auto [status, text] = compare(base, write("b", 1, 1000, {{"settings", settings}}));
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(has(text, "settings/ctx_points: \"none\" against \"icache\"")) << text;
+    EXPECT_TRUE(has(text, "settings/new_setting: none against 5")) << text;
+    EXPECT_FALSE(has(text, "settings/path")) << text;
+    EXPECT_FALSE(has(text, "command_line")) << text;
+    EXPECT_FALSE(has(text, "nothing that the results name")) << text;
+}
+
+// Percentiles of other intervals are other values.
+TEST_F(Results, OtherIntervalsAreRefused) {
+    const nlohmann::json settings{
+        {"warehouses", 1}, {"interval_s", 2}, {"run_number", 1}, {"pool_bytes", 1000}};
+    const auto [status, text] =
+        compare(write("a", 1, 1000), write("b", 1, 1000, {{"settings", settings}}));
+    EXPECT_EQ(status, 1);
+    EXPECT_TRUE(has(text, "settings/interval_s: 1 against 2")) << text;
+}
+
+// Of 20 seconds B stalls for 10: its throughput is half, and not that of the other seconds.
+TEST_F(Results, SecondsOfAStallCount) {
+    const std::string base = write("a", 1, 1000);
+    nlohmann::json result;
+    std::ifstream(base) >> result;
+    nlohmann::json works = result["series"][0], stalls = works;
+    const nlohmann::json none{{"count", 0},  {"tx_per_s", 0}, {"p50_us", 0},
+                              {"p90_us", 0}, {"p99_us", 0},   {"p999_us", 0}};
+    stalls["all"] = none;
+    for (auto& type : stalls["types"]) type = none;
+    std::vector<nlohmann::json> steady(20, works), series = steady;
+    for (size_t i = 0; i < series.size(); i += 2) series[i] = stalls;
+    const auto [status, text] = compare(write("c", 1, 1000, {{"series", steady}}),
+                                        write("b", 1, 1000, {{"series", series}}));
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(has(text, "       500.0        250.0     0.500")) << text;
+    // The response times are those of the transactions that there were.
+    EXPECT_TRUE(has(text, "all types, p99_us                20.0         20.0     1.000")) << text;
+    // All of B stalls: no ratio, and no 1.000.
+    const auto [all, nothing] =
+        compare(base, write("d", 1, 1000, {{"series", std::vector<nlohmann::json>(6, stalls)}}));
+    EXPECT_EQ(all, 0);
+    EXPECT_TRUE(has(nothing, "       500.0          0.0         -   some have none")) << nothing;
+}
+
 TEST_F(Results, ForcedRatiosHaveAWarningAboveThem) {
     const auto [status, text] = compare(write("a", 1, 1000), write("b", 2, 1000), true);
     EXPECT_EQ(status, 0);

@@ -64,6 +64,9 @@ def check_json(path, warehouses, transactions):
     remote = rules["Payments of other warehouses"]
     assert remote["within"] is None and remote["standing"] == "does not apply", remote
     assert rules["90% of Delivery within, interactive"]["within"] is not None, rules
+    # No later than the last transaction, whose response times the series has.
+    last = result["series"][-1]
+    assert abs(last["t_s"] + last["length_s"] - result["measured_s"]) < 0.001, result["measured_s"]
     in_series = sum(point["all"]["count"] for point in result["series"])
     assert in_series >= transactions * 0.9, (in_series, transactions)
     assert "deadlock" in result["aborts"] and result["settings"]["warehouses"] == warehouses
@@ -107,6 +110,11 @@ def check_remedies(directory, db):
     run("--arrivals", "constant", status=None, says="--arrivals needs --rate")
     run("--weights", "1,2,3", status=None, says="five weights")
     run("--path", db, "--check-only", "--html", "x.html", status=None, says="needs a run")
+    run("--path", db, "--check-only", "--audit-every", "1", status=None, says="needs a run")
+    run("--path", db, "--dump", "x", "--json", "x.json", status=None, says="--dump has no --json")
+    twice = ("--json", "out", "--html", "./out")
+    run("--path", db, *twice, status=None, says="--json and --html name one file: out")
+    assert not os.path.exists("x.json") and not os.path.exists("out")
 
 
 def check_help():
@@ -120,6 +128,13 @@ def check_help():
         assert re.search(rf"\b{command}\b", control), (command, control)
     assert "metrics and backup" in control, control
     assert re.match(r"lockstep-tpcc \d+\.\d+\.\d+ \(commit \w", run("--version"))
+
+
+# At the pace of the specification there is less than a transaction a second.
+def check_slow_run(db):
+    slow = ["--path", db, "--think", "1", "--warmup", "0", "--duration", "1"]
+    text = run(*slow, "--audit-every", "60", says="the run ended before the first check")
+    assert re.search(r"^\d+\.\d\d transactions a second, \d+\.\d\d NOPM", text, re.MULTILINE), text
 
 
 def check_seeds(directory, db):
@@ -145,7 +160,7 @@ def check_interrupt(directory, db):
         text=True,
     )
     lines = [child.stdout.readline() for _ in range(6)]
-    assert re.match(r"running \d+ of 60 s: \d+ tx/s, .* p99 [\d.]+ ms, \d+ repeated", lines[-1])
+    assert re.match(r"running \d+ of 60 s: [\d.]+ tx/s, .* p99 [\d.]+ ms, \d+ repeated", lines[-1])
     # The results of deliveries come while the run goes on.
     for _ in range(50):
         if len(read(log).splitlines()) > 10:
@@ -325,6 +340,7 @@ def check(directory):
 
     check_remedies(directory, db)
     check_help()
+    check_slow_run(db)
     check_seeds(directory, db)
     check_interrupt(directory, db)
     check_full_disk(directory)

@@ -11,6 +11,7 @@
 
 #include <lockstep/backup.h>
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 #include "tpcc/driver.h"
 #include "tpcc/loader.h"
 
@@ -18,11 +19,6 @@ namespace lockstep::bench {
 namespace {
 
 constexpr int kPairs = 5;
-
-double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values.empty() ? 0 : values[values.size() / 2];
-}
 
 double seconds_since(Nanos begin) {
     return static_cast<double>(MonotonicClock().now() - begin) / 1e9;

@@ -13,6 +13,7 @@
 #include <lockstep/lockstep.h>  // keep: the whole C interface
 #include "sm/c/objects.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 
 namespace lockstep::bench {
 namespace {
@@ -88,12 +89,6 @@ void by_batches(Gets& g) {
         CHECK(lockstep_batch(&request) == LOCKSTEP_OK);
     }
     CHECK(lockstep_commit(request.txn, nullptr, nullptr) == LOCKSTEP_OK);
-}
-
-double median(std::vector<double> values) {
-    CHECK(!values.empty());
-    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-    return values[values.size() / 2];
 }
 
 struct Variant {

@@ -9,6 +9,7 @@
 #include "threads/io/aligned_buffer.h"
 #include "threads/worker/io_wait.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 #include "tpcc/driver.h"
 #include "tpcc/loader.h"
 
@@ -16,11 +17,6 @@ namespace lockstep::bench {
 namespace {
 
 constexpr uint32_t kBatch = 64;
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values.empty() ? 0 : values[values.size() / 2];
-}
 
 // Writes the pages in the order given, a batch at a time as a checkpoint does, then syncs. Pages a
 // second.

@@ -6,6 +6,7 @@
 
 #include "threads/base/rng.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 
 namespace lockstep::bench {
 namespace {
@@ -50,11 +51,6 @@ Result<Rates> read_mostly(Store& store, Index index, uint64_t rows, uint32_t thr
     const double elapsed = static_cast<double>(clock.now() - begin) / 1e9;
     return Rates{static_cast<double>(sum.reads) / elapsed,
                  static_cast<double>(sum.writes) / elapsed};
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
 }
 
 }  // namespace

@@ -13,12 +13,6 @@ Nanos clock_now() {
     return clock.now();
 }
 
-double quantile(std::vector<double>& sorted, double q) {
-    if (sorted.empty()) return 0;
-    return sorted[std::min(sorted.size() - 1,
-                           static_cast<size_t>(q * static_cast<double>(sorted.size())))];
-}
-
 }  // namespace
 
 Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 #include "tpcc/driver.h"
 #include "tpcc/loader.h"
 
@@ -81,11 +82,6 @@ Result<Responses> run_hot(Store& store, Index index, double seconds, uint64_t se
     }
     all.seconds = static_cast<double>(clock.now() - begin) / 1e9;
     return all;
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
 }
 
 Result<Store> open_with(const Settings& settings, const std::string& name, LockPolicy policy,

@@ -20,12 +20,12 @@ void Paired::print(Report& report, size_t variant, const std::string& name, cons
         for (double& rate : own.base) rate = 1e9 / rate;
         std::sort(own.base.begin(), own.base.end());
     }
-    report.measurement(name, own.base[own.base.size() / 2], unit);
+    report.measurement(name, quantile(own.base, 0.5), unit);
     if (variant == 0) return;
     report.measurement("  times base, median of pairs", ratio.median(), "x", goal);
-    report.note(fmt::format("quartiles {:.2f} .. {:.2f}, {} of {} rounds undisturbed",
-                            ratio.quartile_low(), ratio.quartile_high(), ratio.ratios.size(),
-                            samples_[variant].size()));
+    report.note(fmt::format("{}: quartiles {:.2f} .. {:.2f}, {} of {} rounds undisturbed",
+                            verdict_text(verdict_of(ratio)), ratio.quartile_low(),
+                            ratio.quartile_high(), ratio.ratios.size(), samples_[variant].size()));
 }
 
 }  // namespace lockstep::bench

@@ -3,7 +3,7 @@
 // Concepts   A round measures every variant once, with a probe that detects a disturbed core. A
 //            round counts for a variant if its own slice and the base's (the first variant's) were
 //            undisturbed (quiet.h). The result is the median of the rounds' ratios. The output also
-//            has the quartiles and the number of rounds that counted.
+//            has the quartiles, the number of rounds that counted, and what they allow to say.
 #pragma once
 
 #include <string>

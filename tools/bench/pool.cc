@@ -8,6 +8,7 @@
 #include "sm/store/engine.h"
 #include "threads/worker/io_wait.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 #include "tools/bench/raw_disk.h"
 
 namespace lockstep::bench {
@@ -23,11 +24,6 @@ uint64_t resident_bytes() {
     for (std::string line; std::getline(in, line);)
         if (line.starts_with("Pss:")) return std::strtoull(line.c_str() + 4, nullptr, 10) * 1024;
     return 0;
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values.empty() ? 0 : values[values.size() / 2];
 }
 
 Result<void> set_mode(Store& store, threads::IoMode mode) {

@@ -17,11 +17,6 @@ Nanos clock_now() {
     return clock.now();
 }
 
-double at(const std::vector<double>& sorted, double q) {
-    return sorted[std::min(sorted.size() - 1,
-                           static_cast<size_t>(q * static_cast<double>(sorted.size())))];
-}
-
 // How many of the least and of the largest of n values lie outside the interval of their median.
 // The true median exceeds k or fewer of n values with the chance of k or fewer heads in n tosses.
 size_t outside(size_t n) {
@@ -36,6 +31,20 @@ size_t outside(size_t n) {
 }
 
 }  // namespace
+
+double quantile(std::span<const double> sorted, double share) {
+    DCHECK(share >= 0 && share <= 1 && std::ranges::is_sorted(sorted));
+    if (sorted.empty()) return 0;
+    const double place = share * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<size_t>(place);
+    const size_t above = std::min(below + 1, sorted.size() - 1);
+    return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
+}
+
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return quantile(values, 0.5);
+}
 
 // A fixed chain of dependent multiplications: its time depends on the core's speed and on nothing
 // of ours.
@@ -62,7 +71,7 @@ double quiet_limit(std::span<const std::vector<TimedSlice>> variants) {
     for (const auto& slices : variants)
         for (const TimedSlice& s : slices) probes.push_back(s.probe);
     std::sort(probes.begin(), probes.end());
-    return probes.empty() ? 0 : 1.15 * at(probes, 0.1);
+    return probes.empty() ? 0 : 1.15 * quantile(probes, 0.1);
 }
 
 PairedRatio ratio_of(std::span<const TimedSlice> base, std::span<const TimedSlice> mine,
@@ -79,9 +88,9 @@ PairedRatio ratio_of(std::span<const TimedSlice> base, std::span<const TimedSlic
     return result;
 }
 
-double PairedRatio::median() const { return at(ratios, 0.5); }
-double PairedRatio::quartile_low() const { return at(ratios, 0.25); }
-double PairedRatio::quartile_high() const { return at(ratios, 0.75); }
+double PairedRatio::median() const { return quantile(ratios, 0.5); }
+double PairedRatio::quartile_low() const { return quantile(ratios, 0.25); }
+double PairedRatio::quartile_high() const { return quantile(ratios, 0.75); }
 bool PairedRatio::certain() const { return outside(ratios.size()) > 0; }
 double PairedRatio::low() const {
     CHECK(certain());

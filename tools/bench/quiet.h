@@ -18,6 +18,12 @@
 
 namespace lockstep::bench {
 
+// The value below which that share of the sorted values lies, between two neighbours where it falls
+// between them: the "inclusive" method of Python's statistics.quantiles(). 0 if there are none.
+double quantile(std::span<const double> sorted, double share);
+// The mean of the middle two if their number is even.
+double median(std::vector<double> values);
+
 // Nanoseconds for a fixed piece of arithmetic.
 double probe_once();
 // The faster of two such.

@@ -92,11 +92,6 @@ Result<Times> in_child(F fn) {
     return got;
 }
 
-double median(std::vector<double> of) {
-    std::ranges::sort(of);
-    return of[of.size() / 2];
-}
-
 }  // namespace
 
 Result<void> bench_secondary_build(const Settings& settings, Report& report) {

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 #include "tpcc/consistency.h"
 #include "tpcc/driver.h"
 #include "tpcc/loader.h"
@@ -16,11 +17,6 @@ namespace {
 enum Reader : size_t { kNone, kIdle, kReadCommitted, kSnapshot, kReaders };
 constexpr const char* kNames[kReaders] = {"no reader", "an idle snapshot",
                                           "reader at read_committed", "snapshot reader"};
-
-double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
-}
 
 struct Rates {
     double commits = 0, p99 = 0, rows = 0;

@@ -106,6 +106,7 @@ Result<void> bench_tpcc_steps(const Settings& settings, Report& report) {
                                                    .pool_bytes = (warehouses * 160ull + 2048) << 20,
                                                    .executors = settings.executors(),
                                                    .log_bytes = 32ull << 30}));
+    report.note("tx/s: transactions in a second of CPU time of each worker");
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     for (const MixUnderTest& m : kMixes) {

@@ -10,11 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
-
 Json event_json(size_t event, std::span<const CounterSlice> off, std::span<const CounterSlice> on) {
     std::vector<double> bases, ratios;
     double share = 1;
@@ -32,10 +27,10 @@ Json event_json(size_t event, std::span<const CounterSlice> off, std::span<const
             ratios.push_back(*mine.value / on[i].units / (*base.value / off[i].units));
     }
     if (bases.empty()) return {{"missing", missing}};
-    const double before = median(bases);
+    const double before = bench::median(bases);
     Json json = {{"off", before}, {"counted_share", share}, {"pairs", bases.size()}};
     if (ratios.empty()) json["missing"] = "the event never occurred without teams";
-    else json["on"] = before * median(ratios);
+    else json["on"] = before * bench::median(ratios);
     return json;
 }
 
@@ -50,7 +45,7 @@ Json time_json(const std::vector<bench::TimedSlice>& off,
                  {"verdict", bench::verdict_text(bench::verdict_of(ratio))},
                  {"spread_max", bench::kSpreadMax}};
     if (ratio.empty()) return json;
-    const double before = 1 / ratio.base[ratio.base.size() / 2];
+    const double before = 1 / bench::quantile(ratio.base, 0.5);
     json["ns_off"] = before;
     json["ns_on"] = before / ratio.median();
     json["speedup"] = ratio.median();

@@ -4,9 +4,11 @@
 Usage: ./tools/run perf-compare [options] [-- driver options]
 
 Loads a database once. Then the driver runs in the order off on on off under `perf stat`, with N and
-with 3N transactions. The difference is that of 2N transactions alone: opening the database and the
-audit are in both. The table has events for each transaction, the median of the pairs' ratios, and
-its quartiles. --out DIR also records both modes with `perf record` and draws a flame graph of each.
+with 3N transactions. Each run makes the database larger, so each audit takes longer than the one
+before. What `--check-only` counts afterwards, which opens the database and audits it, is therefore
+subtracted from each run. The difference of both runs is then that of 2N transactions alone. The
+table has events for each transaction, the median of the pairs' ratios, and its quartiles. --out DIR
+also records both modes with `perf record` and draws a flame graph of each.
 
 Where the machine has no hardware counters, as many virtual ones, only software events are counted.
 They say nothing about caches, and the output says so.
@@ -32,6 +34,7 @@ HARDWARE = (
     "branch-misses:u",
 )
 SOFTWARE = ("task-clock", "context-switches", "page-faults")
+STORE_OPTIONS = ("--io", "--log-size", "--pool", "--workers")
 
 
 class Failed(Exception):
@@ -87,12 +90,29 @@ class Perf:
     def load(self) -> None:
         run([*self.words("off", 1000), "-w", self.options.warehouses])
 
+    def without_audit(self, mode: str, transactions: int) -> dict[str, float]:
+        """Events of a run, less those of opening the same database and of its audit."""
+        ran = self.stat(self.events, self.words(mode, transactions))
+        checked = self.stat(self.events, [self.driver, "--path", self.folder / "db", "--check-only",
+                                          *self.store_options()])
+        return {e: ran[e] - checked[e] for e in self.events
+                if ran.get(e) is not None and checked.get(e) is not None}
+
+    def store_options(self) -> list[str]:
+        """Those of the driver's options that say how the database is opened."""
+        kept, keep = [], False
+        for word in self.options.driver_options:
+            if word.startswith("-"):
+                keep = word.split("=")[0] in STORE_OPTIONS
+            if keep:
+                kept.append(word)
+        return kept
+
     def each(self, mode: str) -> dict[str, float]:
         """Events of one transaction."""
         n = self.options.transactions
-        few, many = (self.stat(self.events, self.words(mode, k * n)) for k in (1, 3))
-        return {e: (many[e] - few[e]) / (2 * n) for e in self.events
-                if few.get(e) is not None and many.get(e) is not None}
+        few, many = (self.without_audit(mode, k * n) for k in (1, 3))
+        return {e: (many[e] - few[e]) / (2 * n) for e in self.events if e in few and e in many}
 
     def flame(self, mode: str, out: pathlib.Path) -> pathlib.Path:
         data = self.folder / f"{mode}.data"
@@ -126,12 +146,22 @@ def table(rounds: list[dict]) -> list[dict]:
     return rows
 
 
-def show(rows: list[dict], mode: str) -> None:
+def number(value: float) -> str:
+    return f"{value:14.4f}" if abs(value) < 1 else f"{value:14.2f}"
+
+
+def show(rows: list[dict], mode: str, pairs: int) -> None:
     print(f"{'per transaction':26}{'off':>14}{mode:>14}{'ratio':>9}   quartiles")
     for row in rows:
-        ratio = (f"{row['ratio']:9.3f}   {row['low']:.3f} .. {row['high']:.3f}"
-                 if "ratio" in row else "        -")
-        print(f"{row['event']:26}{row['off']:14.2f}{row['on']:14.2f}{ratio}")
+        ratio = f"{row['ratio']:9.3f}" if "ratio" in row else "        -"
+        if "ratio" in row:
+            quarters = f"{row['low']:.3f} .. {row['high']:.3f}"
+            ratio += "   " + (quarters if pairs > 1 else "none: one pair")
+        # perf counts milliseconds, of which a transaction takes hundredths.
+        name, factor = row["event"], 1
+        if name == "task-clock":
+            name, factor = "task-clock, us", 1000
+        print(f"{name:26}{number(factor * row['off'])}{number(factor * row['on'])}{ratio}")
 
 
 def parse_options() -> argparse.Namespace:
@@ -162,7 +192,7 @@ def compare(perf: Perf, options: argparse.Namespace) -> None:
         rounds.append({"off": found["off"], "on": found[options.mode]})
         print(f"pair {number + 1} of {options.pairs}", file=sys.stderr, flush=True)
     rows = table(rounds)
-    show(rows, options.mode)
+    show(rows, options.mode, options.pairs)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         result = {"mode": options.mode, "counters": perf.has_counters(), "rounds": rounds,
