@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "sm/btree/btree_node.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -14,13 +15,16 @@ Result<bool> LeafWalk::next(Page& copy) {
     while (!begun_ && !node::is_leaf(*page))
         page = TRY(pool_.fix_shared(node::child_at(*page, -1)));
     if (page->kind() != PageKind::btree || page->header.object != tree_.id().value ||
-        !node::is_leaf(*page))
-        return fail(ErrorCode::corrupt_page, "a leaf of another object in the chain of leaves",
+        !node::is_leaf(*page) ||
+        (node::low(*page) != Slice(low_) && !MUTANT(walk_fence_unchecked)) ||
+        node::high_infinite(*page) != (node::right(*page) == kPageNone))
+        return fail(ErrorCode::corrupt_page, "a page that does not belong into the chain of leaves",
                     page->id().value, tree_.id().value);
     std::memcpy(static_cast<void*>(&copy), &*page, kPageBytes);
     DCHECK(copy.id() == page->id() && node::count(copy) <= node::kSlotsMax);
     begun_ = true;
     next_ = node::right(copy);
+    low_.assign(next_ != kPageNone ? node::high(copy) : Slice());
     return true;
 }
 

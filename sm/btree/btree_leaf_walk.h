@@ -1,8 +1,12 @@
 // btree_leaf_walk.h - copies of a tree's leaves from left to right, for callers that work on many
 // records without a latch.
 //
+// Concepts   Each leaf begins where the one before ends (BT-2). A leaf that does not stands in the
+//            place of a page whose write was lost.
 // Blocking   next() parks for pages. It holds no latch when it returns.
 #pragma once
+
+#include <string>
 
 #include "sm/btree/btree.h"
 #include "sm/buffer/page.h"
@@ -22,6 +26,7 @@ private:
     BTree& tree_;
     bool begun_ = false;
     PageId next_ = kPageNone;
+    std::string low_;  // where the next leaf begins
 };
 
 }  // namespace lockstep::sm

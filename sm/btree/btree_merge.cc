@@ -3,8 +3,8 @@
 // Concepts   A ghost may be removed when its name is not locked, checked with its leaf latched.
 //            Then its deleter has ended, and no scan protects its gap. A transaction with a lock on
 //            the whole index takes no record locks. ObjectLock::strong shows it, and then nothing
-//            is removed. A scan that read the leaf before and locks the name later fails its
-//            validation. The commit note of its name is kept for all (LM-8).
+//            is removed and no leaf is merged. A scan that read the leaf before and locks the name
+//            later fails its validation. The commit note of its name is kept for all (LM-8).
 //            A ghost's overflow chain is freed before the ghost. So a crash in between leaves a
 //            ghost without its chain, never a chain without a ghost. Only clean_leaf() does that;
 //            merges leave such ghosts alone.
@@ -230,6 +230,10 @@ Result<void> BTree::merge(Slice key, unsigned level) {
         if (!TRY(latch_parent(key, level + 1, parent))) return {};
         Pair pair;
         if (!TRY(latch_pair(env, *this, parent, key, pair))) return {};
+        // Who holds the whole index may walk its pages without latches: LeafWalk, undo_bulk().
+        if (lock_.strong.load(std::memory_order_acquire) != 0 &&
+            !MUTANT(leaves_of_held_index_merged))
+            return {};
         const Page &l = *pair.left, &r = *pair.right;
         if (level == 0) {
             from_left = removable_ghosts(env, *this, l, SIZE_MAX);

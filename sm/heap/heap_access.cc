@@ -36,20 +36,49 @@ bool HeapFile::plausible(RecordId id) {
     return id.page > kFirstMapPage && id.page.value < env_.space->pages_total();
 }
 
+// A page that lost its writes may hold anything.
+bool HeapFile::is_data_page(const Page& page) const {
+    return page.kind() == PageKind::heap && page.header.object == id_.value &&
+           data(page).slot_count <= kSlotsMax;
+}
+bool HeapFile::is_map_page(const Page& page) const {
+    return page.kind() == PageKind::heap_map && page.header.object == id_.value &&
+           map(page).entries <= kMapEntries;
+}
+std::unexpected<Error> HeapFile::damaged(PageId id) const {
+    return fail(ErrorCode::corrupt_page, "page of a heap", id.value, id_.value);
+}
+
+// An id may be any number, so the map tells whether the page is the heap's. HF-5: the map is
+// latched while no data page is.
+Result<bool> HeapFile::no_record_in(PageId id) {
+    DCHECK(threads::current()->latch_depth == 0);
+    if (MUTANT(heap_map_unasked)) return false;
+    for (PageId at = first_; at != kPageNone;) {
+        SharedPage page = TRY(env_.pool->fix_shared(at));
+        if (!is_map_page(*page)) return damaged(at);
+        const std::span entries(map(*page).page, map(*page).entries);
+        if (std::ranges::find(entries, id.value) != entries.end()) {
+            page.release();
+            // It may be a new page of the heap, since the caller looked.
+            page = TRY(env_.pool->fix_shared(id));
+            if (!is_data_page(*page)) return damaged(id);
+            return false;
+        }
+        at = PageId{map(*page).next};
+    }
+    return false;
+}
+
 const Slot* HeapFile::record_at(const Page& page, SlotNo number) {
-    if (page.kind() != PageKind::heap || page.header.object != id_.value ||
-        number.value >= data(page).slot_count)
-        return nullptr;
+    if (!is_data_page(page) || number.value >= data(page).slot_count) return nullptr;
     const Slot& s = slot(page, number.value);
     return is_record(s) ? &s : nullptr;
 }
 
-// Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold
-// anything.
+// Is the moved copy of record `home` in that slot (HF-2)?
 bool HeapFile::copy_at(const Page& page, SlotNo number, RecordId home) {
-    if (page.kind() != PageKind::heap || page.header.object != id_.value ||
-        number.value >= data(page).slot_count)
-        return false;
+    if (!is_data_page(page) || number.value >= data(page).slot_count) return false;
     const Slot& s = slot(page, number.value);
     return (s.state & kMoved) && s.length >= sizeof(Link) && link_of(content(page, s)) == home;
 }
@@ -62,6 +91,10 @@ Result<bool> HeapFile::read(RecordId id, std::move_only_function<void(Slice)> ta
     {
         SharedPage page = TRY(env_.pool->fix_shared(id.page));
         const Slot* s = record_at(*page, id.slot);
+        if (!s && !is_data_page(*page)) [[unlikely]] {
+            page.release();
+            return no_record_in(id.page);
+        }
         if (!s) return false;
         if (!(s->state & kStub)) {
             take(content(*page, *s));
@@ -108,6 +141,7 @@ Result<bool> HeapFile::scan_locked(PageId id, Each& each) {
         SharedPage page = TRY(env_.pool->fix_shared(id));
         std::memcpy(static_cast<void*>(copy.get()), &*page, kPageBytes);
     }
+    if (!is_data_page(*copy) && !MUTANT(heap_page_unchecked)) return damaged(id);
     std::string text;
     for (uint32_t i = 0; i < data(*copy).slot_count; ++i) {
         const Slot& s = slot(*copy, i);
@@ -131,6 +165,7 @@ Result<bool> HeapFile::scan_records(txn::Transaction& txn, PageId id, Each& each
     for (uint32_t i = 0;; ++i) {
         {
             SharedPage page = TRY(env_.pool->fix_shared(id));
+            if (!is_data_page(*page)) return damaged(id);
             while (i < data(*page).slot_count && slot(*page, i).state == kEmpty) ++i;
             if (i >= data(*page).slot_count) return true;
         }
@@ -177,8 +212,7 @@ Result<void> HeapFile::scan_pages(FunctionRef<Result<bool>(PageId)> visit) {
             {
                 SharedPage page = TRY(env_.pool->fix_shared(at));
                 const MapBody& body = map(*page);
-                if (page->kind() != PageKind::heap_map || page->header.object != id_.value ||
-                    body.entries > kMapEntries)
+                if (!is_map_page(*page))
                     return fail(ErrorCode::corrupt_page, "map page of a heap", at.value, id_.value);
                 for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
                 next = PageId{body.next};

@@ -76,6 +76,11 @@ Result<HeapFile::Outcome> HeapFile::update_in_place(txn::Transaction& txn, Recor
                                                     Slice record) {
     ExclusivePage page = TRY(env_.pool->fix_exclusive(id.page));
     const Slot* s = record_at(*page, id.slot);
+    if (!s && !is_data_page(*page)) [[unlikely]] {
+        page.release();
+        TRY(no_record_in(id.page));
+        return Outcome::missing;
+    }
     if (!s) return Outcome::missing;
     if (!(s->state & kStub)) return splice(txn, page, id.slot, 0, record);
     const RecordId target = link_of(content(*page, *s));
@@ -190,6 +195,10 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     {
         SharedPage home = TRY(env_.pool->fix_shared(id.page));
         const Slot* s = record_at(*home, id.slot);
+        if (!s && !is_data_page(*home)) [[unlikely]] {
+            home.release();
+            return no_record_in(id.page);
+        }
         if (!s) return false;
         if (s->state & kStub) moved = link_of(content(*home, *s));
     }

@@ -82,8 +82,17 @@ private:
     // No transaction holds a lock on the name, `txn` included.
     bool unlocked(txn::Transaction& txn, txn::LockName name);
 
+    // The worker's insert page is damaged: it inserts elsewhere.
+    void leave_damaged(PageId id);
+
     // heap_access.cc. False: no such page of this heap.
     bool plausible(RecordId id);
+    bool is_data_page(const Page& page) const;
+    bool is_map_page(const Page& page) const;
+    [[gnu::cold, gnu::noinline]] std::unexpected<Error> damaged(PageId id) const;
+    // The page is no data page of this heap. False: it has none of the heap's records. Error:
+    // corrupt_page if it should have some. No latch is held.
+    [[gnu::cold, gnu::noinline]] Result<bool> no_record_in(PageId id);
     const heap::Slot* record_at(const Page& page, SlotNo number);
     bool copy_at(const Page& page, SlotNo number, RecordId home);
     Result<bool> read(RecordId id, std::move_only_function<void(Slice)> take);

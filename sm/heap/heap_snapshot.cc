@@ -35,9 +35,13 @@ bool HeapFile::see_slot(const Snapshot& snapshot, const Page& page, uint32_t num
 Result<RecordCopy> HeapFile::slot_seen(const Snapshot& snapshot, RecordId id) {
     for (;;) {
         {
-            const SharedPage page = TRY(env_.pool->fix_shared(id.page));
+            SharedPage page = TRY(env_.pool->fix_shared(id.page));
             RecordCopy seen;
-            if (page->kind() != PageKind::heap || page->header.object != id_.value) return seen;
+            if (!is_data_page(*page)) [[unlikely]] {
+                page.release();
+                TRY(no_record_in(id.page));
+                return seen;
+            }
             if (see_slot(snapshot, *page, id.slot.value, seen)) return seen;
         }
         threads::yield();
@@ -86,8 +90,7 @@ Result<bool> HeapFile::scan_snapshot(const Snapshot& snapshot, PageId id, Each& 
     for (bool told = false; !told;) {
         {
             const SharedPage page = TRY(env_.pool->fix_shared(id));
-            if (page->kind() != PageKind::heap || page->header.object != id_.value)
-                return fail(ErrorCode::corrupt_page, "page of a heap", id.value, id_.value);
+            if (!is_data_page(*page)) return damaged(id);
             records.clear();
             told = true;
             for (uint32_t i = 0; told && i < data(*page).slot_count; ++i) {

@@ -24,8 +24,14 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
     const uint32_t hint =
         hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
     if (hint != kPageNone.value) [[likely]] {
-        ExclusivePage page = TRY(env_.pool->fix_exclusive(PageId{hint}));
-        DCHECK(page->kind() == PageKind::heap && page->header.object == id_.value);
+        Result<ExclusivePage> fixed = env_.pool->fix_exclusive(PageId{hint});
+        if (!fixed) [[unlikely]] {
+            if (!is_bad_page(fixed.error().code) || MUTANT(damaged_insert_page_kept)) return fixed;
+            leave_damaged(PageId{hint});
+            return find_page(txn, bytes);
+        }
+        ExclusivePage page = std::move(*fixed);
+        DCHECK(is_data_page(*page));
         if (free_bytes(*page) >= bytes) [[likely]]
             return page;
         if (free_bytes(*page) + data(*page).reclaimable >= bytes) {
@@ -34,6 +40,17 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
         }
     }
     return find_page(txn, bytes);
+}
+
+// The page itself is left as it is, and nobody is offered it before the next open.
+[[gnu::cold, gnu::noinline]] void HeapFile::leave_damaged(PageId id) {
+    DCHECK(id != kPageNone && threads::current()->latch_depth == 0);
+    Hints& hints = *hints_;
+    hints.latch.lock();
+    uint32_t expected = id.value;
+    hints.workers[threads::worker_index()].page.compare_exchange_strong(expected, kPageNone.value,
+                                                                        std::memory_order_relaxed);
+    hints.latch.unlock();
 }
 
 PageId HeapFile::Hints::next_candidate(uint32_t& lowest, PageId& refused) {
@@ -73,7 +90,10 @@ void HeapFile::Hints::prune() {
     hints.assert_state();
     const PageId left{mine.exchange(kPageNone.value, std::memory_order_relaxed)};
     hints.latch.unlock();
-    if (left != kPageNone) TRY(note_class(left, true));
+    // The bytes of a page that cannot be read are lost until the next open.
+    if (left != kPageNone)
+        if (const auto noted = note_class(left, true); !noted && !is_bad_page(noted.error().code))
+            return std::unexpected(noted.error());
 
     PageId refused = kPageNone;  // the first one of class `lowest`
     for (uint32_t tried = 0, lowest = class_needed(bytes); tried < kCandidatesTried; ++tried) {
@@ -87,9 +107,15 @@ void HeapFile::Hints::prune() {
         hints.latch.unlock();
         if (current != kPageNone) return page_with_room(txn, bytes);
         if (candidate == kPageNone) break;
-        ExclusivePage page = TRY(env_.pool->fix_exclusive(candidate));
-        if (page->kind() != PageKind::heap || page->header.object != id_.value)
-            return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
+        Result<ExclusivePage> fixed = env_.pool->fix_exclusive(candidate);
+        if (!fixed && !is_bad_page(fixed.error().code)) return fixed;
+        // An insert needs no page that is damaged.
+        if (!fixed || !is_data_page(**fixed)) [[unlikely]] {
+            if (fixed) fixed->release();
+            leave_damaged(candidate);
+            continue;
+        }
+        ExclusivePage page = std::move(*fixed);
         if (free_bytes(*page) < bytes && free_bytes(*page) + data(*page).reclaimable >= bytes)
             TRY(reclaim(txn, page, bytes));
         if (free_bytes(*page) >= bytes) return page;

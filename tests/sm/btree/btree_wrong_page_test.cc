@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "sm/btree/btree_leaf_walk.h"
 #include "sm/btree/btree_node.h"
 #include "tests/sm/btree/btree_test_util.h"
 
@@ -109,6 +110,11 @@ protected:
         });
         store_.close();
     }
+    Result<void> walk() {
+        const auto leaf = std::make_unique<Page>();
+        for (LeafWalk leaves(*store_->pool, *tree_); TRY(leaves.next(*leaf));) {}
+        return {};
+    }
     Result<void> scan(txn::Transaction& txn, Slice low, Slice high, bool backward) {
         BTreeCursor cursor(*tree_, txn, low, high, Access::read);
         while (TRY(backward ? cursor.prev() : cursor.next())) {}
@@ -149,6 +155,7 @@ TEST_P(WrongPage, NoReadAnswersFromIt) {
     expect_refused("scan into it", [&](auto& txn) { return scan(txn, left_, {}, false); });
     expect_refused("scan back from it", [&](auto& txn) { return scan(txn, {}, key_, true); });
     expect_refused("scan back into it", [&](auto& txn) { return scan(txn, {}, behind_, true); });
+    expect_refused("walk over the leaves", [&](auto&) { return walk(); });
 }
 
 TEST_P(WrongPage, NoChangeIsMadeInIt) {
@@ -197,6 +204,7 @@ TEST_F(WrongNode, NoScanPassesALeafOfHigherKeys) {
     damage(Wrong::other_keys);
     expect_refused("scan back", [&](auto& txn) { return scan(txn, {}, behind_, true); });
     expect_refused("scan", [&](auto& txn) { return scan(txn, left_, {}, false); });
+    expect_refused("walk over the leaves", [&](auto&) { return walk(); });
 }
 
 // Inserts would go into it, whatever their keys.

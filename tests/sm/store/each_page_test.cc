@@ -313,6 +313,40 @@ TEST_F(EachPage, WrongBytesAreNamedByWhoNeedsThem) {
     EXPECT_GT(refused_, 0u);   // the catalog's by all
 }
 
+// An insert needs no certain page: the worker leaves the one that it used last.
+TEST_F(EachPage, AnInsertGoesElsewhereIfItsPageIsLost) {
+    auto image = disk_.image(1, threads::SimCrash::keep_all);
+    SimStore store(*image);
+    store.options().log_bytes = 8 << 20;
+    store.pool_bytes(1 << 20);
+    ASSERT_TRUE(store.open());
+    RecordId before{}, after{};
+    const auto insert = [&](RecordId& made) {
+        return store->run([&](Txn& txn) -> Result<void> {
+            made = TRY(TRY(store->heap("h")).insert(txn, "new"));
+            return {};
+        });
+    };
+    Result<void> done;
+    store.on_thread([&] {
+        done = store->run([&](Txn& txn) -> Result<void> {
+            TRY(store->create_index(txn, "junk"));
+            return {};
+        });
+        if (done) done = insert(before);
+        if (done) done = push_out_log(*store);
+    });
+    ASSERT_TRUE(done) << done.error().text();
+    ASSERT_EQ(store.engine().pool->resident(before.page), nullptr) << "the test is blind";
+    image->spoil_sector("/store/data", uint64_t{before.page.value} * kPageBytes + 2048);
+    for (int time = 0; time < 3; ++time) {
+        store.on_thread([&] { done = insert(after); });
+        ASSERT_TRUE(done) << done.error().text();
+        EXPECT_NE(after.page, before.page);
+    }
+    EXPECT_TRUE(store.close());
+}
+
 // The same way through the engine from there on: a third of the pages will do.
 TEST_F(EachPage, UnreadableSectorsAreNamedByWhoNeedsThem) {
     for (uint32_t page = sm::kFirstMapPage.value; page < pages_ && !HasFailure(); page += 3)
