@@ -70,6 +70,8 @@ SEAMS = {
     # Any kernel thread may enter the handler of failed allocations.
     "threads/base/memory_reserve.cc": ("thread-local storage",),
     "threads/thread/worker_local.h": ("thread-local storage",),
+    # Kernel threads of a pool, which run no user threads.
+    "threads/worker/offload.cc": ("thread-local storage",),
     # Starts and stops the workers.
     "threads/runtime/runtime.cc": (
         *("kernel threads", "waits of kernel threads", "sleep of kernel threads"),

@@ -77,8 +77,7 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
     if (!was_overflow) return true;
     Result<void> released = release_overflow(env, txn, tree.id(), key, old_chain);
     if (released) return true;
-    (void)rollback(env, txn, before);
-    return std::unexpected(released.error());
+    return undo_operation(env, txn, before, released.error());
 }
 
 // The leaf of `key` is full. It drops unlocked ghosts first and is split only if there are none. A
@@ -98,7 +97,7 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
     const Lsn before = txn.last_lsn;
     const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
     Result<void> done = tree.insert_record(txn, name, key, bytes_of(ref), true);
-    if (!done) (void)rollback(env, txn, before);  // no record refers to it
+    if (!done) return undo_operation(env, txn, before, done.error());  // no record refers to it
     return done;
 }
 

@@ -91,7 +91,8 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
         return tree.damaged(tree.root());
     };
     Result<bool> done = change();
-    if (!done.has_value() || !*done) (void)rollback(env, txn, before);
+    if (!done.has_value()) return undo_operation(env, txn, before, done.error());
+    if (!*done) TRY(rollback(env, txn, before));
     return done;
 }
 

@@ -117,8 +117,8 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId obj
         const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
         Result<PageId> first = write_group(env, txn, object, value, chain, left - n, n, next);
         if (!first) {
-            if (txn) (void)rollback(env, *txn, before);
-            else if (next != kPageNone) (void)free_overflow(env, object, next, chain);
+            if (txn) return undo_operation(env, *txn, before, first.error());
+            if (next != kPageNone) (void)free_overflow(env, object, next, chain);
             return std::unexpected(first.error());
         }
         next = *first;

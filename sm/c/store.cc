@@ -8,6 +8,7 @@
 #include "sm/c/attempt.h"
 #include "sm/c/objects.h"
 #include "sm/c/session.h"
+#include "sm/store/engine_of.h"
 #include "sm/store/operation.h"
 
 namespace lockstep::c {
@@ -54,6 +55,9 @@ Result<void> close(lockstep_store* handle) {
             return fail(ErrorCode::wrong_thread,
                         "lockstep_close() in a callback of a call on the store, which it would "
                         "wait for");
+        if (sm::engine_of(store->store).offloads_here())
+            return fail(ErrorCode::wrong_thread,
+                        "lockstep_close() in lockstep_offload(), for which a user thread waits");
         if (!store->entry->claim(number_of(handle))) return fail(ErrorCode::store_closed, "store");
         object = &*store;
     }

@@ -79,6 +79,12 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
     return std::unexpected(undone.error());
 }
 
+std::unexpected<Error> undo_operation(Env& env, txn::Transaction& txn, Lsn to, const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    const Result<void> undone = rollback(env, txn, to);
+    return std::unexpected(undone || MUTANT(half_operation_kept) ? error : undone.error());
+}
+
 Result<void> run_system_txn(Env& env,
                             std::move_only_function<Result<void>(txn::Transaction&)> body) {
     const txn::TxnOptions lazy{.durability = txn::Durability::lazy};

@@ -18,6 +18,10 @@ namespace lockstep::sm {
 // complete rollback that fails stops the store (the log is failed): the next restart finishes it.
 Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to);
 
+// Undoes what an operation has logged above `to` before it failed with `error`, and returns that
+// error. Returns the rollback's if it fails, too: the transaction can then only end (note_error()).
+std::unexpected<Error> undo_operation(Env& env, txn::Transaction& txn, Lsn to, const Error& error);
+
 // Undoes the records of `txn` above `to`, newest first; returns how many. For rollback() and
 // restart.
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to);

@@ -24,6 +24,7 @@
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/base/rng.h"
+#include "threads/worker/offload.h"
 
 namespace lockstep::sm {
 
@@ -36,6 +37,10 @@ Engine::~Engine() {
 bool Engine::on_own_thread() const {
     threads::Thread* t = threads::current();
     return t && runtime && runtime->owns(*t);
+}
+
+bool Engine::offloads_here() const {
+    return threads::offloaded_by(own_workers_.load(std::memory_order_relaxed));
 }
 
 Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {

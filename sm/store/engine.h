@@ -81,6 +81,8 @@ public:
         const threads::Thread* const t = threads::current();
         return t != nullptr && &t->worker->shared() == own_workers_.load(std::memory_order_relaxed);
     }
+    // The same for a function that offload() runs: close() would wait for the caller of offload().
+    bool offloads_here() const;
     // StoreStats::log_durability.
     const char* log_durability() const;
     // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.

@@ -38,18 +38,20 @@ Store::~Store() { let_go(); }
 
 [[noreturn, gnu::cold]] static void stop_destroyer() {
     (void)std::fputs(
-        "lockstep: a Store is destroyed, or assigned to, on one of its own user threads, and would "
-        "wait for itself; do so on a kernel thread of the application (lockstep/store.h)\n",
+        "lockstep: a Store is destroyed, or assigned to, on one of its own user threads or in its "
+        "offload(), and would wait for itself; do so on another kernel thread of the application "
+        "(lockstep/store.h)\n",
         stderr);
     std::abort();
 }
 
 // The engine of a forked child is left in memory: its threads are gone, its locks may be held.
-// On a user thread of the store close() would wait for its own caller: the program is wrong.
+// On a user thread of the store, or in its offload(), close() would wait for its own caller: the
+// program is wrong.
 void Store::let_go() {
     if (!engine_) return;
     if (engine_->forked()) return (void)engine_.release();
-    if (engine_->counted_by_thread()) stop_destroyer();
+    if (engine_->counted_by_thread() || engine_->offloads_here()) stop_destroyer();
     (void)close();
 }
 
@@ -62,6 +64,8 @@ Result<void> Store::close() {
     if (engine_->forked()) return engine_->refuse_child();
     if (engine_->counted_by_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
+    if (engine_->offloads_here())
+        return fail(ErrorCode::wrong_thread, "close() in offload(), for which a user thread waits");
     return engine_->close();
 }
 

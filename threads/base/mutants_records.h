@@ -39,6 +39,12 @@
       "a leaf hint is used after its leaf was freed") \
     X(cursor_outlives_leaf, sm_btree_stale_leaf_test, "a cursor continues in a freed leaf") \
     X(merge_link_stale, sm_btree_test, "a merge keeps the pointer to the page that it frees") \
+    X(leaves_of_held_index_merged, sm_btree_whole_lock_test, \
+      "leaves are merged although a transaction holds the whole index") \
+    X(walk_fence_unchecked, sm_btree_wrong_page_test, \
+      "a walk over the leaves passes a leaf that begins elsewhere") \
+    X(half_operation_kept, sm_half_operation_test, \
+      "a transaction goes on although a failed operation could not be undone") \
     X(ghost_of_gap_removed, sm_btree_border_test, \
       "a ghost is removed although the gap below it is protected") \
     X(ghost_of_held_index_removed, sm_btree_border_test, \
@@ -88,6 +94,12 @@
       "a cursor that has lost its leaf shows the value from before its patch") \
     X(undo_update_keeps_new, sm_btree_undo_test, "undoing an update writes the new bytes") \
     X(heap_forward_lost, sm_heap_test, "the stub of a moved record points to the wrong slot") \
+    X(heap_page_unchecked, sm_heap_wrong_page_test, \
+      "a scan of a heap reads whatever page it meets") \
+    X(heap_map_unasked, sm_heap_wrong_page_test, \
+      "a record whose page lost its writes counts as erased") \
+    X(damaged_insert_page_kept, sm_heap_wrong_page_test, \
+      "a worker goes on inserting into a page that cannot be read") \
     X(heap_undo_wrong_bytes, sm_heap_test, "undoing a heap update writes the new bytes") \
     X(heap_bytes_taken_early, sm_heap_test, \
       "space of an erased record is reused while its eraser may still roll back") \

@@ -38,6 +38,16 @@
       "names of indexes and heaps may be longer than the catalog's bound") \
     X(cancelled_begins, sm_handle_cancel_test, \
       "a function that was cancelled before it began runs") \
+    X(offload_unnoticed, sm_calls_while_closing_test, \
+      "close() in a function of offload() waits for itself") \
+    X(refusal_freed_first, sm_c_procedures_test, \
+      "the text of a refused call is freed before it is copied") \
+    X(tpcc_end_unnoticed, tpcc_run_end_test, \
+      "a run lasts until the controller sees that it has ended") \
+    X(tpcc_warm_up_counted, tpcc_run_end_test, \
+      "the counters of the store have the warm-up") \
+    X(tpcc_stall_left_out, tpcc_compare_test, \
+      "a second without transactions is no part of the rate") \
     X(tpcc_stock_forgotten, tpcc_consistency_test, \
       "a New-Order leaves the stock of every eighth item as it was") \
     X(build_outside_operation, sm_txn_watch_test, \

@@ -19,11 +19,17 @@ struct Job : threads::OffloadJob {
     std::atomic<bool> done{false};
 };
 
+// Of the job that the kernel thread runs. Jobs do not nest: in one, offload() runs on the spot.
+constinit thread_local const threads::RuntimeShared* waiting_runtime = nullptr;
+
 void run_job(threads::OffloadJob& base) {
     auto& job = static_cast<Job&>(base);
     DCHECK(threads::current() == nullptr && !job.done.load(std::memory_order_relaxed));
+    DCHECK(waiting_runtime == nullptr);
     threads::Thread* thread = job.thread;
+    if (!MUTANT(offload_unnoticed)) waiting_runtime = &thread->worker->shared();
     job.call(job.argument);
+    waiting_runtime = nullptr;
     job.done.store(true, std::memory_order_release);
     threads::wake(thread);
 }
@@ -31,6 +37,10 @@ void run_job(threads::OffloadJob& base) {
 }  // namespace
 
 namespace threads {
+
+bool offloaded_by(const RuntimeShared* runtime) {
+    return runtime != nullptr && waiting_runtime == runtime;
+}
 
 Result<void> run_call_on(OffloadPool& pool, void (*call)(void*), void* argument) {
     Thread* self = current();

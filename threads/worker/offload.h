@@ -11,6 +11,11 @@
 
 namespace lockstep::threads {
 
+struct RuntimeShared;
+
+// Whether a user thread of that runtime waits for the function that the calling kernel thread runs.
+bool offloaded_by(const RuntimeShared* runtime);
+
 // Runs `call(argument)` on a thread of the pool, and waits. User threads only. In a simulation it
 // runs on the spot. Error: too_many if the system grants the pool not even one thread; it has not
 // run then.

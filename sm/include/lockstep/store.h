@@ -76,16 +76,16 @@ public:
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
-    // close(); its error is lost. On a user thread of the store it would wait for itself: there it
-    // ends the process with a text, and so does an assignment.
+    // close(); its error is lost. On a user thread of the store, or in its offload(), it would wait
+    // for itself: there it ends the process with a text, and so does an assignment.
     ~Store();
     // Waits for running transactions and user threads, and for packets, which all run: also those
     // that wait for a time, at once. Writes everything, marks the store clean. While functions of
     // the application keep it waiting, Options::logger gets a warning after a second, and again
     // after ever longer pauses. Calls that other threads are inside are waited for as well; later
     // ones return store_closed. Blocks. A second call does nothing; on another thread it waits for
-    // the first. Errors: wrong_thread on a user thread of the store, store_failed, io_error,
-    // no_space.
+    // the first. Errors: wrong_thread on a user thread of the store and in its offload(),
+    // store_failed, io_error, no_space.
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it

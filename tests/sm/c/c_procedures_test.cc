@@ -133,6 +133,19 @@ TEST_F(CProcedures, AnErrorOfTheEngineIsTheCallsError) {
     lockstep_call_clear(&call);
 }
 
+TEST_F(CProcedures, WhatACallHasMayRefuseIt) {
+    lockstep_call call;
+    lockstep_call_init(&call, sizeof call);
+    const std::string why(100, 'w');
+    ASSERT_EQ(lockstep_call_refuse(&call, -3, why.c_str()), -3);
+    EXPECT_EQ(lockstep_call_refuse(&call, -4, call.text), -4);
+    EXPECT_EQ(call.text, why);
+    ASSERT_EQ(lockstep_call_reply(&call, lockstep_text(call.text)), 0);
+    EXPECT_EQ(lockstep_call_refuse(&call, -5, static_cast<const char*>(call.reply.data)), -5);
+    EXPECT_EQ(call.text, why);
+    lockstep_call_clear(&call);
+}
+
 TEST_F(CProcedures, WrongArguments) {
     lockstep_call call = call_of("put", "k");
     EXPECT_EQ(lockstep_run_calls(store, &call, 1, nullptr, this, nullptr, &error),

@@ -180,6 +180,18 @@ TEST_F(CStoreCalls, Observation) {
     EXPECT_EQ(lockstep_offload(seven, nullptr, &error), 7);
 }
 
+// A user thread waits for the function, and a close would wait for the user thread.
+TEST_F(CStoreCalls, ItsOffloadMayNotClose) {
+    const lockstep_body close_in_offload = [](lockstep_txn*, void* of) {
+        const auto close = [](void* it) {
+            return lockstep_close(static_cast<lockstep_store*>(it), nullptr);
+        };
+        EXPECT_EQ(lockstep_offload(close, of, nullptr), LOCKSTEP_WRONG_THREAD);
+        return 0;
+    };
+    ASSERT_C(lockstep_run(store, close_in_offload, store, nullptr, &error));
+}
+
 // The application knows itself that it ends its transaction.
 TEST_F(CStoreCalls, ACancelledTransactionIsNotLogged) {
     ASSERT_C(lockstep_close(store, &error));

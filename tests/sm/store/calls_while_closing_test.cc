@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <lockstep/offload.h>
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -133,6 +134,21 @@ TEST_F(CallsWhileClosing, AFunctionMayWaitForTheClosersStore) {
     EXPECT_TRUE(Store::open(path("a"), {.read_only = true, .logger = nullptr}));
 }
 
+// A user thread waits for the function, and close() would wait for the user thread.
+TEST_F(CallsWhileClosing, ItsOwnOffloadMayNotClose) {
+    Store other = open("b", options()), store = open("a", options());
+    auto caller = store.start([&] {
+        return offload([&]() -> Result<void> {
+            EXPECT_TRUE(other.close());
+            const auto closed = store.close();
+            EXPECT_TRUE(!closed && closed.error().code == ErrorCode::wrong_thread);
+            return {};
+        });
+    });
+    EXPECT_TRUE(caller.join());
+    EXPECT_TRUE(store.close());
+}
+
 using CallsWhileClosingDeathTest = CallsWhileClosing;
 
 TEST_F(CallsWhileClosingDeathTest, AStoreIsNotDestroyedOnItsOwnThread) {
@@ -148,6 +164,16 @@ TEST_F(CallsWhileClosingDeathTest, AStoreIsNotDestroyedOnItsOwnThread) {
                 .join();
         },
         "destroyed, or assigned to, on one of its own user threads");
+}
+
+TEST_F(CallsWhileClosingDeathTest, NorInItsOffload) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_DEATH(
+        {
+            auto* const store = new Store(open("a", options()));
+            (void)store->start([store] { return offload([store] { delete store; }); }).join();
+        },
+        "or in its offload\\(\\)");
 }
 
 }  // namespace

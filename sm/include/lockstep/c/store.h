@@ -16,8 +16,8 @@ int lockstep_open(const char* path, const lockstep_options* options, lockstep_st
                   lockstep_error* error);
 // Rolls the sessions back that are open, waits for transactions and requests that run, writes
 // everything and closes the store. The handle ends in every case but LOCKSTEP_WRONG_THREAD (on a
-// user thread of a store, or in a callback of a call on the store) and LOCKSTEP_FORKED. Other calls
-// get LOCKSTEP_STORE_CLOSED from then on.
+// user thread of a store, in its lockstep_offload(), or in a callback of a call on the store) and
+// LOCKSTEP_FORKED. Other calls get LOCKSTEP_STORE_CLOSED from then on.
 int lockstep_close(lockstep_store* store, lockstep_error* error);
 
 // A transaction as a function. 0 commits. Every other result rolls back: the code of the error that
