@@ -98,7 +98,7 @@
       "a scan of a heap reads whatever page it meets") \
     X(heap_map_unasked, sm_heap_wrong_page_test, \
       "a record whose page lost its writes counts as erased") \
-    X(damaged_insert_page_kept, sm_heap_wrong_page_test, \
+    X(damaged_insert_page_kept, sm_each_page_test, \
       "a worker goes on inserting into a page that cannot be read") \
     X(heap_undo_wrong_bytes, sm_heap_test, "undoing a heap update writes the new bytes") \
     X(heap_bytes_taken_early, sm_heap_test, \

@@ -13,6 +13,8 @@ using threads::SimFault;
 class HalfOperation : public ::testing::Test {
 protected:
     void SetUp() override {
+        disk_.faults().set_odds(SimFault::read_error, 1);
+        disk_.faults().enable(false);
         ASSERT_TRUE(store_.open());
         expect_done([&]() -> Result<void> {
             return store_->run([&](Txn& txn) -> Result<void> {
@@ -33,7 +35,7 @@ protected:
                 Txn txn = TRY(store_->begin());
                 const Index index = TRY(store_->index("i"));
                 TRY(index.put(txn, "before", fails ? "2" : "1"));
-                if (fails) disk_.faults().fail_nth(SimFault::read_error, 1, 1u << 20);
+                disk_.faults().enable(fails);
                 const Result<bool> done = operation(index, txn);
                 disk_.faults().enable(false);
                 const ErrorCode code = done.has_value() ? ErrorCode::none : done.error().code;
@@ -41,10 +43,8 @@ protected:
                 EXPECT_EQ(index.put(txn, "after", "v").has_value(), !fails);
                 EXPECT_EQ(txn.commit().has_value(), !fails);
                 if (fails) TRY(txn.abort());
-                disk_.faults().enable(true);
                 return {};
             });
-            disk_.faults().fail_nth(SimFault::read_error, 1, 0);
             expect_done([&]() -> Result<void> {
                 const auto faults = TRY(store_->verify());
                 EXPECT_TRUE(faults.empty()) << faults.front();
