@@ -78,7 +78,7 @@ template <class Make>
 Result<BackupInfo> on_own_thread(sm::Engine* engine, Make make) {
     const sm::Call call(engine);
     if (!call) return sm::Call::closed();
-    if (engine->forked()) return engine->refuse_child();
+    if (engine->forked()) return sm::Engine::refuse_child();
     if (engine->options.read_only)
         return fail(ErrorCode::read_only, "a store opened read-only: copy its files instead");
     DCHECK(engine->log != nullptr);

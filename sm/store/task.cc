@@ -48,9 +48,9 @@ struct Task::State {
 Task::Task() : state_(new State) {}
 Task::~Task() = default;
 
-void Task::run(Job& given, sm::Engine& engine) {
-    const Owned<Job> job(&given);
-    Task& task = job->task;
+void Task::run(Job& job, sm::Engine& engine) {
+    const Owned<Job> owner(&job);
+    Task& task = job.task;
     State& state = *task.state_;
     threads::Thread* self = threads::current();
     DCHECK(self != nullptr && self->task == nullptr && self->latch_depth == 0);
@@ -60,7 +60,7 @@ void Task::run(Job& given, sm::Engine& engine) {
     state.worker = threads::worker_index();
     state.thread = self->id;
     const bool wanted = state.word.begin() || MUTANT(cancelled_begins);
-    job->call(!wanted);
+    job.call(!wanted);
     DCHECK(threads::current() == self && self->task == &task);
     self->task = nullptr;
     task.finish();

@@ -134,7 +134,7 @@ void print_payment(Report& report, PaymentRuns& runs, const PaymentRuns& fifo) {
     report.measurement(fmt::format("  {}: lock wait, mean", runs.name), median(runs.waits_us),
                        "us");
     report.measurement(fmt::format("  {}: lock wait, p99", runs.name), median(runs.p99_us), "us");
-    print_stage(report, "  stage", runs.store->stats().lock_stage);
+    if (runs.store) print_stage(report, "  stage", runs.store->stats().lock_stage);
     if (&runs == &fifo) return;
     std::vector<double> ratios;
     for (size_t i = 0; i < runs.rates.size(); ++i) ratios.push_back(runs.rates[i] / fifo.rates[i]);

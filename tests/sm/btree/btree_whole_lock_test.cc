@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kRows = 2000;
 
 class WholeLock : public ::testing::Test {
-protected:
+public:
     // Leaves that are so small that the cleaner merges each with its neighbour.
     WholeLock() {
         store_.on_thread([&] {
@@ -28,6 +28,7 @@ protected:
         store_.on_thread([&] { store_->ghosts->resume(); });
     }
 
+protected:
     TestEngine store_;
     TestTree tree_{store_};
 };

@@ -12,7 +12,6 @@ namespace lockstep {
 namespace {
 
 using sm::CounterPage;
-using sm::ExclusivePage;
 using sm::PoolRig;
 
 class LostInTheSameRun : public ::testing::Test {
