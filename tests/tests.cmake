@@ -22,6 +22,8 @@ add_test(NAME tidy COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/checks
 set_tests_properties(tidy PROPERTIES LABELS script TIMEOUT 300 PROCESSORS 2)
 add_test(NAME checks COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
+add_test(NAME tidy_choice COMMAND Python3::Interpreter
+    ${CMAKE_SOURCE_DIR}/tests/checks/tidy_test.py)
 add_test(NAME planted COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/planted_test.py)
 add_test(NAME mutate COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/mutate_test.py)
@@ -30,9 +32,9 @@ add_test(NAME compare COMMAND Python3::Interpreter
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks planted mutate compare picture PROPERTIES LABELS script TIMEOUT
-    120)
-set_tests_properties(checks PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(layers checks tidy_choice planted mutate compare picture PROPERTIES
+    LABELS script TIMEOUT 120)
+set_tests_properties(checks tidy_choice PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
