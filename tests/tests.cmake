@@ -1,6 +1,17 @@
 # Tests that are scripts, and the groups that the run script builds.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+set(tests ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})  # where the programs of the tests are
+
+# lockstep_add_sources(PROGRAM source...): sources of another folder for the tests of PROGRAM.
+function(lockstep_add_sources program)
+    foreach(source ${ARGN})
+        get_filename_component(source ${source} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})
+        target_sources(${program} PRIVATE ${source})
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endforeach()
+endfunction()
+
 # lockstep_skipped_tests(REASON NAME...): in place of tests that cannot be built or run here. So a
 # run lists them among the skipped ones.
 function(lockstep_skipped_tests reason)
@@ -61,11 +72,11 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME tpcc_page COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/page_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(tpcc_page PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
-    if(TARGET sm_metrics_test)
+    if(TARGET sm_store_tests)
         # The interpreter that Debian's packages are installed for.
         find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)
         add_test(NAME metrics COMMAND ${DEBIAN_PYTHON}
-            ${CMAKE_SOURCE_DIR}/tests/tools/metrics_test.py $<TARGET_FILE:sm_metrics_test>
+            ${CMAKE_SOURCE_DIR}/tests/tools/metrics_test.py ${tests}/sm_metrics_test
             $<TARGET_FILE:lockstep-tpcc>)
         set_tests_properties(metrics PROPERTIES LABELS script TIMEOUT 300)
     endif()
@@ -87,9 +98,9 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     endif()
 endif()
 
-# It runs the program beside it.
-if(TARGET lockstep AND TARGET tools_stat_test)
-    add_dependencies(tools_stat_test lockstep)
+# They run the program beside them.
+if(TARGET lockstep AND TARGET tools_tests)
+    add_dependencies(tools_tests lockstep)
 endif()
 
 # The sub-commands of lockstep that copy, save and rewrite stores.
@@ -110,9 +121,9 @@ endif()
 
 # The debugger script against a program that stops in a deadlock.
 find_program(GDB gdb)
-if(GDB AND TARGET sm_store_test AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+if(GDB AND TARGET sm_store_tests AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME gdb COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/gdb_test.py
-        ${CMAKE_SOURCE_DIR} $<TARGET_FILE:sm_store_test>)
+        ${CMAKE_SOURCE_DIR} ${tests}/sm_store_test)
     set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 elseif(NOT GDB)
     lockstep_skipped_tests("gdb is not installed" gdb)
@@ -160,24 +171,14 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
-# The example server: its parser, and the whole of it behind Redis's own clients.
-if(TARGET tools_kv_resp_test)
-    target_sources(tools_kv_resp_test PRIVATE
-        ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/resp.cc
-        ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/scan.cc)
-endif()
+# The example server behind Redis's own clients.
 if(TARGET kv_server AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME kv_server COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/kv_server_test.py $<TARGET_FILE:kv_server>)
     set_tests_properties(kv_server PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
-# The same workloads on other engines: on std::map, and on those that are installed.
-if(TARGET tools_peers_workload_test)
-    foreach(name engine lockstep workload tpcc_client tpcc_workload ycsb tatp)
-        target_sources(tools_peers_workload_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/peers/${name}.cc)
-    endforeach()
-endif()
+# The same workloads on the other engines that are installed.
 if(TARGET lockstep-peers AND LOCKSTEP_PEERS_FOUND AND NOT LOCKSTEP_SANITIZE
     AND NOT LOCKSTEP_COVERAGE)
     set_target_properties(lockstep-peers PROPERTIES EXCLUDE_FROM_ALL OFF)
@@ -258,6 +259,8 @@ if(TARGET lockstep_tpcc)
     file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)
     list(FILTER simulator EXCLUDE REGEX "_test\\.cc$")
     add_executable(lockstep-sim ${simulator})
+    lockstep_precompile(lockstep-sim)
+    lockstep_unite(lockstep-sim)
     target_include_directories(lockstep-sim PRIVATE ${CMAKE_SOURCE_DIR})
     target_link_libraries(lockstep-sim PRIVATE lockstep_flags lockstep_tpcc lockstep_sm lockstep_txn
         lockstep_threads CLI11::CLI11)
@@ -284,56 +287,23 @@ if(TARGET lockstep_tpcc)
             "ASAN_OPTIONS=detect_leaks=0")
     endif()
 endif()
-target_compile_definitions(fuzz_corpus_test PRIVATE
-    FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
 
-# A screen of `lockstep top`, without the terminal.
-if(TARGET tools_live_top_test)
-    target_sources(tools_live_top_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/cli/live/live_top.cc
-        ${CMAKE_SOURCE_DIR}/tools/cli/live/live_text.cc)
+# Sources outside the folder that its tests need: the screen of `lockstep top`, the server's parser,
+# the workloads of lockstep-peers, the table of public calls, a file system of a child process.
+if(TARGET tools_tests)
+    file(GLOB peers ${CMAKE_SOURCE_DIR}/tools/peers/*.cc)
+    list(FILTER peers INCLUDE REGEX
+        "/(engine|lockstep|workload|tpcc_client|tpcc_workload|ycsb|tatp)\\.cc$")
+    lockstep_add_sources(tools_tests ${peers} tools/cli/live/live_top.cc tools/cli/live/live_text.cc
+        tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
+endif()
+if(TARGET sm_store_tests)
+    lockstep_add_sources(sm_store_tests tests/sm/store/public_calls_table.cc
+        tests/sm/store/public_calls_waits.cc tools/faultfs/passthrough.cc)
 endif()
 
-# The table of public calls: its lines, and the document that shows it.
-if(TARGET sm_public_calls_test)
-    target_sources(sm_public_calls_test PRIVATE
-        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_table.cc
-        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_waits.cc)
-    target_compile_definitions(sm_public_calls_test PRIVATE
-        PUBLIC_CALLS="${CMAKE_SOURCE_DIR}/sm/PUBLIC_CALLS.md")
-endif()
-
-# The table of C calls reads the headers.
-if(TARGET sm_c_calls_test)
-    target_compile_definitions(sm_c_calls_test PRIVATE
-        C_HEADERS="${CMAKE_SOURCE_DIR}/sm/include/lockstep/c")
-endif()
-
-# Keys of all languages.
-if(TARGET sm_key_vectors_test)
-    target_compile_definitions(sm_key_vectors_test PRIVATE
-        KEY_VECTORS="${CMAKE_SOURCE_DIR}/tests/python/keys.txt")
-endif()
-
-# A store that an old program made.
-if(TARGET sm_old_format_test)
-    target_compile_definitions(sm_old_format_test PRIVATE
-        SM_FORMAT_2_STORE="${CMAKE_SOURCE_DIR}/tests/sm/store/data/format_2.tgz")
-endif()
-
-# The tables of offsets.
-if(TARGET sm_format_test)
-    target_compile_definitions(sm_format_test PRIVATE SM_FORMAT="${CMAKE_SOURCE_DIR}/sm/FORMAT.md")
-endif()
-
-# A file system of its own, served by a child process.
-if(TARGET sm_fuse_test)
-    target_sources(sm_fuse_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/faultfs/passthrough.cc)
-endif()
-
-# What the run script builds under sanitizers: all test programs, and those whose first line carries
-# the label tsan.
+# What the run script builds under sanitizers.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
-add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})
 
 # A new build does not know yet how long a test takes. The longest begin first: at the end a core
 # would wait for them.

@@ -13,7 +13,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::fuzz {
-namespace {
+namespace corpus_test {
 
 struct Target {
     const char* name;
@@ -29,7 +29,7 @@ class CorpusTest : public ::testing::TestWithParam<Target> {};
 TEST_P(CorpusTest, EveryInput) {
     size_t inputs = 0;
     for (const auto& entry :
-         std::filesystem::directory_iterator(std::string(FUZZ_CORPUS) + "/" + GetParam().name)) {
+         std::filesystem::directory_iterator(std::string(LOCKSTEP_SOURCE_DIR "/tests/fuzz/corpus/") + GetParam().name)) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::string bytes((std::istreambuf_iterator<char>(file)), {});
         SCOPED_TRACE(entry.path());
@@ -53,5 +53,5 @@ TEST_P(CorpusTest, RandomInputs) {
 INSTANTIATE_TEST_SUITE_P(Fuzz, CorpusTest, ::testing::ValuesIn(kTargets),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace corpus_test
 }  // namespace lockstep::fuzz

@@ -14,7 +14,7 @@
 #include "threads/thread/ctx_points.h"
 
 namespace lockstep::isolation {
-namespace {
+namespace history_test {
 
 #if defined(LOCKSTEP_SANITIZED) || defined(LOCKSTEP_DEBUG_CHECKS)
 constexpr uint64_t kTransactions = 25'000;  // these builds are slow
@@ -134,5 +134,5 @@ TEST_P(HistoryTest, IsSerialInCommitOrder) {
 INSTANTIATE_TEST_SUITE_P(Random, HistoryTest, ::testing::ValuesIn(kConfigurations),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace history_test
 }  // namespace lockstep::isolation

@@ -15,7 +15,7 @@
 #include "tests/isolation/player.h"
 
 namespace lockstep::isolation {
-namespace {
+namespace phantom_test {
 
 struct Tree {
     const char* name;
@@ -195,5 +195,5 @@ INSTANTIATE_TEST_SUITE_P(Trees, PhantomTest, ::testing::ValuesIn(kTrees), [](con
     return name;
 });
 
-}  // namespace
+}  // namespace phantom_test
 }  // namespace lockstep::isolation

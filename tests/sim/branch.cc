@@ -9,7 +9,7 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr uint64_t kStepsMax = 10'000'000;
+constexpr uint64_t kBranchStepsMax = 10'000'000;
 
 // Of all pages but the superblocks, which count the recoveries.
 uint64_t pages_digest(threads::SimDisk& disk) {
@@ -120,7 +120,7 @@ private:
         report_.add(Count::run_on);
         going_on_->start(host);
         for (uint64_t n = 0; !going_on_->done() && !report_.failed(); ++n) {
-            if (n > kStepsMax) return fail("liveness: transactions after recovery do not end");
+            if (n > kBranchStepsMax) return fail("liveness: transactions after recovery do not end");
             host.step();
             if (const auto thread = liveness.late(host.clock().now()))
                 return fail(

@@ -12,11 +12,6 @@ namespace {
 // Of Options::transactions_max; and threads, some of which then wait in begin.
 constexpr uint32_t kTransactionsLeast = 16, kCrowd = 20;
 
-template <class T, size_t N>
-T one_of(Rng& rng, const T (&choices)[N]) {
-    return choices[rng.below(N)];
-}
-
 void draw_engine(Config& c, Rng& rng) {
     c.workers = one_of(rng, {1u, 1u, 2u, 2u, 3u, 4u});
     c.threads = static_cast<uint32_t>(2 + rng.below(7));

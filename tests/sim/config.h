@@ -13,6 +13,12 @@
 
 namespace lockstep::sim {
 
+// One of the choices, drawn.
+template <class T, size_t N>
+T one_of(Rng& rng, const T (&choices)[N]) {
+    return choices[rng.below(N)];
+}
+
 enum class Stream : uint64_t { schedule = 1, io, faults, work, configuration, crash };
 inline Rng stream(uint64_t seed, Stream which) {
     return Rng(seed).fork(static_cast<uint64_t>(which));

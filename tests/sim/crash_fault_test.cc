@@ -4,7 +4,7 @@
 #include "tests/sim/crash_harness.h"
 
 namespace lockstep::sim {
-namespace {
+namespace crash_fault_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -128,5 +128,5 @@ TEST(FaultUnderLoad, FailedPageWriteLosesNothing) {
     }
 }
 
-}  // namespace
+}  // namespace crash_fault_test
 }  // namespace lockstep::sim

@@ -7,7 +7,7 @@
 #include "tests/sim/crash_harness.h"
 
 namespace lockstep::sim {
-namespace {
+namespace crash_recovery_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -323,5 +323,5 @@ TEST(CrashRecovery, PowerCutAtEveryEventOfAShortRun) {
     std::printf("%zu recoveries\n", run.recoveries());
 }
 
-}  // namespace
+}  // namespace crash_recovery_test
 }  // namespace lockstep::sim

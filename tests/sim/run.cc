@@ -10,7 +10,7 @@
 namespace lockstep::sim {
 
 namespace {
-constexpr uint64_t kStepsMax = 30'000'000;  // of one run: a run that needs more hangs
+constexpr uint64_t kRunStepsMax = 30'000'000;  // of one run: a run that needs more hangs
 // Of an image more that is damaged, at each chosen event.
 constexpr double kInjuryOdds = 0.5;
 constexpr uint64_t kSwitchStream = 5;
@@ -136,7 +136,7 @@ uint64_t Run::pass(const Plan& plan, bool images) {
         work->start(host);
         faults.begin(host);
         for (uint64_t n = 0; !work->done() && !stopped_ && !report_.failed(); ++n) {
-            if (n > kStepsMax) report_.fail("liveness: the transactions do not end");
+            if (n > kRunStepsMax) report_.fail("liveness: the transactions do not end");
             faults.step(host, *work);
             switch_steps(host);
             host.step();

@@ -32,7 +32,7 @@ extern "C" const char* __asan_default_options();
 const char* __asan_default_options() { return "detect_leaks=0"; }  // NOLINT
 
 namespace lockstep {
-namespace {
+namespace two_phase_test {
 
 constexpr int kStoresMin = 2, kStoresMax = 3;
 constexpr int kCounters = 3;
@@ -432,5 +432,5 @@ TEST(TwoPhase, EveryTransactionIsCommittedEverywhereOrNowhere) {
     }
 }
 
-}  // namespace
+}  // namespace two_phase_test
 }  // namespace lockstep

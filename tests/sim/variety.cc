@@ -11,7 +11,7 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr uint64_t kVarietyStream = 3, kSecondStream = 4;
+constexpr uint64_t kFirstVarietyStream = 3, kSecondVarietyStream = 4;
 constexpr uint32_t kGroup = 16;  // keys that share a first byte or two
 
 // Groups have one byte as long as that suffices, so that the shortest keys are there.
@@ -52,11 +52,6 @@ std::string with_any_length(uint32_t number, size_t longest) {
     return key;
 }
 
-template <class T, size_t N>
-T one_of(Rng& rng, const T (&choices)[N]) {
-    return choices[rng.below(N)];
-}
-
 // Always the same draws in the same order.
 void draw_second(Variety& variety, Rng rng) {
     variety.second = true;
@@ -90,7 +85,7 @@ std::string key_of(const Variety& variety, uint32_t key_pad, uint32_t number, si
 
 // Always the same draws in the same order.
 Variety draw_variety(uint64_t seed, uint32_t version) {
-    Rng rng = stream(seed, Stream::configuration).fork(kVarietyStream);
+    Rng rng = stream(seed, Stream::configuration).fork(kFirstVarietyStream);
     Variety variety;
     if (rng.chance(0.6)) variety.keys = static_cast<KeyForm>(1 + rng.below(4));
     const uint32_t step = one_of(rng, {1u, 7u, 60u}), prefix = one_of(rng, {100u, 500u, 1000u});
@@ -106,7 +101,8 @@ Variety draw_variety(uint64_t seed, uint32_t version) {
     variety.shrink_odds = one_of(rng, {0.0, 0.0, 0.02});
     variety.secondary = rng.chance(0.15);
     variety.archive = rng.chance(0.25);
-    if (version >= 2) draw_second(variety, stream(seed, Stream::configuration).fork(kSecondStream));
+    if (version >= 2)
+        draw_second(variety, stream(seed, Stream::configuration).fork(kSecondVarietyStream));
     return variety;
 }
 

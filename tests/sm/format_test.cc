@@ -26,8 +26,9 @@
 #include "txn/prepare_record.h"
 
 namespace lockstep::sm {
-namespace {
+namespace format_test {
 
+constexpr const char* kDocument = LOCKSTEP_SOURCE_DIR "/sm/FORMAT.md";
 struct Row {
     size_t offset, bytes;
     std::string name;
@@ -263,7 +264,7 @@ void compare(std::string& document, const std::string& name, const std::string& 
 
 TEST(Format, TheDocumentHasTheOffsetsOfTheCode) {
     std::stringstream whole;
-    whole << std::ifstream(SM_FORMAT).rdbuf();
+    whole << std::ifstream(kDocument).rdbuf();
     const std::string before = whole.str();
     std::string document = before;
     compare(document, "constants", constants());
@@ -274,8 +275,8 @@ TEST(Format, TheDocumentHasTheOffsetsOfTheCode) {
     compare(document, "backup", backup_tables());
     compare(document, "archive", archive_tables());
     compare(document, "numbers", number_tables());
-    if (document != before && !HasFailure()) std::ofstream(SM_FORMAT) << document;
+    if (document != before && !HasFailure()) std::ofstream(kDocument) << document;
 }
 
-}  // namespace
+}  // namespace format_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@
 #include "tools/icache/cache.h"
 
 namespace lockstep::icache {
-namespace {
+namespace icache_cache_test {
 
 uint32_t misses(Cache& cache, std::initializer_list<uint64_t> lines) {
     uint32_t n = 0;
@@ -90,5 +90,5 @@ TEST(IcacheGeometry, ReadsWhatPeopleWrite) {
         EXPECT_FALSE(parse_geometry(bad)) << bad;
 }
 
-}  // namespace
+}  // namespace icache_cache_test
 }  // namespace lockstep::icache

@@ -11,7 +11,7 @@
 #include "tools/icache/native_json.h"
 
 namespace lockstep::icache {
-namespace {
+namespace icache_native_test {
 
 using bench::TimedSlice;
 
@@ -159,5 +159,5 @@ TEST(IcacheGeometry, ThreeWays) {
     EXPECT_TRUE(cache.access(0));
 }
 
-}  // namespace
+}  // namespace icache_native_test
 }  // namespace lockstep::icache

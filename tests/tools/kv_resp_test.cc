@@ -13,7 +13,7 @@
 #include "tools/examples/kv_server/scan.h"
 
 namespace kv {
-namespace {
+namespace kv_resp_test {
 
 using lockstep::Rng;
 using Status = RequestParser::Status;
@@ -245,5 +245,5 @@ TEST(KvInput, GrowsAndShrinks) {
     EXPECT_EQ(input.space().size(), InputBuffer::kFirstBytes);
 }
 
-}  // namespace
+}  // namespace kv_resp_test
 }  // namespace kv

@@ -9,7 +9,7 @@
 #include "tools/cli/live/live_text.h"
 
 namespace lockstep::cli {
-namespace {
+namespace live_top_test {
 
 Json snapshot(uint64_t seconds, uint64_t commits) {
     Json stats = {{"commits", commits},
@@ -191,5 +191,5 @@ TEST(LiveTextTest, FieldsOfNestedObjects) {
               "a                            1\nb.c                          x\n");
 }
 
-}  // namespace
+}  // namespace live_top_test
 }  // namespace lockstep::cli

@@ -12,7 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace stat_test {
 
 struct Outcome {
     int status = -1;
@@ -155,5 +155,5 @@ TEST_F(Stat, HelpNamesTheExitStatuses) {
     EXPECT_NE(help.out.find("Exit status: 0"), std::string::npos) << help.out;
 }
 
-}  // namespace
+}  // namespace stat_test
 }  // namespace lockstep

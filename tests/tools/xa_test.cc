@@ -8,7 +8,7 @@
 #include "tests/tools/xa_test_util.h"
 
 namespace lockstep::xa {
-namespace {
+namespace xa_test {
 
 class Xa : public XaStore {
 protected:
@@ -458,5 +458,5 @@ TEST_F(Xa, OneStoreUnderTwoNumbers) {
     EXPECT_EQ(close(8), XA_OK);
 }
 
-}  // namespace
+}  // namespace xa_test
 }  // namespace lockstep::xa

@@ -14,7 +14,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace compare_test {
 
 std::vector<double> noisy(Rng& rng, double mean, double noise, size_t count = 30) {
     std::vector<double> samples;
@@ -203,5 +203,5 @@ TEST_F(Results, ForcedRatiosHaveAWarningAboveThem) {
     EXPECT_LT(warning, ratios) << text;
 }
 
-}  // namespace
+}  // namespace compare_test
 }  // namespace lockstep::tpcc

@@ -10,7 +10,7 @@
 #include "tests/tpcc/tpcc_test_util.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace consistency_test {
 
 struct Consistency : testing::Test {
     TestStore store;
@@ -242,5 +242,5 @@ TEST_F(Consistency, SecondaryIndexesAreCompared) {
     EXPECT_EQ(broken(), Ids{100});
 }
 
-}  // namespace
+}  // namespace consistency_test
 }  // namespace lockstep::tpcc

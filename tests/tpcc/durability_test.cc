@@ -21,7 +21,7 @@
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace durability_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -293,5 +293,5 @@ TEST(Clause3Durability, TheDataMediumIsLost) {
     EXPECT_EQ(test.numbers_after(), test.successes().size());
 }
 
-}  // namespace
+}  // namespace durability_test
 }  // namespace lockstep::tpcc

@@ -15,7 +15,7 @@
 #include "tpcc/run_stats.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace histogram_test {
 
 TEST(Histogram, PercentilesAreWithinOnePercent) {
     Rng rng(seed_of_run(42));
@@ -123,5 +123,5 @@ TEST(Window, IsEmptyAfterItWasTaken) {
     EXPECT_EQ(taken->aborts[0], 1u);
 }
 
-}  // namespace
+}  // namespace histogram_test
 }  // namespace lockstep::tpcc

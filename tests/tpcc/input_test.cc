@@ -9,7 +9,7 @@
 #include "tpcc/deck.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace input_test {
 
 constexpr int kDraws = 100'000;
 
@@ -125,5 +125,5 @@ TEST(Deck, IsShuffled) {
     EXPECT_NE(first, second);
 }
 
-}  // namespace
+}  // namespace input_test
 }  // namespace lockstep::tpcc

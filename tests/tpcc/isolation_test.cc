@@ -6,7 +6,7 @@
 #include "tests/tpcc/schedule.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace isolation_test {
 
 constexpr uint32_t kW = 1, kD = 2, kC = 7;
 constexpr Time kNow = 5'000'000'000;
@@ -358,5 +358,5 @@ INSTANTIATE_TEST_SUITE_P(Calls, Clause3, testing::Values(Calls::many, Calls::sin
                              return info.param == Calls::many ? "many" : "single";
                          });
 
-}  // namespace
+}  // namespace isolation_test
 }  // namespace lockstep::tpcc

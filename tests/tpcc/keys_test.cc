@@ -7,7 +7,7 @@
 #include "tpcc/schema.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace keys_test {
 
 std::string str(const RowKey& key) { return std::string(Slice(key)); }
 Text<16> text(Slice bytes) {
@@ -76,5 +76,5 @@ TEST(Records, VariableTailsKeepTheirLength) {
     EXPECT_EQ(name.view(), "longer tha");
 }
 
-}  // namespace
+}  // namespace keys_test
 }  // namespace lockstep::tpcc

@@ -9,7 +9,7 @@
 #include "tpcc/consistency.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace loader_test {
 
 void expect_equal_databases(Database& a, Database& b) {
     for (const TableName& table : kTables) {
@@ -134,5 +134,5 @@ TEST(Rows, OrdersAreAPermutationOfTheCustomers) {
     EXPECT_EQ(line.delivery_d, 0);
 }
 
-}  // namespace
+}  // namespace loader_test
 }  // namespace lockstep::tpcc

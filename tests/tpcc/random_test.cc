@@ -8,7 +8,7 @@
 #include <set>
 
 namespace lockstep::tpcc {
-namespace {
+namespace random_test {
 
 TEST(Random, LastNamesAreThreeSyllables) {
     EXPECT_EQ(last_name(0).view(), "BARBARBAR");
@@ -112,5 +112,5 @@ TEST(Random, RowStreamsDiffer) {
     EXPECT_EQ(firsts.size(), 20u * 10 * 50);
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace lockstep::tpcc

@@ -10,7 +10,7 @@
 #include "tpcc/driver.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace rate_test {
 
 TEST(Rate, ConstantArrivalsOfAllWarehousesAreEvenlySpaced) {
     const OfferedRate rate{1000, ArrivalKind::constant};
@@ -132,5 +132,5 @@ TEST(Rate, WhatCannotBeDoneIsBacklog) {
     EXPECT_NEAR(static_cast<double>((*report)->backlog + (*report)->stats.started), 600'000, 6'000);
 }
 
-}  // namespace
+}  // namespace rate_test
 }  // namespace lockstep::tpcc

@@ -10,7 +10,7 @@
 #include "tpcc/html_report.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace run_end_test {
 
 // The controller sleeps for up to half a second.
 constexpr Nanos kSoon = 100 * kMillisecond;
@@ -137,5 +137,5 @@ TEST(RunEnd, ThePageNamesAFaultOfACheckDuringTheRun) {
     EXPECT_NE(page.find("<td>at 2.0 s: 3</td><td class=\"out\">BROKEN"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace run_end_test
 }  // namespace lockstep::tpcc

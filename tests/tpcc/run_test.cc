@@ -19,7 +19,7 @@
 #include "tpcc/run_record.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace run_test {
 
 RunSettings small_run(uint64_t transactions) {
     RunSettings settings;
@@ -436,5 +436,5 @@ TEST(Dump, WritesEveryTable) {
     EXPECT_FALSE(dump_tables(db, "/proc/no/such/place"));
 }
 
-}  // namespace
+}  // namespace run_test
 }  // namespace lockstep::tpcc

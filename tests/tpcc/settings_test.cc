@@ -10,7 +10,7 @@
 #include "tpcc/load_space.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace settings_test {
 
 ParsedCommandLine parse(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "lockstep-tpcc");
@@ -272,5 +272,5 @@ TEST(Settings, Sizes) {
         EXPECT_FALSE(parse_size(bad)) << bad;
 }
 
-}  // namespace
+}  // namespace settings_test
 }  // namespace lockstep::tpcc

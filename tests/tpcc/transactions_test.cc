@@ -6,7 +6,7 @@
 #include "tpcc/consistency.h"
 
 namespace lockstep::tpcc {
-namespace {
+namespace transactions_test {
 
 struct Transactions : testing::Test {
     TestStore store;
@@ -198,5 +198,5 @@ TEST_F(Transactions, StockLevelCountsDistinctLowItems) {
     }
 }
 
-}  // namespace
+}  // namespace transactions_test
 }  // namespace lockstep::tpcc

@@ -8,7 +8,7 @@
 #include <set>
 
 namespace lockstep::tpcc {
-namespace {
+namespace verdict_test {
 
 constexpr Nanos kMinute = 60 * kSecond;
 
@@ -156,5 +156,5 @@ TEST(Verdict, SaysThatItIsNotAudited) {
     EXPECT_EQ(text.find("outside the"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace verdict_test
 }  // namespace lockstep::tpcc

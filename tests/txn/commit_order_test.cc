@@ -11,7 +11,7 @@
 #include "txn/transaction.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace commit_order_test {
 
 // A writer on worker 0 commits again and again. An observer on worker 1 looks at the outcome of the
 // transaction that commits, as a snapshot does.
@@ -130,5 +130,5 @@ TEST(CommitOrder, TheEndIsNotedBeforeTheCommitIsSeenInEverySchedule) {
     }
 }
 
-}  // namespace
+}  // namespace commit_order_test
 }  // namespace lockstep::txn::test

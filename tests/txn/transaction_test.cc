@@ -12,7 +12,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace transaction_test {
 
 struct TxnBench : Bench {
     explicit TxnBench(const std::string& directory, uint32_t workers = 1, uint32_t slots = 128)
@@ -394,5 +394,5 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
     }
 }
 
-}  // namespace
+}  // namespace transaction_test
 }  // namespace lockstep::txn::test

@@ -11,6 +11,9 @@ class App;
 
 namespace lockstep::cli {
 
+// Exit status of a command that has found faults.
+inline constexpr int kUnsound = 2;
+
 struct OpenHow {
     bool create = false;
     uint64_t pool_bytes = 256ull << 20;

@@ -13,8 +13,6 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int kUnsound = 2;
-
 struct VerifyOptions {
     std::string path, archive;
     uint64_t pool = 1ull << 30;

@@ -8,6 +8,7 @@ target_include_directories(lockstep_icache PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(lockstep_icache PUBLIC lockstep_flags fmt::fmt nlohmann_json::nlohmann_json
     CLI11::CLI11)
 lockstep_precompile(lockstep_icache)
+lockstep_unite(lockstep_icache)
 add_executable(lockstep-icache ${CMAKE_SOURCE_DIR}/tools/icache/main.cc)
 target_link_libraries(lockstep-icache PRIVATE lockstep_icache lockstep_tpcc lockstep_static)
 

@@ -14,6 +14,18 @@ function(lockstep_precompile target)
     target_compile_options(${target} PRIVATE ${LOCKSTEP_PCH_OPTIONS})
 endfunction()
 
+# lockstep_unite(TARGET): its sources are compiled some at a time, as one. What the compiler does for
+# headers full of code, such as those of CLI11 and GoogleTest, and for templates of the standard
+# library, it does once for all of them. So names in anonymous namespaces differ within a target. The
+# engine is compiled file by file: its code must not depend on what stands beside it.
+function(lockstep_unite target)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+        # An included source may have types without linkage.
+        target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
+endfunction()
+
 # In precompiled headers, g++ 12 forgets that the standard library's headers are a system's, and
 # shows its own false warnings of std::string + std::string.
 set(LOCKSTEP_PCH_OPTIONS)

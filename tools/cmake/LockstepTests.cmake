@@ -1,6 +1,8 @@
-# Tests: <name>_test.cc in tests/<layer> or a folder below it becomes the program
-# <layer>_<name>_test, linked with its layer and those below. The first line "// labels: unit model"
-# of a file gives its ctest labels; default "unit".
+# Tests. The sources <name>_test.cc of a folder below tests/<layer> make one program, for example
+# sm_btree_tests of tests/sm/btree, linked with the layer and those below. A link to it,
+# sm_<name>_test, runs the tests of one source (tests/main.cc), and so does the target of that name
+# build it. A source that replaces operator new is a program of its own. The first line
+# "// labels: unit model" of a file gives its ctest labels; default "unit".
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
@@ -34,12 +36,9 @@ set(seconds 300)
 if(LOCKSTEP_COVERAGE)
     set(seconds 1500)                        # not optimised, and counting
 endif()
-# A test computes little itself, and to optimise its many checks, with a sanitizer's around each,
-# was half of that build. A test with the label `model` computes much: it is always optimised.
-set(optimised -O1)
-if(LOCKSTEP_SANITIZE)
-    set(optimised -O0)
-endif()
+# A test computes little itself, and to optimise its many checks was half of its build. A test with
+# the label `model` or `perf` computes much: it is optimised.
+set(optimised -O0)
 # Tests that open a store mostly wait for the disk. The release build runs each of them there, but
 # for those with the label `memory`. The second run with STEPS on, and the sanitizers' builds, keep
 # their files in memory where several tests have room at a time.
@@ -79,52 +78,114 @@ function(lockstep_sees_steps file result)
     endforeach()
     set(${result} FALSE PARENT_SCOPE)
 endfunction()
-foreach(layer ${LOCKSTEP_TEST_LAYERS})
-    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
-    foreach(file ${files})
-        get_filename_component(name ${file} NAME_WE)
-        set(target ${layer}_${name})
-        add_executable(${target} ${file})
-        target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
-        target_link_libraries(${target} PRIVATE lockstep_flags ${LOCKSTEP_TEST_LIBS_${layer}}
-            GTest::gtest_main)
-        file(STRINGS ${file} first LIMIT_COUNT 1)
-        set(labels unit)
-        if(first MATCHES "^// labels: (.*)$")
+# lockstep_test_source(FILE LAYER): adds the source to the program of its folder and sets `program`,
+# `labels` and `suites`, those of its tests.
+function(lockstep_test_source file layer)
+    get_filename_component(name ${file} NAME_WE)
+    get_filename_component(folder ${file} DIRECTORY)
+    file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${folder})
+    string(REPLACE "/" "_" program ${folder}_tests)
+    file(STRINGS ${file} lines REGEX "^// labels: |^TEST|^INSTANTIATE|replaced_new.h")
+    set(labels unit)
+    set(suites)
+    foreach(line ${lines})
+        if(line MATCHES "^// labels: (.*)$")
             # One word: ctest's -L takes a pattern, and discovery no lists.
             string(REPLACE " " "." labels "${CMAKE_MATCH_1}")
+        elseif(line MATCHES "replaced_new.h")
+            set(program ${layer}_${name})
+        elseif(line MATCHES "^TEST(_F|_P)?\\(([^,]+),")
+            list(APPEND suites "${CMAKE_MATCH_2}.*")
+        elseif(line MATCHES "^INSTANTIATE_TEST_SUITE_P\\(([^,]+), *([^,]+),")
+            list(APPEND suites "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}.*")
         endif()
-        list(APPEND LOCKSTEP_TEST_PROGRAMS ${target})
-        if(labels MATCHES "model" AND LOCKSTEP_SANITIZE)
-            target_compile_options(${target} PRIVATE -O1)
-        elseif(NOT labels MATCHES "perf")
-            target_compile_options(${target} PRIVATE ${optimised})
-            if(LOCKSTEP_PCH)
-                target_compile_options(${target} PRIVATE ${LOCKSTEP_PCH_OPTIONS})
-                target_precompile_headers(${target} REUSE_FROM lockstep_test_headers)
-            endif()
+    endforeach()
+    list(REMOVE_DUPLICATES suites)
+    string(REPLACE ";" ":" suites "${suites}")
+    foreach(variable name program labels suites)
+        set(${variable} "${${variable}}" PARENT_SCOPE)
+    endforeach()
+endfunction()
+
+# lockstep_test_program(PROGRAM LAYER): the program, if it is not there yet.
+function(lockstep_test_program program layer)
+    if(TARGET ${program})
+        return()
+    endif()
+    add_executable(${program} ${CMAKE_SOURCE_DIR}/tests/main.cc)
+    target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_compile_definitions(${program} PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_link_libraries(${program} PRIVATE lockstep_flags ${LOCKSTEP_TEST_LIBS_${layer}}
+        GTest::gtest)
+    lockstep_unite(${program})
+    target_compile_options(${program} PRIVATE ${optimised})
+    if(LOCKSTEP_PCH)
+        target_compile_options(${program} PRIVATE ${LOCKSTEP_PCH_OPTIONS})
+        target_precompile_headers(${program} REUSE_FROM lockstep_test_headers)
+    endif()
+endfunction()
+
+# Computes much, and is optimised whatever the others are.
+function(lockstep_optimised_test file options)
+    set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
+        "${options}")
+endfunction()
+
+# lockstep_discover(PROGRAM LAYER): its tests, one call for all that share labels.
+function(lockstep_discover program layer)
+    get_target_property(groups ${program} LOCKSTEP_LABELS)
+    foreach(labels ${groups})
+        get_target_property(suites ${program} LOCKSTEP_SUITES_${labels})
+        string(REPLACE ";" ":" suites "${suites}")
+        set(environment "")
+        if(in_memory AND (LOCKSTEP_SANITIZE OR labels MATCHES "memory"))
+            set(environment ENVIRONMENT ${in_memory})
         endif()
-        if(labels MATCHES "tsan")
-            list(APPEND LOCKSTEP_TSAN_PROGRAMS ${target})
-        elseif(LOCKSTEP_SANITIZE STREQUAL thread)
-            continue()                       # not built there, so nothing to discover
+        gtest_discover_tests(${program} TEST_PREFIX ${layer}. TEST_FILTER "${suites}" PROPERTIES
+            LABELS "${labels}" TIMEOUT ${seconds} ${environment} DISCOVERY_TIMEOUT 60)
+    endforeach()
+endfunction()
+
+foreach(layer ${LOCKSTEP_TEST_LAYERS})
+    set(programs)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
+    foreach(file ${files})
+        lockstep_test_source(${file} ${layer})
+        if(LOCKSTEP_SANITIZE STREQUAL thread AND NOT labels MATCHES "tsan")
+            continue()
+        endif()
+        lockstep_test_program(${program} ${layer})
+        target_sources(${program} PRIVATE ${file})
+        list(APPEND programs ${program})
+        set_property(TARGET ${program} APPEND PROPERTY LOCKSTEP_LABELS ${labels})
+        set_property(TARGET ${program} APPEND PROPERTY LOCKSTEP_SUITES_${labels} ${suites})
+        if(labels MATCHES "perf")
+            lockstep_optimised_test(${file} -O2)
+        elseif(labels MATCHES "model")
+            lockstep_optimised_test(${file} -O1)
+        endif()
+        set(one ${layer}_${name})
+        if(NOT one STREQUAL program)
+            add_custom_target(${one} DEPENDS ${program})
+            add_custom_command(TARGET ${program} POST_BUILD COMMAND ${CMAKE_COMMAND} -E
+                create_symlink ${program} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${one})
         endif()
         # What runs transactions does so a second time in teams; the sanitizers see that in
         # steps_test and sim.
         lockstep_sees_steps(${file} steps)
         if(steps AND layer MATCHES "^(sm|sim|tpcc)$" AND NOT LOCKSTEP_SANITIZE AND NOT labels
             MATCHES "perf")
-            add_test(NAME steps.${layer}.${name} COMMAND ${target})
+            add_test(NAME steps.${layer}.${name} COMMAND
+                ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${one})
             set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT
                 "LOCKSTEP_STEPS=on;${in_memory}" LABELS steps TIMEOUT ${seconds})
         endif()
-        set(environment "")
-        if(in_memory AND (LOCKSTEP_SANITIZE OR labels MATCHES "memory"))
-            set(environment ENVIRONMENT ${in_memory})
-        endif()
-        gtest_discover_tests(${target} TEST_PREFIX ${layer}. PROPERTIES LABELS "${labels}" TIMEOUT
-            ${seconds} ${environment} DISCOVERY_TIMEOUT 60)
     endforeach()
+    list(REMOVE_DUPLICATES programs)
+    foreach(program ${programs})
+        lockstep_discover(${program} ${layer})
+    endforeach()
+    list(APPEND LOCKSTEP_TEST_PROGRAMS ${programs})
 endforeach()
 if(EXISTS ${CMAKE_SOURCE_DIR}/tests/tests.cmake)
     # Tests that are scripts: layers, install, driver, kill -9.

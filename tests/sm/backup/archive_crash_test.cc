@@ -15,7 +15,7 @@
 #include "threads/base/sanitized.h"
 
 namespace lockstep {
-namespace {
+namespace archive_crash_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -356,5 +356,5 @@ TEST(ArchiveFault, NoRestoreIsWrong) {
     EXPECT_GT(refused, 10u);
 }
 
-}  // namespace
+}  // namespace archive_crash_test
 }  // namespace lockstep

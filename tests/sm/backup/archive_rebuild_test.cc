@@ -11,7 +11,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace archive_rebuild_test {
 
 using threads::SimDisk;
 
@@ -368,5 +368,5 @@ TEST_F(ArchiveRebuild, OnlyReadersOfThePageWait) {
     ADD_FAILURE() << "no page of the index was rebuilt";
 }
 
-}  // namespace
+}  // namespace archive_rebuild_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "threads/base/sanitized.h"
 
 namespace lockstep {
-namespace {
+namespace archive_restore_test {
 
 using threads::SimDisk;
 
@@ -374,5 +374,5 @@ TEST_F(ArchiveRestore, AHistoryMayComeFromAnother) {
     EXPECT_GE(expect_state(kLsnNone, child.commits, child.history), child.commits.newest());
 }
 
-}  // namespace
+}  // namespace archive_restore_test
 }  // namespace lockstep

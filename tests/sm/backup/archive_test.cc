@@ -5,7 +5,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace archive_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -346,5 +346,5 @@ TEST(ArchiveOptions, AreChecked) {
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
 }
 
-}  // namespace
+}  // namespace archive_test
 }  // namespace lockstep

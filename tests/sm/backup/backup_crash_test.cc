@@ -23,7 +23,7 @@
 #include <vector>
 
 namespace lockstep {
-namespace {
+namespace backup_crash_test {
 
 using Content = std::map<std::string, std::string>;
 using threads::SimCrash;
@@ -45,8 +45,6 @@ struct Image {
     Lsn acknowledged;  // of the newest commit that had returned
     bool backup_returned;
 };
-
-Content content_of(Store& store) { return index_content(store, "i"); }
 
 class BackupCrash {
 public:
@@ -184,7 +182,7 @@ private:
         SimStore source(*image.disk, seed_ + 1);
         ASSERT_OK(source.open());
         Content seen;
-        source.on_thread([&] { seen = content_of(*source); });
+        source.on_thread([&] { seen = index_content(*source, "i"); });
         EXPECT_TRUE(is_prefix(seen, image.acknowledged));
         ASSERT_OK(source.close());
         check_backup_of(*image.disk, image.backup_returned);
@@ -238,7 +236,7 @@ private:
         TRY(store.open(directory));
         Content content;
         store.on_thread([&] {
-            content = content_of(*store);
+            content = index_content(*store, "i");
             const auto faults = store->verify();
             EXPECT_TRUE(faults && faults->empty());
         });
@@ -333,5 +331,5 @@ TEST(BackupCrash, LeavesTheSourceAndIsCompleteOrRefused) {
     EXPECT_GT(updates_whole, seeds);
 }
 
-}  // namespace
+}  // namespace backup_crash_test
 }  // namespace lockstep

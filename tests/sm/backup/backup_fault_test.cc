@@ -16,7 +16,7 @@
 #include "tests/sm/test_util.h"
 
 namespace lockstep {
-namespace {
+namespace backup_fault_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -473,5 +473,5 @@ TEST_F(BackupFault, WhatARestoreLosesIsFound) {
     }
 }
 
-}  // namespace
+}  // namespace backup_fault_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "threads/io/disk_file.h"
 
 namespace lockstep {
-namespace {
+namespace backup_incremental_test {
 
 namespace fs = std::filesystem;
 
@@ -475,5 +475,5 @@ TEST_F(BackupIncremental, ADamagedPageIsNamedUnlessALaterBackupHasIt) {
     EXPECT_EQ(opened("r"), then);
 }
 
-}  // namespace
+}  // namespace backup_incremental_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sm/backup/backup_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace backup_pace_test {
 
 namespace fs = std::filesystem;
 
@@ -189,5 +189,5 @@ TEST_F(BackupPace, CloseEndsIt) {
     EXPECT_TRUE(fs::is_empty(path("b")));
 }
 
-}  // namespace
+}  // namespace backup_pace_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "tests/sm/backup/backup_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace backup_test {
 
 namespace fs = std::filesystem;
 
@@ -392,5 +392,5 @@ TEST_F(BackupTest, BesideGivingBackSpace) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace backup_test
 }  // namespace lockstep

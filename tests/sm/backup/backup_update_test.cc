@@ -5,7 +5,7 @@
 #include "tests/sm/backup/backup_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace backup_update_test {
 
 namespace fs = std::filesystem;
 
@@ -239,5 +239,5 @@ TEST_F(BackupUpdate, StillKnowsAnOldStateOfAPageThatHasNotChanged) {
     EXPECT_NE(faults->front().find("older state"), std::string::npos) << faults->front();
 }
 
-}  // namespace
+}  // namespace backup_update_test
 }  // namespace lockstep

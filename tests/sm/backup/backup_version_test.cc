@@ -7,7 +7,7 @@
 #include "tests/sm/backup/forge.h"
 
 namespace lockstep {
-namespace {
+namespace backup_version_test {
 
 using threads::SimDisk;
 
@@ -114,5 +114,5 @@ TEST_F(BackupVersion, OfAnArchive) {
     ASSERT_OK(store_.close());
 }
 
-}  // namespace
+}  // namespace backup_version_test
 }  // namespace lockstep

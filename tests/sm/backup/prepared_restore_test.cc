@@ -8,7 +8,7 @@
 #include "tests/sm/store/prepared_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace prepared_restore_test {
 
 enum class Phase : uint8_t { gone, in_doubt, ended };
 
@@ -285,5 +285,5 @@ TEST_F(PreparedRestore, HalfOfAPrepareIsNone) {
     EXPECT_TRUE(was_in_doubt && is_gone);
 }
 
-}  // namespace
+}  // namespace prepared_restore_test
 }  // namespace lockstep

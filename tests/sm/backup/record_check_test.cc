@@ -7,7 +7,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace record_check_test {
 
 using sm::RecordCheck;
 using threads::SimDisk;
@@ -118,5 +118,5 @@ TEST_F(RecordCheckTest, TellsARefusedRecordFromADamagedOne) {
     }
 }
 
-}  // namespace
+}  // namespace record_check_test
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_border_test {
 
 constexpr uint64_t kKeys = 60, kStep = 1000;
 
@@ -196,5 +196,5 @@ TEST_F(BTreeBorderTest, AShrinkingRootKeepsItsRecords) {
     });
 }
 
-}  // namespace
+}  // namespace btree_border_test
 }  // namespace lockstep::sm

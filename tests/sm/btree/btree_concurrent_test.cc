@@ -4,7 +4,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_concurrent_test {
 
 using Body = std::function<Result<void>(txn::Transaction&)>;
 
@@ -300,5 +300,5 @@ TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
     EXPECT_EQ(store->locks->verify(), "");
 }
 
-}  // namespace
+}  // namespace btree_concurrent_test
 }  // namespace lockstep::sm

@@ -5,7 +5,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_cursor_test {
 
 class BTreeCursorTest : public ::testing::Test {
 protected:
@@ -275,5 +275,5 @@ TEST_F(BTreeCursorTest, TheGapAboveTheLastKeyIsProtected) {
     });
 }
 
-}  // namespace
+}  // namespace btree_cursor_test
 }  // namespace lockstep::sm

@@ -11,7 +11,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_long_keys_test {
 
 class LongKeys : public ::testing::Test {
 protected:
@@ -166,5 +166,5 @@ TEST_F(LongKeys, RunsOfShortKeysAmongLongOnes) {
     });
 }
 
-}  // namespace
+}  // namespace btree_long_keys_test
 }  // namespace lockstep::sm

@@ -9,7 +9,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_many_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -429,5 +429,5 @@ TEST_P(HighTree, KeysWithEqualHeadsAreFound) {
 }
 INSTANTIATE_TEST_SUITE_P(CommonBytes, HighTree, ::testing::Values(1, 4, 7));
 
-}  // namespace
+}  // namespace btree_many_test
 }  // namespace lockstep::sm

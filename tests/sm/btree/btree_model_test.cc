@@ -5,7 +5,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_model_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -306,5 +306,5 @@ TEST(BTreeModel, RandomTransactionsMatchAMap) {
     }
 }
 
-}  // namespace
+}  // namespace btree_model_test
 }  // namespace lockstep::sm

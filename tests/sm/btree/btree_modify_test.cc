@@ -5,7 +5,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_modify_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -299,5 +299,5 @@ TEST_F(BTreeModifyTest, WhatIsMissingOrOutsideIsNotChanged) {
     });
 }
 
-}  // namespace
+}  // namespace btree_modify_test
 }  // namespace lockstep::sm

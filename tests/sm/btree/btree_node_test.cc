@@ -23,7 +23,7 @@ void apply_btree_format(Page&, Slice);
 void apply_btree_put(Page&, Slice);
 void apply_btree_set_child(Page&, Slice);
 
-namespace {
+namespace btree_node_test {
 
 using namespace node;
 
@@ -357,5 +357,5 @@ TEST(BTreeNode, CheckSeesDamage) {
     EXPECT_NE(damaged([](Page& p) { header(p).common[0] = 'x', header(p).common_bytes = 1; }), "");
 }
 
-}  // namespace
+}  // namespace btree_node_test
 }  // namespace lockstep::sm

@@ -4,7 +4,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_patch_test {
 
 // How the part reaches the record.
 enum class Way { index, cursor, cursor_behind_change };
@@ -94,5 +94,5 @@ TEST_F(BTreePatchTest, EveryDifferenceIsWrittenAndUndone) {
     });
 }
 
-}  // namespace
+}  // namespace btree_patch_test
 }  // namespace lockstep::sm

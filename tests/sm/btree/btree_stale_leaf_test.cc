@@ -11,7 +11,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_stale_leaf_test {
 
 constexpr uint64_t kKeys = 3000, kAt = 1500;
 
@@ -106,5 +106,5 @@ TEST_F(StaleLeaf, ACursorDescendsAnew) {
     }
 }
 
-}  // namespace
+}  // namespace btree_stale_leaf_test
 }  // namespace lockstep::sm

@@ -4,7 +4,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -409,5 +409,5 @@ TEST_F(BTreeTest, DestroyGivesAllPagesBack) {
     });
 }
 
-}  // namespace
+}  // namespace btree_test
 }  // namespace lockstep::sm

@@ -8,7 +8,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_undo_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -167,5 +167,5 @@ TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
     });
 }
 
-}  // namespace
+}  // namespace btree_undo_test
 }  // namespace lockstep::sm

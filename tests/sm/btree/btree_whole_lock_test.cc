@@ -6,7 +6,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_whole_lock_test {
 
 constexpr uint64_t kRows = 2000;
 
@@ -72,5 +72,5 @@ TEST_F(WholeLock, TheListOfAllPagesStaysTrueBesideTheCleaner) {
     });
 }
 
-}  // namespace
+}  // namespace btree_whole_lock_test
 }  // namespace lockstep::sm

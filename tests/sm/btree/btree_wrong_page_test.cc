@@ -11,7 +11,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace btree_wrong_page_test {
 
 constexpr uint64_t kKeys = 2000;
 
@@ -234,5 +234,5 @@ INSTANTIATE_TEST_SUITE_P(Each, WrongPage,
                                            Wrong::other_level),
                          name_of);
 
-}  // namespace
+}  // namespace btree_wrong_page_test
 }  // namespace lockstep::sm

@@ -17,7 +17,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace committed_read_test {
 
 constexpr uint32_t kRows = 24;
 constexpr int kRounds = 1000;       // of reads
@@ -367,5 +367,5 @@ TEST_F(CommittedRead, ATransactionSeesItsOwnChanges) {
     });
 }
 
-}  // namespace
+}  // namespace committed_read_test
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include "tests/sm/store/index_on_sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace cursor_end_test {
 
 class CursorEnd : public IndexOnSimStore {
 protected:
@@ -65,5 +65,5 @@ TEST_F(CursorEnd, TheLastRecordStaysForAWriter) {
     step_over_a_rolled_back_record(true, Access::write);
 }
 
-}  // namespace
+}  // namespace cursor_end_test
 }  // namespace lockstep

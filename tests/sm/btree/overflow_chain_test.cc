@@ -10,7 +10,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep::sm {
-namespace {
+namespace overflow_chain_test {
 
 class OverflowChainTest : public ::testing::Test {
 protected:
@@ -200,5 +200,5 @@ TEST_F(OverflowChainTest, TheRestOfAChainIsFound) {
     });
 }
 
-}  // namespace
+}  // namespace overflow_chain_test
 }  // namespace lockstep::sm

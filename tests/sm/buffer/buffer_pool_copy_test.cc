@@ -6,7 +6,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
-namespace {
+namespace buffer_pool_copy_test {
 
 constexpr uint32_t kPages = 16;
 static_assert(kPages <= BufferPool::kCopyMax);
@@ -127,5 +127,5 @@ TEST(BufferPoolCopy, APageOutOfMemoryComesFromTheFile) {
     });
 }
 
-}  // namespace
+}  // namespace buffer_pool_copy_test
 }  // namespace lockstep::sm

@@ -8,7 +8,7 @@
 #include "threads/io/aligned_buffer.h"
 
 namespace lockstep::sm {
-namespace {
+namespace buffer_pool_test {
 
 // Many more pages than frames, changed from two workers: every page keeps its identity and every
 // increment.
@@ -423,5 +423,5 @@ TEST(BufferPool, ReadErrorsAreRetriedOnce) {
     EXPECT_EQ(rig.verify(), "");
 }
 
-}  // namespace
+}  // namespace buffer_pool_test
 }  // namespace lockstep::sm

@@ -7,7 +7,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace buffer_pool_write_test {
 
 using threads::SimFault;
 
@@ -254,5 +254,5 @@ TEST(PoolWrite, FailedSyncStopsTheStore) {
     });
 }
 
-}  // namespace
+}  // namespace buffer_pool_write_test
 }  // namespace lockstep::sm

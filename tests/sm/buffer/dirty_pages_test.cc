@@ -12,7 +12,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
-namespace {
+namespace dirty_pages_test {
 
 TEST(DirtyPages, ComeInAscendingOrder) {
     Rng rng(seed_of_run(1));
@@ -54,5 +54,5 @@ TEST(DirtyPages, OtherThreadsRunWhileACheckpointLooksForThem) {
     EXPECT_EQ(rig.verify(), "");
 }
 
-}  // namespace
+}  // namespace dirty_pages_test
 }  // namespace lockstep::sm

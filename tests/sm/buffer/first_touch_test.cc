@@ -9,7 +9,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace first_touch_test {
 
 constexpr size_t kMiB = 1 << 20, kSystemPage = 4096;
 
@@ -124,5 +124,5 @@ TEST(FirstTouchOfFrames, IsAheadOfThePages) {
     });
 }
 
-}  // namespace
+}  // namespace first_touch_test
 }  // namespace lockstep::sm

@@ -9,7 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace lost_write_test {
 
 using sm::CounterPage;
 using sm::PoolRig;
@@ -283,5 +283,5 @@ TEST_F(LostBeforeARestart, TornSideFile) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace lost_write_test
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
-namespace {
+namespace page_test {
 
 Page random_page(uint64_t seed) {
     Rng rng(seed);
@@ -150,5 +150,5 @@ TEST(LogKinds, HaveNames) {
     EXPECT_STREQ(page_action_name(PageAction::space_set), "space_set");
 }
 
-}  // namespace
+}  // namespace page_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@
 #include "tests/steps_of_run.h"
 
 namespace lockstep::sm {
-namespace {
+namespace read_ahead_test {
 
 using threads::SimFault;
 
@@ -289,5 +289,5 @@ INSTANTIATE_TEST_SUITE_P(All, Scans, ::testing::Values(IoMethod::io_uring, IoMet
                              return info.param == IoMethod::pool ? "pool" : "io_uring";
                          });
 
-}  // namespace
+}  // namespace read_ahead_test
 }  // namespace lockstep::sm

@@ -11,7 +11,7 @@
 #include <memory>
 
 namespace lockstep::sm {
-namespace {
+namespace superblock_test {
 
 Superblock example() {
     Superblock block{};
@@ -140,5 +140,5 @@ TEST_F(SuperblockFile, CopyInTheWrongPlaceDoesNotCount) {
     EXPECT_FALSE(read());
 }
 
-}  // namespace
+}  // namespace superblock_test
 }  // namespace lockstep::sm

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace lockstep::sm {
-namespace {
+namespace write_backoff_test {
 
 constexpr Nanos kTick = kMillisecond;
 const Error kWhy{.code = ErrorCode::io_error, .what = "data page"};
@@ -80,5 +80,5 @@ TEST(FrameShortageTest, AnOldOneIsForgotten) {
     EXPECT_EQ(shortage.note(later), later);
 }
 
-}  // namespace
+}  // namespace write_backoff_test
 }  // namespace lockstep::sm

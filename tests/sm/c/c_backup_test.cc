@@ -5,7 +5,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_backup_test {
 
 class CBackup : public CStore {
 protected:
@@ -179,5 +179,5 @@ TEST_F(CBackup, ASinkTakesTheArchive) {
     store = nullptr;
 }
 
-}  // namespace
+}  // namespace c_backup_test
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_callbacks_test {
 
 class CCallbacks : public CStore {
 public:
@@ -95,5 +95,5 @@ TEST_F(CCallbacks, CannotEndTheTransactionOfTheirCall) {
     EXPECT_C(lockstep_commit(txn, nullptr, &error));
 }
 
-}  // namespace
+}  // namespace c_callbacks_test
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_forms_test {
 
 class CForms : public CStore {
 protected:
@@ -369,5 +369,5 @@ TEST_F(CForms, ErrorsOfAFunctionAreThoseOfRun) {
     EXPECT_EQ(lockstep_run(store, close, store, nullptr, &error), LOCKSTEP_WRONG_THREAD);
 }
 
-}  // namespace
+}  // namespace c_forms_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_prepared_test {
 
 struct Seen {
     std::string gid;
@@ -390,5 +390,5 @@ TEST_F(CPrepared, RequestsOfOlderPrograms) {
     EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_OPTION);
 }
 
-}  // namespace
+}  // namespace c_prepared_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_procedures_test {
 
 class CProcedures : public CStore {
 public:
@@ -333,5 +333,5 @@ TEST_F(CFunctions, PriorityOfWholeTransactions) {
     EXPECT_EQ(seen, (std::vector<int>{0, 2, 4, 6, 1, 3, 5}));
 }
 
-}  // namespace
+}  // namespace c_procedures_test
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_session_test {
 
 class CSession : public CStore {};
 
@@ -285,5 +285,5 @@ TEST_F(CSession, SubmittedRequests) {
     EXPECT_NE(request.lsn, 0u);
 }
 
-}  // namespace
+}  // namespace c_session_test
 }  // namespace lockstep

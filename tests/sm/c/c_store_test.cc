@@ -12,7 +12,7 @@
 #include "tests/sm/c/c_util.h"
 
 namespace lockstep {
-namespace {
+namespace c_store_test {
 
 class CStoreCalls : public CStore {};
 
@@ -265,5 +265,5 @@ TEST_F(CStoreCalls, Fork) {
     ASSERT_C(lockstep_commit(txn, nullptr, &error));
 }
 
-}  // namespace
+}  // namespace c_store_test
 }  // namespace lockstep

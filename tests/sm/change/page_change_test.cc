@@ -7,7 +7,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace page_change_test {
 
 // All parts of the log from `from` on.
 struct LoggedPart {
@@ -377,5 +377,5 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
     });
 }
 
-}  // namespace
+}  // namespace page_change_test
 }  // namespace lockstep::sm

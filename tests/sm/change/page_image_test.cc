@@ -14,7 +14,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
-namespace {
+namespace page_image_test {
 
 enum class Content { zeros, rows, text, random };
 
@@ -179,5 +179,5 @@ TEST(PageImage, DamageIsCorruptLogAndNeverData) {
     EXPECT_LT(same, 50u);
 }
 
-}  // namespace
+}  // namespace page_image_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace rollback_test {
 
 struct Seen {
     std::map<std::string, std::string> keys;
@@ -475,5 +475,5 @@ TEST_F(RollbackTest, UndoOfGroupsNeedsNoLogSpaceThatWasNotReserved) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace rollback_test
 }  // namespace lockstep

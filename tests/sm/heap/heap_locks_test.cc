@@ -4,7 +4,7 @@
 #include "tests/sm/heap/heap_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace heap_locks_test {
 
 TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
     store_.on_thread([&] {
@@ -107,5 +107,5 @@ TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
     });
 }
 
-}  // namespace
+}  // namespace heap_locks_test
 }  // namespace lockstep::sm

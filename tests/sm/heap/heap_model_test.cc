@@ -7,7 +7,7 @@
 #include "tests/sm/engine_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace heap_model_test {
 
 using Model = std::map<RecordId, std::string>;
 
@@ -135,5 +135,5 @@ TEST(HeapModel, RandomTransactions) {
     }
 }
 
-}  // namespace
+}  // namespace heap_model_test
 }  // namespace lockstep::sm

@@ -13,7 +13,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
-namespace {
+namespace heap_page_test {
 
 using namespace heap;
 
@@ -220,5 +220,5 @@ TEST(HeapMapPage, ListsPages) {
     EXPECT_EQ(map(*page).next, 4711u);
 }
 
-}  // namespace
+}  // namespace heap_page_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@ extern "C" size_t __sanitizer_get_current_allocated_bytes();  // of the sanitize
 #endif
 
 namespace lockstep::sm {
-namespace {
+namespace heap_space_test {
 
 class HeapSpaceTest : public HeapTest {
 protected:
@@ -93,5 +93,5 @@ TEST_F(HeapSpaceTest, TheListsOfPagesWithRoomAreBounded) {
     });
 }
 
-}  // namespace
+}  // namespace heap_space_test
 }  // namespace lockstep::sm

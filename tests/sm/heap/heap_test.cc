@@ -6,7 +6,7 @@
 #include "tests/sm/heap/heap_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace heap_test {
 
 TEST_F(HeapTest, InsertFetchUpdateErase) {
     store_.on_thread([&] {
@@ -374,5 +374,5 @@ TEST_F(HeapTest, AMapPageWithTooManyEntriesIsRefused) {
     });
 }
 
-}  // namespace
+}  // namespace heap_test
 }  // namespace lockstep::sm

@@ -10,7 +10,7 @@
 #include "tests/sm/engine_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace heap_wrong_page_test {
 
 constexpr int kRecords = 300;
 
@@ -161,5 +161,5 @@ TEST_P(HeapWrongPage, InsertsGoElsewhere) {
 INSTANTIATE_TEST_SUITE_P(All, HeapWrongPage,
                          ::testing::Values(Wrong::zeros, Wrong::other_heap, Wrong::other_kind));
 
-}  // namespace
+}  // namespace heap_wrong_page_test
 }  // namespace lockstep::sm

@@ -7,7 +7,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace checkpoint_test {
 
 class CheckpointTest : public StoreCrash {};
 
@@ -255,5 +255,5 @@ TEST_F(CheckpointTest, ManyLiveTransactionsTakeSeveralRecords) {
     ASSERT_OK(none.close());
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace lockstep

@@ -18,7 +18,7 @@
 #include "txn/log/log_files.h"
 
 namespace lockstep {
-namespace {
+namespace lost_log_end_test {
 
 using threads::FileId;
 using threads::SimCrash;
@@ -208,5 +208,5 @@ TEST_F(LostLogEnd, PagesTellHowFarTheLogWasDurable) {
     EXPECT_EQ(*left, *state);
 }
 
-}  // namespace
+}  // namespace lost_log_end_test
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "txn/log/log_checksum.h"
 
 namespace lockstep {
-namespace {
+namespace packed_image_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -268,5 +268,5 @@ TEST(PackedImages, TheLogOfAnOlderVersionIsRead) {
     }
 }
 
-}  // namespace
+}  // namespace packed_image_test
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace recovery_test {
 
 class RecoveryTest : public StoreCrash {
 protected:
@@ -234,5 +234,5 @@ TEST_F(RecoveryTest, TransactionNumbersGoOn) {
     }
 }
 
-}  // namespace
+}  // namespace recovery_test
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace repair_test {
 
 class RepairTest : public StoreCrash {
 protected:
@@ -364,5 +364,5 @@ TEST_F(RepairTest, DamagedPageHealsOrIsNamed) {
     (void)store.close();
 }
 
-}  // namespace
+}  // namespace repair_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sm/test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace restart_analysis_test {
 
 using txn::TxnLogKind;
 
@@ -142,5 +142,5 @@ TEST_F(AnalysisTest, AListThatIsTooShortIsDamage) {
     EXPECT_FALSE(result_);
 }
 
-}  // namespace
+}  // namespace restart_analysis_test
 }  // namespace lockstep::sm

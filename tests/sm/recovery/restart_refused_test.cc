@@ -10,7 +10,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace restart_refused_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -107,5 +107,5 @@ TEST_F(RestartRefused, ByAReadThatFails) { EXPECT_GT(refuse_each(SimFault::read_
 TEST_F(RestartRefused, ByAWriteThatFails) { EXPECT_GT(refuse_each(SimFault::write_error), 0); }
 TEST_F(RestartRefused, ByASyncThatFails) { EXPECT_GT(refuse_each(SimFault::sync_error), 0); }
 
-}  // namespace
+}  // namespace restart_refused_test
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "txn/log/log.h"
 
 namespace lockstep {
-namespace {
+namespace undo_unreadable_test {
 
 class UndoUnreadable : public ::testing::Test {
 protected:
@@ -113,5 +113,5 @@ TEST_F(UndoUnreadable, RollbackToASavepointFailsThenTheAbortStopsTheStore) {
     expect_stopped();
 }
 
-}  // namespace
+}  // namespace undo_unreadable_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace space_map_shrink_test {
 
 class Shrink : public StoreCrash {
 protected:
@@ -379,5 +379,5 @@ TEST(ShrinkMaps, NothingIsCutIfTheLsnsWereNotSaved) {
     rig.engine.disk->close(*file);
 }
 
-}  // namespace
+}  // namespace space_map_shrink_test
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace space_map_test {
 
 Result<std::vector<PageId>> take(RestartEnv& engine, uint32_t count) {
     PageReservation r = TRY(engine.space->prepare(count));
@@ -182,5 +182,5 @@ TEST(SpaceMap, EnsureSizeExtendsTheFile) {
     });
 }
 
-}  // namespace
+}  // namespace space_map_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace begin_limit_test {
 
 class BeginLimit : public StoreCrash {
 protected:
@@ -98,5 +98,5 @@ TEST_F(BeginLimit, IsNotReportedWhileTransactionsEnd) {
     EXPECT_TRUE(store.close());
 }
 
-}  // namespace
+}  // namespace begin_limit_test
 }  // namespace lockstep

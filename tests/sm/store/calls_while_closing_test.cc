@@ -13,7 +13,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace calls_while_closing_test {
 
 class CallsWhileClosing : public StoreCrash {
 protected:
@@ -176,5 +176,5 @@ TEST_F(CallsWhileClosingDeathTest, NorInItsOffload) {
         "or in its offload\\(\\)");
 }
 
-}  // namespace
+}  // namespace calls_while_closing_test
 }  // namespace lockstep

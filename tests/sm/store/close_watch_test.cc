@@ -11,7 +11,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace close_watch_test {
 
 class CloseWatch : public StoreCrash {
 protected:
@@ -114,5 +114,5 @@ TEST_F(CloseWatch, AShortWaitSaysNothing) {
     EXPECT_EQ(warnings(), "");
 }
 
-}  // namespace
+}  // namespace close_watch_test
 }  // namespace lockstep

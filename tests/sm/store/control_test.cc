@@ -23,7 +23,7 @@
 #include "threads/io/local_socket.h"
 
 namespace lockstep {
-namespace {
+namespace control_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -453,5 +453,5 @@ TEST_F(ControlTest, OpenSaysWhatStandsInTheWay) {
     open();
 }
 
-}  // namespace
+}  // namespace control_test
 }  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace coroutine_test {
 
 // A coroutine of the application that runs by itself; its frame goes at its end.
 struct Detached {
@@ -200,5 +200,5 @@ TEST_F(CoroutineTest, AnAwaitedFunctionMayBeCancelled) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace coroutine_test
 }  // namespace lockstep

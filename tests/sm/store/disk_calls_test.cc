@@ -9,7 +9,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace disk_calls_test {
 
 using threads::Disk;
 using threads::FileId;
@@ -205,5 +205,5 @@ TEST_F(DiskCalls, FilesOfAStoreThatIsNotWholeAreLeftAlone) {
     EXPECT_TRUE(disk.exists("/store/log.7"));
 }
 
-}  // namespace
+}  // namespace disk_calls_test
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep {
-namespace {
+namespace durable_reader_test {
 
 class DurableReader : public StoreCrash {
 protected:
@@ -200,5 +200,5 @@ TEST_F(DurableReader, WaitsForWhatARollbackRestored) {
     }));
 }
 
-}  // namespace
+}  // namespace durable_reader_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace each_page_test {
 
 // With values as below: two levels of pages and some chains.
 constexpr int kRows = 260;
@@ -354,5 +354,5 @@ TEST_F(EachPage, UnreadableSectorsAreNamedByWhoNeedsThem) {
     EXPECT_GT(failed_, 40u);
 }
 
-}  // namespace
+}  // namespace each_page_test
 }  // namespace lockstep

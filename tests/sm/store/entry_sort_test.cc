@@ -9,7 +9,7 @@
 #include "tests/sm/test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace entry_sort_test {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
@@ -76,5 +76,5 @@ TEST_F(EntrySort, AMissingDirectoryIsAnError) {
     EXPECT_EQ(added.error().os, ENOENT);
 }
 
-}  // namespace
+}  // namespace entry_sort_test
 }  // namespace lockstep::sm

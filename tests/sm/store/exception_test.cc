@@ -12,7 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace exception_test {
 
 class Exceptions : public StoreCrash {
 protected:
@@ -173,5 +173,5 @@ TEST_F(ExceptionsDeathTest, ThenHasNoResultToGive) {
     EXPECT_DEATH(follow(), kSaid);
 }
 
-}  // namespace
+}  // namespace exception_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace failed_store_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -177,5 +177,5 @@ TEST_F(FailedStore, NobodyWaitsForALockOrForBegin) {
     EXPECT_FALSE(store.close());
 }
 
-}  // namespace
+}  // namespace failed_store_test
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace failure_test {
 
 using threads::SimFault;
 
@@ -284,5 +284,5 @@ TEST_F(Failure, IsSeenWholeByOtherThreads) {
     EXPECT_FALSE(store_.close());
 }
 
-}  // namespace
+}  // namespace failure_test
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "tests/sm/store/needs_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace follow_up_test {
 
 // An index of names that leads to rows: the middle one of a name's rows.
 class FollowUps : public Needs {
@@ -196,5 +196,5 @@ TEST_P(FollowUps, OfPackets) {
     EXPECT_EQ(used() > 0, teams_on(GetParam()));
 }
 
-}  // namespace
+}  // namespace follow_up_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace foreign_thread_test {
 
 class ForeignThread : public StoreCrash {
 protected:
@@ -188,5 +188,5 @@ TEST_F(ForeignThread, FreeFunctionsInCallbacks) {
     EXPECT_GT(called.load(), 0);
 }
 
-}  // namespace
+}  // namespace foreign_thread_test
 }  // namespace lockstep

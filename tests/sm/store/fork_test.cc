@@ -13,7 +13,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace fork_test {
 
 // Ends the child with the line of the first call that was not refused.
 #define EXPECT_FORKED(...)                                                            \
@@ -276,5 +276,5 @@ TEST_F(Fork, WhileTheParentWorks) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace fork_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include <lockstep/function_ref.h>
 
 namespace lockstep {
-namespace {
+namespace function_ref_test {
 
 int called(FunctionRef<int(int)> f, int n) { return f(n); }
 int twice(int n) { return 2 * n; }
@@ -49,5 +49,5 @@ TEST(FunctionRef, PassesReferencesAndMoves) {
     EXPECT_EQ(text, "a7");
 }
 
-}  // namespace
+}  // namespace function_ref_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include <string_view>
 
 namespace lockstep {
-namespace {
+namespace function_test {
 
 int twice(int n) { return 2 * n; }
 
@@ -99,5 +99,5 @@ TEST(Function, IsMadeAsAStdFunctionIs) {
     static_assert(sizeof(Function<int(int)>) == sizeof(void*));
 }
 
-}  // namespace
+}  // namespace function_test
 }  // namespace lockstep

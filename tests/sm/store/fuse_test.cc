@@ -9,7 +9,7 @@
 #include "tools/faultfs/passthrough.h"
 
 namespace lockstep {
-namespace {
+namespace fuse_test {
 
 constexpr int kCommits = 40;
 
@@ -88,5 +88,5 @@ INSTANTIATE_TEST_SUITE_P(Fuse, FuseStore, testing::Values(IoMethod::automatic, I
                              return info.param == IoMethod::pool ? "Pool" : "Automatic";
                          });
 
-}  // namespace
+}  // namespace fuse_test
 }  // namespace lockstep

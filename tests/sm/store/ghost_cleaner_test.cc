@@ -11,7 +11,7 @@
 #include "tests/sm/store/index_on_sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace ghost_cleaner_test {
 
 class GhostCleanerTest : public IndexOnSimStore {
 protected:
@@ -215,5 +215,5 @@ TEST_F(GhostCleanerTest, AFailedStoreIsNotCleaned) {
     closed = true;
 }
 
-}  // namespace
+}  // namespace ghost_cleaner_test
 }  // namespace lockstep

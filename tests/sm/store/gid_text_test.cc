@@ -7,7 +7,7 @@
 #include <lockstep/prepared.h>
 
 namespace lockstep::sm {
-namespace {
+namespace gid_text_test {
 
 TEST(GidText, EachGidCanBeReadBack) {
     std::string all;
@@ -30,5 +30,5 @@ TEST(GidText, WhatIsNoTextIsRefused) {
         EXPECT_FALSE(gid_of_text(text)) << text;
 }
 
-}  // namespace
+}  // namespace gid_text_test
 }  // namespace lockstep::sm

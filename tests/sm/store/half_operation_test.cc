@@ -6,7 +6,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace half_operation_test {
 
 using threads::SimFault;
 
@@ -74,5 +74,5 @@ TEST_F(HalfOperation, AnUpdateOfAKeyThatIsNotThere) {
                ErrorCode::none);
 }
 
-}  // namespace
+}  // namespace half_operation_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace handle_cancel_test {
 
 class HandleCancel : public StoreCrash {
 protected:
@@ -210,5 +210,5 @@ TEST_F(HandleCancel, MeetsTheEnd) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace handle_cancel_test
 }  // namespace lockstep

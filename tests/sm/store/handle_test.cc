@@ -19,7 +19,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace handle_test {
 
 class HandleTest : public StoreCrash {
 protected:
@@ -361,5 +361,5 @@ TEST(HandleSim, AFailingStoreCallsEachOnce) {
     EXPECT_EQ(calls, kTasks);
 }
 
-}  // namespace
+}  // namespace handle_test
 }  // namespace lockstep

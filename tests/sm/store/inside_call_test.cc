@@ -10,7 +10,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace inside_call_test {
 
 class InsideCall : public StoreCrash {
 protected:
@@ -127,5 +127,5 @@ TEST_F(InsideCall, TheTransactionEndsBehindIt) {
     EXPECT_TRUE(ended.join());
 }
 
-}  // namespace
+}  // namespace inside_call_test
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace key_test {
 
 struct Appender {
     const char* name;
@@ -295,5 +295,5 @@ TEST_F(LongKeys, LongestKeysAreOrdinaryKeys) {
     EXPECT_TRUE(store.verify()->empty());
 }
 
-}  // namespace
+}  // namespace key_test
 }  // namespace lockstep

@@ -20,7 +20,7 @@
 #include "threads/base/sanitized.h"
 
 namespace lockstep {
-namespace {
+namespace limits_test {
 
 class Limits : public StoreCrash {
 protected:
@@ -203,5 +203,5 @@ TEST_F(Limits, RefusedIoUringLeadsToThePool) {
     EXPECT_EXIT(without_io_uring(path("db"), options), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace limits_test
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "tests/steps_of_run.h"
 
 namespace lockstep {
-namespace {
+namespace lock_error_test {
 
 class LockErrors : public ::testing::Test {
 protected:
@@ -249,5 +249,5 @@ TEST_F(LockErrors, RunReturnsTheText) {
               {"self_deadlock: ", "index \"accounts\", key \"a\"", "the same user thread"});
 }
 
-}  // namespace
+}  // namespace lock_error_test
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace log_loaders_test {
 
 constexpr uint64_t kRecords = 1000;
 
@@ -138,5 +138,5 @@ TEST_F(LogLoaders, RunCopesWithMoreThanTheLogHolds) {
     expect_sound(store);
 }
 
-}  // namespace
+}  // namespace log_loaders_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sm/store/index_on_sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace log_room_test {
 
 class LogRoom : public IndexOnSimStore {
 protected:
@@ -385,5 +385,5 @@ TEST_F(LogRoom, BackPressureIsFeltEarlyAndEvenly) {
     EXPECT_LT(delays[2], 12 * kMillisecond);
 }
 
-}  // namespace
+}  // namespace log_room_test
 }  // namespace lockstep

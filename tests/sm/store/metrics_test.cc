@@ -15,7 +15,7 @@
 #include "tests/steps_of_run.h"
 
 namespace lockstep {
-namespace {
+namespace metrics_test {
 
 bool has_line(const std::string& text, const std::string& line) {
     return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
@@ -246,5 +246,5 @@ TEST(MetricsTest, WaitsByCause) {
     std::filesystem::remove_all(directory);
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace lockstep

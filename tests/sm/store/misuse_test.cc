@@ -9,7 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace misuse_test {
 
 struct Things {
     Store& store;
@@ -286,5 +286,5 @@ TEST_F(Misuse, OfAClosedStore) {
     *store_ = open("a");
 }
 
-}  // namespace
+}  // namespace misuse_test
 }  // namespace lockstep

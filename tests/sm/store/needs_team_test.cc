@@ -9,7 +9,7 @@
 #include "tests/sm/store/needs_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace needs_team_test {
 
 class NeedsOfPackets : public Needs {};
 
@@ -110,5 +110,5 @@ TEST_P(NeedsOfPackets, WrongOnesCostTimeOnly) {
     expect_sound(*store_);
 }
 
-}  // namespace
+}  // namespace needs_team_test
 }  // namespace lockstep

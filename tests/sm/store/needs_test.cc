@@ -4,7 +4,7 @@
 #include "tests/sm/store/needs_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace needs_test {
 
 INSTANTIATE_TEST_SUITE_P(Modes, Needs,
                          ::testing::Values(StepsMode::off, StepsMode::prefetch, StepsMode::on,
@@ -274,5 +274,5 @@ TEST_P(Needs, PagesAreReadAhead) {
     }));
 }
 
-}  // namespace
+}  // namespace needs_test
 }  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "tests/sim_store.h"
 
 namespace lockstep {
-namespace {
+namespace nth_fault_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -492,5 +492,5 @@ INSTANTIATE_TEST_SUITE_P(Of, NthFault,
                                            SimFault::no_space_write),
                          [](const auto& info) { return sim_fault_name(info.param); });
 
-}  // namespace
+}  // namespace nth_fault_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace object_life_test {
 
 class ObjectLife : public StoreCrash {};
 
@@ -383,5 +383,5 @@ TEST_F(ObjectLife, ACursorAtTheEndDoesNotStandOnAnErasedRecord) {
     });
 }
 
-}  // namespace
+}  // namespace object_life_test
 }  // namespace lockstep

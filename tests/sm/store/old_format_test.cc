@@ -16,13 +16,13 @@
 #include "tests/steps_of_run.h"
 
 namespace lockstep {
-namespace {
+namespace old_format_test {
 
 class OldFormat : public ::testing::Test {
 protected:
     void SetUp() override {
         root_ = make_own_directory("old-format");
-        ASSERT_EQ(std::system(("tar -C " + root_ + " -xzf " + SM_FORMAT_2_STORE).c_str()), 0);
+        ASSERT_EQ(std::system(("tar -C " + root_ + " -xzf " LOCKSTEP_SOURCE_DIR "/tests/sm/store/data/format_2.tgz").c_str()), 0);
         store_ = root_ + "/store";
         ASSERT_EQ(version(), 2u);
     }
@@ -115,5 +115,5 @@ TEST_F(OldFormat, Version1IsRefusedWithAWayOut) {
     EXPECT_EQ(data(), before);
 }
 
-}  // namespace
+}  // namespace old_format_test
 }  // namespace lockstep

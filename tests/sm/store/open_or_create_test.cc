@@ -7,7 +7,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace open_or_create_test {
 
 class Names : public StoreCrash {
 protected:
@@ -302,5 +302,5 @@ TEST(NamesSim, LateEndsLeaveTheNewerObject) {
     EXPECT_TRUE(store.close());
 }
 
-}  // namespace
+}  // namespace open_or_create_test
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace open_report_test {
 
 // What `body` writes to stderr.
 template <class Body>
@@ -105,5 +105,5 @@ TEST_F(OpenReport, TheLogNeedsFourOfItsOwnSegments) {
     EXPECT_EQ(store.options().log_segment_bytes, 16ull << 20);
 }
 
-}  // namespace
+}  // namespace open_report_test
 }  // namespace lockstep

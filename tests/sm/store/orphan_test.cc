@@ -7,7 +7,7 @@
 #include "tests/sm/store/txn_watch_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace orphan_test {
 
 class OrphanTest : public TxnWatchTest {
 protected:
@@ -103,5 +103,5 @@ TEST_F(OrphanTest, ACancelledFunctionMayBeInsideATransactionOfTheStore) {
     join(checker, ErrorCode::none);
 }
 
-}  // namespace
+}  // namespace orphan_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace packet_test {
 
 class Call final : public Packet {
 public:
@@ -182,5 +182,5 @@ TEST_F(StorePacket, FunctionsThatHaveNotBegunTakeNoStack) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace packet_test
 }  // namespace lockstep

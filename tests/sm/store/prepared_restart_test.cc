@@ -6,7 +6,7 @@
 #include "tests/sm/store/prepared_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace prepared_restart_test {
 
 using PreparedRestart = PreparedTest;
 
@@ -474,5 +474,5 @@ TEST_F(PreparedRestart, ABackupHasItInDoubt) {
     EXPECT_EQ(get("k"), "before");
 }
 
-}  // namespace
+}  // namespace prepared_restart_test
 }  // namespace lockstep

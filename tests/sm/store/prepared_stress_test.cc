@@ -9,7 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace prepared_stress_test {
 
 constexpr int kWriters = 4, kRounds = 60, kCounters = 3;
 
@@ -110,5 +110,5 @@ TEST_F(PreparedStress, EachIsEndedOnce) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace prepared_stress_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "tests/sm/store/prepared_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace prepared_test {
 
 using Prepared = PreparedTest;
 
@@ -405,5 +405,5 @@ TEST_F(Prepared, TheLocksStayAsTheyWere) {
     EXPECT_EQ(engine().locks->verify(), "");
 }
 
-}  // namespace
+}  // namespace prepared_test
 }  // namespace lockstep

@@ -27,8 +27,9 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace public_calls_test {
 
+constexpr const char* kDocument = LOCKSTEP_SOURCE_DIR "/sm/PUBLIC_CALLS.md";
 constexpr const char* kBegin = "<!-- public calls: begin -->\n";
 constexpr const char* kEnd = "<!-- public calls: end -->\n";
 constexpr const char* kForbidden = "-";
@@ -326,19 +327,19 @@ TEST_F(PublicCalls, DoWhatTheTableSays) {
     const std::string found = table(public_calls(), {user, from_foreign_thread(), behind_close(),
                                                      in_forked_child(), behind_failure(user)});
     std::stringstream whole;
-    whole << std::ifstream(PUBLIC_CALLS).rdbuf();
+    whole << std::ifstream(kDocument).rdbuf();
     std::string document = whole.str();
     const size_t begin = document.find(kBegin), end = document.find(kEnd);
     ASSERT_TRUE(begin != std::string::npos && end != std::string::npos) << "no place for the table";
     const size_t from = begin + std::string_view(kBegin).size();
     const std::string written = document.substr(from, end - from);
     if (getenv("LOCKSTEP_WRITE") != nullptr && !HasFailure() && written != found) {
-        std::ofstream(PUBLIC_CALLS) << document.replace(from, end - from, found);
+        std::ofstream(kDocument) << document.replace(from, end - from, found);
         return;
     }
     EXPECT_EQ(written, found)
         << "if this is what the calls shall do: LOCKSTEP_WRITE=1 sm_public_calls_test";
 }
 
-}  // namespace
+}  // namespace public_calls_test
 }  // namespace lockstep

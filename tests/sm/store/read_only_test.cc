@@ -13,7 +13,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace read_only_test {
 
 class ReadOnly : public StoreCrash {
 protected:
@@ -340,5 +340,5 @@ TEST(ReadOnlySim, NoRequestWrites) {
     EXPECT_EQ(disk.digest(), digest);
 }
 
-}  // namespace
+}  // namespace read_only_test
 }  // namespace lockstep

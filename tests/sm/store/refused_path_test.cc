@@ -9,7 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace refused_path_test {
 
 using RefusedPath = StoreCrash;
 
@@ -162,5 +162,5 @@ TEST_F(RefusedPath, OfARestoreBesideAnother) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace refused_path_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "threads/sync/event.h"
 
 namespace lockstep {
-namespace {
+namespace run_test {
 
 class Run : public StoreCrash {
 protected:
@@ -198,5 +198,5 @@ TEST_F(Run, APatchBeyondAValueSaysWhereItEnds) {
         << done.error().text();
 }
 
-}  // namespace
+}  // namespace run_test
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep {
-namespace {
+namespace savepoint_test {
 
 class Savepoints : public SecondaryStore {
 protected:
@@ -170,5 +170,5 @@ TEST_F(Savepoints, StayWhenAPrepareIsRefused) {
     EXPECT_EQ(pairs_of(store), (Pairs{{"1", "a"}}));
 }
 
-}  // namespace
+}  // namespace savepoint_test
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 #include "threads/thread/ctx_points.h"
 
 namespace lockstep {
-namespace {
+namespace scan_bounds_test {
 
 class ScanBounds : public StoreCrash {};
 
@@ -68,5 +68,5 @@ TEST_F(ScanBounds, AreCopiedBeforeAnotherThreadRuns) {
     }
 }
 
-}  // namespace
+}  // namespace scan_bounds_test
 }  // namespace lockstep

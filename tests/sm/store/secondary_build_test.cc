@@ -11,7 +11,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace secondary_build_test {
 
 constexpr int kRows = 60'000;
 
@@ -186,5 +186,5 @@ TEST_F(SecondaryBuild, AfterACrash) {
     expect_sound(*store_);
 }
 
-}  // namespace
+}  // namespace secondary_build_test
 }  // namespace lockstep

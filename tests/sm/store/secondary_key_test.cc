@@ -10,7 +10,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
-namespace {
+namespace secondary_key_test {
 
 // Few different bytes, so that pairs nearly meet; 0, 1 and 255 are what the encoding is about.
 std::string text(Rng& rng) {
@@ -53,5 +53,5 @@ TEST(SecondaryKey, WhatIsNoEntryIsRefused) {
     EXPECT_FALSE(split_entry(false, entry_of(false, "a", "b"), "value"));
 }
 
-}  // namespace
+}  // namespace secondary_key_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@
 #include "sm/store/secondary_key.h"
 
 namespace lockstep {
-namespace {
+namespace secondary_life_test {
 
 class SecondaryLifeTest : public SecondaryStore {};
 
@@ -335,5 +335,5 @@ TEST_F(SecondaryLifeTest, VerifySaysWhatItCannotCheck) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace
+}  // namespace secondary_life_test
 }  // namespace lockstep

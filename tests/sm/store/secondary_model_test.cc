@@ -7,7 +7,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace secondary_model_test {
 
 using Records = std::map<std::string, std::string>;
 
@@ -186,5 +186,5 @@ TEST_F(SecondaryModel, RandomTransactions) {
     }
 }
 
-}  // namespace
+}  // namespace secondary_model_test
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "sm/store/secondary_key.h"
 
 namespace lockstep {
-namespace {
+namespace secondary_test {
 
 class SecondaryTest : public SecondaryStore {};
 
@@ -353,5 +353,5 @@ TEST_F(SecondaryTest, BulkLoadFillsIt) {
     expect_sound(store);
 }
 
-}  // namespace
+}  // namespace secondary_test
 }  // namespace lockstep

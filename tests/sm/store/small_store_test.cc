@@ -6,7 +6,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace small_store_test {
 
 class SmallStore : public StoreCrash {
 protected:
@@ -97,5 +97,5 @@ TEST_F(SmallStore, TenMegabytesOfInsertsGrowIt) {
     }
 }
 
-}  // namespace
+}  // namespace small_store_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace snapshot_bounds_test {
 
 TEST_F(SnapshotTest, TensOfThousandsAtOnce) {
     constexpr size_t kSnapshots = 40'000, kKeys = 7;
@@ -110,5 +110,5 @@ TEST_F(SnapshotTest, IsRefusedOnAnotherThreadAndBehindItsEnd) {
     store_.reset();
 }
 
-}  // namespace
+}  // namespace snapshot_bounds_test
 }  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace snapshot_model_test {
 
 struct Contents {
     std::map<std::string, std::string> index;
@@ -404,5 +404,5 @@ TEST_F(SnapshotModel, ManyReadsNeverSeeAnAbortedValue) {
     });
 }
 
-}  // namespace
+}  // namespace snapshot_model_test
 }  // namespace lockstep

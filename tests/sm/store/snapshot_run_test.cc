@@ -8,7 +8,7 @@
 #include "threads/base/sanitized.h"
 
 namespace lockstep {
-namespace {
+namespace snapshot_run_test {
 
 class SnapshotRun : public SnapshotTest {
 protected:
@@ -288,5 +288,5 @@ TEST_F(SnapshotRun, KeysOfTwoLengthsOrPrefixesAreNoRun) {
     });
 }
 
-}  // namespace
+}  // namespace snapshot_run_test
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace snapshot_test {
 
 TEST_F(SnapshotTest, SeesWhatHadCommitted) {
     on_thread(*store_, [&] {
@@ -480,5 +480,5 @@ TEST_F(SnapshotTest, SeesRecordsOfKeysOfAllLengths) {
     });
 }
 
-}  // namespace
+}  // namespace snapshot_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace snapshot_transfer_test {
 
 std::string account(uint64_t number) { return std::string(Slice(Key().u64(number))); }
 
@@ -114,5 +114,5 @@ TEST_F(SnapshotTransfers, OnTwoWorkersKeepTheirSum) {
     ASSERT_OK(store_->close());
 }
 
-}  // namespace
+}  // namespace snapshot_transfer_test
 }  // namespace lockstep

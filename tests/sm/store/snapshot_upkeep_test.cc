@@ -13,7 +13,7 @@
 #include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace snapshot_upkeep_test {
 
 std::string numbered(int n) { return "key" + std::to_string(10'000 + n); }
 
@@ -474,5 +474,5 @@ TEST_F(SnapshotTest, APeriodEndsAndBeginsAgain) {
     });
 }
 
-}  // namespace
+}  // namespace snapshot_upkeep_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "threads/base/sanitized.h"
 
 namespace lockstep {
-namespace {
+namespace start_test {
 
 class Start : public StoreCrash {};
 
@@ -102,5 +102,5 @@ TEST_F(Start, WithoutMemoryForAStackNamesTheLimit) {
     EXPECT_EXIT(without_address_space(path("db"), small_options()), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace start_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "threads/thread/worker_local.h"
 
 namespace lockstep {
-namespace {
+namespace store_steps_test {
 
 class StoreSteps : public StoreCrash {
 protected:
@@ -202,5 +202,5 @@ TEST_F(StoreSteps, DifferencesOfIoStatsAreWhatCameBetween) {
     ASSERT_OK(store_->close());
 }
 
-}  // namespace
+}  // namespace store_steps_test
 }  // namespace lockstep

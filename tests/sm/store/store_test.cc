@@ -13,7 +13,7 @@
 #include "tests/code_of.h"
 
 namespace lockstep {
-namespace {
+namespace store_test {
 
 namespace fs = std::filesystem;
 
@@ -479,5 +479,5 @@ TEST_F(StoreTest, WaitDurableAndCheckpointWorkFromOutside) {
     EXPECT_GT(store.stats().checkpoints, before);
 }
 
-}  // namespace
+}  // namespace store_test
 }  // namespace lockstep

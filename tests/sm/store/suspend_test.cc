@@ -26,7 +26,7 @@ namespace lockstep {
     asm volatile("" ::: "memory");  // not a tail call
 }
 
-namespace {
+namespace suspend_test {
 
 class Suspend : public StoreCrash {
 protected:
@@ -186,5 +186,5 @@ TEST_F(Suspend, RangesOfTheOptions) {
     EXPECT_FALSE(check_options(options));
 }
 
-}  // namespace
+}  // namespace suspend_test
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "tests/sm/test_util.h"
 
 namespace lockstep {
-namespace {
+namespace sync_again_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -83,5 +83,5 @@ TEST_P(SyncAgain, AfterAKill) {
 
 INSTANTIATE_TEST_SUITE_P(Cuts, SyncAgain, ::testing::ValuesIn(threads::kSimCrashes));
 
-}  // namespace
+}  // namespace sync_again_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "txn/transaction.h"
 
 namespace lockstep {
-namespace {
+namespace system_slots_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -192,5 +192,5 @@ TEST_F(LoadLeftovers, OfASoundStoreAreNone) {
     ASSERT_TRUE(store.close());
 }
 
-}  // namespace
+}  // namespace system_slots_test
 }  // namespace lockstep

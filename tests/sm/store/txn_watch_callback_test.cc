@@ -8,7 +8,7 @@
 #include "tests/sm/store/txn_watch_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace txn_watch_callback_test {
 
 // modify() has changed nothing while its function waits: the transaction may be ended there.
 TEST_F(TxnWatchTest, AFunctionOfModifyThatSleepsMayBeEnded) {
@@ -97,5 +97,5 @@ TEST_F(TxnWatchTest, AStepOfASecondaryCursorEnds) {
     join(reader, ErrorCode::ended_by_operator);
 }
 
-}  // namespace
+}  // namespace txn_watch_callback_test
 }  // namespace lockstep

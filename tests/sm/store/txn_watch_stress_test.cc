@@ -8,7 +8,7 @@
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
-namespace {
+namespace txn_watch_stress_test {
 
 constexpr uint64_t kAccounts = 24, kClerks = 8, kMoney = 1000;
 
@@ -194,5 +194,5 @@ TEST(TxnWatchSim, InRandomSchedules) {
     EXPECT_GT(by_operator, 20u);
 }
 
-}  // namespace
+}  // namespace txn_watch_stress_test
 }  // namespace lockstep

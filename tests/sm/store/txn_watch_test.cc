@@ -10,7 +10,7 @@
 #include "tests/sm/store/txn_watch_test_util.h"
 
 namespace lockstep {
-namespace {
+namespace txn_watch_test {
 
 TEST_F(TxnWatchTest, ListsWhatTransactionsDo) {
     open();
@@ -496,5 +496,5 @@ TEST_F(TxnWatchTest, NothingToEnd) {
     closed = true;
 }
 
-}  // namespace
+}  // namespace txn_watch_test
 }  // namespace lockstep

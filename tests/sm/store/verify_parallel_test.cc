@@ -9,7 +9,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace verify_parallel_test {
 
 class VerifyInParallel : public StoreCrash {
 protected:
@@ -76,5 +76,5 @@ TEST_F(VerifyInParallel, SameFaults) {
     EXPECT_TRUE(faults(3).empty());
 }
 
-}  // namespace
+}  // namespace verify_parallel_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep {
-namespace {
+namespace verify_test {
 
 constexpr int kRows = 150;
 
@@ -112,5 +112,5 @@ TEST_F(VerifyNotices, WrongBytes) {
     EXPECT_GE(tallies.size(), 5u);
 }
 
-}  // namespace
+}  // namespace verify_test
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "tests/sm/engine_test_util.h"
 
 namespace lockstep::sm {
-namespace {
+namespace object_history_test {
 
 class ObjectHistoryTest : public ::testing::Test {
 protected:
@@ -49,5 +49,5 @@ TEST_F(ObjectHistoryTest, ManyTransactionsLoadAnObjectOneAfterTheOther) {
     });
 }
 
-}  // namespace
+}  // namespace object_history_test
 }  // namespace lockstep::sm

@@ -19,7 +19,7 @@
 #include "threads/base/sanitized.h"
 
 namespace lockstep::sm {
-namespace {
+namespace version_pool_test {
 
 struct Held {
     VersionPool::Taken taken;
@@ -178,5 +178,5 @@ TEST(VersionPool, OtherWorkersGiveBlocksBack) {
     EXPECT_TRUE(kAddressSanitizer || seen.size() < 20'000u) << seen.size();
 }
 
-}  // namespace
+}  // namespace version_pool_test
 }  // namespace lockstep::sm

@@ -12,7 +12,7 @@
 #include "threads/thread/stack.h"
 
 namespace lockstep::threads {
-namespace {
+namespace mapping_cache_test {
 
 constexpr size_t kBytes = 8 * 4096;
 
@@ -76,5 +76,5 @@ TEST(ZeroBytes, EachByteCounts) {
     }
 }
 
-}  // namespace
+}  // namespace mapping_cache_test
 }  // namespace lockstep::threads

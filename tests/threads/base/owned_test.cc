@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace lockstep {
-namespace {
+namespace owned_test {
 
 struct Counted {
     explicit Counted(int& count) : live(count) { ++live; }
@@ -74,5 +74,5 @@ TEST(Shared, OwnersOnManyThreads) {
     EXPECT_EQ(live, 0);
 }
 
-}  // namespace
+}  // namespace owned_test
 }  // namespace lockstep

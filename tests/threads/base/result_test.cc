@@ -12,7 +12,7 @@
 #include "threads/base/error_detail.h"
 
 namespace lockstep {
-namespace {
+namespace result_test {
 
 TEST(Errors, EveryCodeHasANameAndAMeaning) {
     std::set<std::string> names, meanings;
@@ -65,5 +65,5 @@ TEST(Errors, AFailedCheckNamesItself) {
     EXPECT_DEATH(CHECK(1 + 1 == 3), "CHECK failed: 1 \\+ 1 == 3 at .*result_test.cc");
 }
 
-}  // namespace
+}  // namespace result_test
 }  // namespace lockstep

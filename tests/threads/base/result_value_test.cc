@@ -11,7 +11,7 @@
 #include "threads/base/check.h"
 
 namespace lockstep {
-namespace {
+namespace result_value_test {
 
 // Counts its live objects; a copy or a move that was forgotten, or done twice, changes the count.
 struct Counted {
@@ -141,5 +141,5 @@ TEST_F(Results, StopTheProgramIfTheirMissingValueIsTaken) {
     EXPECT_DEATH(Result<void>(fail(ErrorCode::timeout)).value(), "Result.*timeout");
 }
 
-}  // namespace
+}  // namespace result_value_test
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace lockstep::threads {
-namespace {
+namespace spare_blocks_test {
 
 // Under the address sanitizer each block is an allocation, so that its misuse is seen.
 constexpr uint32_t kKept = kAddressSanitizer ? 0 : SpareBlocks::kKeptMax;
@@ -42,5 +42,5 @@ TEST(SpareBlocks, ForeignKernelThreadsHaveNone) {
     SpareBlocks::give(nullptr, block);
 }
 
-}  // namespace
+}  // namespace spare_blocks_test
 }  // namespace lockstep::threads

@@ -12,7 +12,7 @@
 #include "threads/base/try.h"
 
 namespace lockstep::threads {
-namespace {
+namespace copy_stream_test {
 
 constexpr uint64_t kMany = 100;
 
@@ -122,5 +122,5 @@ TEST_P(CopyStreamSteps, TheLastBufferIsWrittenAndNothingBehindIt) {
     }
 }
 
-}  // namespace
+}  // namespace copy_stream_test
 }  // namespace lockstep::threads

@@ -8,7 +8,7 @@
 #include "tests/threads/io/io_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace io_test {
 
 class IoBackends : public testing::TestWithParam<RigKind> {
 protected:
@@ -344,5 +344,5 @@ TEST(AlignedBuffers, AreAlignedZeroedAndGivenBack) {
     EXPECT_EQ(make_aligned_buffer(SIZE_MAX).error().code, ErrorCode::out_of_memory);
 }
 
-}  // namespace
+}  // namespace io_test
 }  // namespace lockstep::threads

@@ -20,7 +20,7 @@
 #include "threads/io/local_socket.h"
 
 namespace lockstep::threads {
-namespace {
+namespace line_server_test {
 
 class Peer {
 public:
@@ -342,5 +342,5 @@ TEST_F(LineServerTest, ALongPath) {
     EXPECT_FALSE(std::filesystem::exists(path + "/s"));
 }
 
-}  // namespace
+}  // namespace line_server_test
 }  // namespace lockstep::threads

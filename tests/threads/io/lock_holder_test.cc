@@ -16,7 +16,7 @@
 #include <string>
 
 namespace lockstep {
-namespace {
+namespace lock_holder_test {
 
 using threads::lock_holder;
 
@@ -91,5 +91,5 @@ TEST_F(LockHolder, AnotherProcessByNumberAndName) {
     close(ready[1]);
 }
 
-}  // namespace
+}  // namespace lock_holder_test
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include "tests/threads/io/io_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace pool_test {
 
 TEST(Pool, QueuesOfManyWorkersShareIt) {
     Rig rig(RigKind::pool);
@@ -64,5 +64,5 @@ TEST(Pool, MoreQueuesThanThreadsAllWork) {
     }
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace lockstep::threads

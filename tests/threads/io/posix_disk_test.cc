@@ -17,7 +17,7 @@
 #include "tests/threads/io/io_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace posix_disk_test {
 
 struct Refusal {
     unsigned call;
@@ -255,5 +255,5 @@ TEST_F(PosixDiskRefused, NoThreadForThePool) {
     EXPECT_TRUE(disk.make_queue(0, clock));
 }
 
-}  // namespace
+}  // namespace posix_disk_test
 }  // namespace lockstep::threads

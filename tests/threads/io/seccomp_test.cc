@@ -14,7 +14,7 @@
 #include "tests/threads/io/io_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace seccomp_test {
 
 // The given system call fails with `err` from now on, in this process only.
 bool refuse(unsigned call, unsigned err) {
@@ -85,5 +85,5 @@ TEST(Seccomp, RingsThatCannotBeEnteredLeadToThePool) {
                 "");
 }
 
-}  // namespace
+}  // namespace seccomp_test
 }  // namespace lockstep::threads

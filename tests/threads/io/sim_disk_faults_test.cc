@@ -5,7 +5,7 @@
 #include "tests/threads/io/sim_disk_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace sim_disk_faults_test {
 
 TEST_F(SimDiskTest, ErrorsComeAtTheNumberAsked) {
     fill(0, 'a');
@@ -167,5 +167,5 @@ TEST_F(SimDiskTest, CapacityBoundsAllFilesTogether) {
     EXPECT_TRUE(disk.write_now(file, 2 * kPage, "x", 1));
 }
 
-}  // namespace
+}  // namespace sim_disk_faults_test
 }  // namespace lockstep::threads

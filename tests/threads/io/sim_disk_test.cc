@@ -7,7 +7,7 @@
 #include "tests/threads/io/sim_disk_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace sim_disk_test {
 
 TEST_F(SimDiskTest, OnlySyncedBytesAreSure) {
     fill(0, 'a');
@@ -373,5 +373,5 @@ TEST_F(SimDiskDeath, OverlappingWritesAreFound) {  // SF-1
     EXPECT_DEATH(batch.submit(*queue), "writes_in_flight_overlap");
 }
 
-}  // namespace
+}  // namespace sim_disk_test
 }  // namespace lockstep::threads

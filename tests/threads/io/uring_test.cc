@@ -12,7 +12,7 @@
 #include "threads/io/uring_queue.h"
 
 namespace lockstep::threads {
-namespace {
+namespace uring_test {
 
 TEST(Uring, ProbeWorksHereOrSaysWhy) {
     const Result<void> probe = probe_uring();
@@ -89,5 +89,5 @@ TEST(Uring, SleepingCostsNoCpu) {
     }
 }
 
-}  // namespace
+}  // namespace uring_test
 }  // namespace lockstep::threads

@@ -12,7 +12,7 @@
 #include "threads/sync/event.h"
 
 namespace lockstep::threads {
-namespace {
+namespace runtime_test {
 
 void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));
@@ -205,5 +205,5 @@ TEST(Policy, RandomRunsEverythingOnRealWorkers) {
     EXPECT_EQ(ran, 100);
 }
 
-}  // namespace
+}  // namespace runtime_test
 }  // namespace lockstep::threads

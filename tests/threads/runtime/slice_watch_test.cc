@@ -54,7 +54,7 @@ spin_with_frame_pointer:
 )");
 #endif
 
-namespace {
+namespace slice_watch_test {
 
 // What was reported.
 class Reports {
@@ -249,5 +249,5 @@ TEST(SliceWatchDeath, TheSignalIsPolite) {
     EXPECT_EXIT(signals(), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace slice_watch_test
 }  // namespace lockstep::threads

@@ -9,7 +9,7 @@
 #include "tests/threads/steps/steps_test_util.h"
 
 namespace lockstep::threads {
-namespace {
+namespace ctx_test {
 
 TEST(CtxTest, SetsOfPointsFromText) {
     EXPECT_EQ(*ctx_points_from("none"), 0u);
@@ -98,5 +98,5 @@ TEST(CtxTest, TheFastSwitchFitsACacheLine) {
 #endif
 }
 
-}  // namespace
+}  // namespace ctx_test
 }  // namespace lockstep::threads

@@ -10,7 +10,7 @@
 #include "threads/sync/latch.h"
 
 namespace lockstep::threads {
-namespace {
+namespace steps_test {
 
 TEST(StepsTest, MembersPassTheCpuOnAtEveryPoint) {
     Team team;
@@ -424,5 +424,5 @@ TEST(StepsTest, RandomLivesLoseNobody) {
     }
 }
 
-}  // namespace
+}  // namespace steps_test
 }  // namespace lockstep::threads

@@ -8,7 +8,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::threads {
-namespace {
+namespace team_tuner_test {
 
 using Costs = std::map<std::pair<StepsMode, uint32_t>, double>;  // of a window, in a setting
 
@@ -109,5 +109,5 @@ TEST(TeamTunerTest, ADisturbedPairIsMeasuredAnew) {
     EXPECT_EQ(tuner.stats().changes, 0u);
 }
 
-}  // namespace
+}  // namespace team_tuner_test
 }  // namespace lockstep::threads

@@ -10,7 +10,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::threads {
-namespace {
+namespace completion_test {
 
 // The waiter may see the event before it parks. Its runtime must not end while set() still wakes
 // it. The sanitizers notice it, if the schedule is such; the next test makes one.
@@ -88,5 +88,5 @@ TEST(Completion, TheSetterGoesOn) {
     setters->stop();
 }
 
-}  // namespace
+}  // namespace completion_test
 }  // namespace lockstep::threads

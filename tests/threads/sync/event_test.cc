@@ -10,7 +10,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::threads {
-namespace {
+namespace event_test {
 
 void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));
@@ -172,5 +172,5 @@ TEST(Completion, BothWays) {
     runtime->stop();
 }
 
-}  // namespace
+}  // namespace event_test
 }  // namespace lockstep::threads

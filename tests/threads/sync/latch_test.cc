@@ -13,7 +13,7 @@
 #include "threads/sync/event.h"
 
 namespace lockstep::threads {
-namespace {
+namespace latch_test {
 
 using namespace latch;
 
@@ -352,5 +352,5 @@ TEST(RankedLatchDeathTest, WrongOrderStops) {
 }
 #endif
 
-}  // namespace
+}  // namespace latch_test
 }  // namespace lockstep::threads

@@ -13,7 +13,7 @@
 #include <cstdlib>
 
 namespace lockstep::bench {
-namespace {
+namespace production_line_test {
 
 using threads::StageGate;
 
@@ -104,5 +104,5 @@ TEST(ProductionLine, LocalityAwareQueue) {
     }
 }
 
-}  // namespace
+}  // namespace production_line_test
 }  // namespace lockstep::bench

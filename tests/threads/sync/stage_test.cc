@@ -16,7 +16,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::threads {
-namespace {
+namespace stage_test {
 
 struct Packet {
     Packet* next = nullptr;
@@ -428,5 +428,5 @@ TEST(Stage, SharedByWorkers) {
     EXPECT_GT(s.suspended, 0u);
 }
 
-}  // namespace
+}  // namespace stage_test
 }  // namespace lockstep::threads

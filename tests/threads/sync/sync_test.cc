@@ -15,7 +15,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep {
-namespace {
+namespace sync_test {
 
 using threads::Runtime;
 
@@ -304,5 +304,5 @@ TEST(Channel, DestroysWhatWasNotReceived) {
     EXPECT_EQ(value.use_count(), 1);
 }
 
-}  // namespace
+}  // namespace sync_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep {
-namespace {
+namespace sync_timer_test {
 
 using threads::Runtime;
 
@@ -131,5 +131,5 @@ TEST(SyncTimer, ForeignKernelThreadsWaitToo) {
     other.join();
 }
 
-}  // namespace
+}  // namespace sync_timer_test
 }  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep {
-namespace {
+namespace sync_workers_test {
 
 using threads::Runtime;
 using threads::RuntimeOptions;
@@ -272,5 +272,5 @@ TEST(SyncSimulated, ACloseEndsEveryReceiver) {
     }
 }
 
-}  // namespace
+}  // namespace sync_workers_test
 }  // namespace lockstep

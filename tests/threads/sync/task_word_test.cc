@@ -12,7 +12,7 @@
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::threads {
-namespace {
+namespace task_word_test {
 
 constexpr int kRounds = 2000;
 
@@ -157,5 +157,5 @@ TEST(TaskWord, EndMeetsCancel) {
     runtime->stop();
 }
 
-}  // namespace
+}  // namespace task_word_test
 }  // namespace lockstep::threads

@@ -16,7 +16,7 @@
 #include "threads/thread/switch.h"
 
 namespace lockstep::threads {
-namespace {
+namespace stack_overflow_test {
 
 struct Ended {
     int status = 0;     // of waitpid()
@@ -214,5 +214,5 @@ TEST(StackOverflow, AHandlerInstalledLaterStaysAndMayPassOn) {
     EXPECT_TRUE(ended.error.ends_with("own handler\n")) << ended.error;
 }
 
-}  // namespace
+}  // namespace stack_overflow_test
 }  // namespace lockstep::threads

@@ -13,7 +13,7 @@
 #include "threads/thread/switch.h"
 
 namespace lockstep::threads {
-namespace {
+namespace stack_test {
 
 TEST(Stack, AtLeastTheBytesAskedFor) {
     StackPool pool(20'000);
@@ -97,5 +97,5 @@ TEST(StackDeathTest, BytesBelowAreNotWritable) {
         EXPECT_DEATH({ *reinterpret_cast<volatile char*>(stack->base - below) = 1; }, "") << below;
 }
 
-}  // namespace
+}  // namespace stack_test
 }  // namespace lockstep::threads

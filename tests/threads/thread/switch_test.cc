@@ -9,7 +9,7 @@
 #include <cstring>
 
 namespace lockstep::threads {
-namespace {
+namespace switch_test {
 
 // Two places that take turns: the test's own stack and one of a pool.
 struct Pair {
@@ -180,5 +180,5 @@ TEST_F(Switch, RoundingModeBelongsToTheContext) {
     EXPECT_EQ(_MM_GET_ROUNDING_MODE(), before);
 }
 
-}  // namespace
+}  // namespace switch_test
 }  // namespace lockstep::threads

@@ -15,7 +15,7 @@
 #include "threads/thread/timer_heap.h"
 
 namespace lockstep::threads {
-namespace {
+namespace timer_test {
 
 TEST(TimerHeap, BehavesLikeASortedMap) {
     Rng rng(seed_of_run(20261121));
@@ -127,5 +127,5 @@ TEST(Timer, ManualClockOnRealWorkers) {
     runtime->stop();
 }
 
-}  // namespace
+}  // namespace timer_test
 }  // namespace lockstep::threads

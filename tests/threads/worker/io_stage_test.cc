@@ -11,7 +11,7 @@
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::threads {
-namespace {
+namespace io_stage_test {
 
 constexpr size_t kPage = 8192;
 constexpr auto kLog = static_cast<size_t>(IoClass::log),
@@ -495,5 +495,5 @@ TEST(IoStageRuntime, EqualSeedsGiveEqualEvents) {
     EXPECT_NE(digest(11), digest(12));
 }
 
-}  // namespace
+}  // namespace io_stage_test
 }  // namespace lockstep::threads

@@ -15,7 +15,7 @@
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::threads {
-namespace {
+namespace io_wait_test {
 
 // Records batches; poll() completes as many requests as the test allows, last first.
 class HandQueue final : public IoQueue {
@@ -225,5 +225,5 @@ TEST(IoOnADisk, Automatic) { on_a_real_disk(IoBackend::automatic); }
 TEST(IoOnADisk, Pool) { on_a_real_disk(IoBackend::pool); }
 TEST(IoOnADisk, IoUring) { on_a_real_disk(IoBackend::io_uring); }
 
-}  // namespace
+}  // namespace io_wait_test
 }  // namespace lockstep::threads

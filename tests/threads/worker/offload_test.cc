@@ -15,7 +15,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep {
-namespace {
+namespace offload_test {
 
 using threads::Runtime;
 
@@ -97,5 +97,5 @@ TEST(OffloadDeath, AnExceptionEndsTheProcess) {
     EXPECT_DEATH((void)offload([]() -> int { throw 1; }), "terminate");
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::threads {
-namespace {
+namespace packet_heap_test {
 
 struct Idle final : Packet {
     void run() override {}
@@ -70,5 +70,5 @@ TEST(PacketHeap, ManyInOrder) {
     }
 }
 
-}  // namespace
+}  // namespace packet_heap_test
 }  // namespace lockstep::threads

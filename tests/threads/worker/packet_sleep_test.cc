@@ -6,7 +6,7 @@
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
-namespace {
+namespace packet_sleep_test {
 
 // Stops worker 1 in one of its looks at the time, until the test opens the gate.
 class GatedClock final : public Clock {
@@ -66,5 +66,5 @@ TEST(PacketSleep, NoPacketsAreLeftToABusyWorker) {
     EXPECT_GE(stopped, 1) << "the test is blind";
 }
 
-}  // namespace
+}  // namespace packet_sleep_test
 }  // namespace lockstep::threads

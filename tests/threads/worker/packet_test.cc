@@ -12,7 +12,7 @@
 #include "threads/sync/event.h"
 
 namespace lockstep::threads {
-namespace {
+namespace packet_test {
 
 // One worker that the test drives.
 class PacketTest : public testing::Test {
@@ -459,5 +459,5 @@ TEST_F(PacketTest, AbandonTellsThePacketsThatDidNotEnd) {
     EXPECT_TRUE(works_.all[2].was_dropped);
 }
 
-}  // namespace
+}  // namespace packet_test
 }  // namespace lockstep::threads

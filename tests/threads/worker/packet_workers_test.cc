@@ -14,7 +14,7 @@
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::threads {
-namespace {
+namespace packet_workers_test {
 
 // While nothing else can run, one more packet begins at a time: the others may wait for it.
 TEST(PacketWorkers, PacketsThatWaitForOneAnotherGoOn) {
@@ -256,5 +256,5 @@ TEST(PacketWorkers, ManySubmittersAndWithdrawals) {
     EXPECT_TRUE(runtime->admission_stats().conserved());
 }
 
-}  // namespace
+}  // namespace packet_workers_test
 }  // namespace lockstep::threads

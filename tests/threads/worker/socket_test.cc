@@ -23,7 +23,7 @@
 #include "tests/threads/worker/fd_ways.h"
 
 namespace lockstep {
-namespace {
+namespace socket_test {
 
 using threads::Runtime;
 
@@ -343,5 +343,5 @@ TEST(SocketForeign, ASimulationRefuses) {
     EXPECT_EQ(codes, std::vector<ErrorCode>(3, ErrorCode::unsupported));
 }
 
-}  // namespace
+}  // namespace socket_test
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "threads/sync/event.h"
 
 namespace lockstep::threads {
-namespace {
+namespace thread_test {
 
 // TSan knows at most some thousand fibers.
 constexpr int kMany = kThreadSanitizer ? 1'000 : 10'000;
@@ -321,5 +321,5 @@ TEST(Thread, CapturesDieWithTheThread) {
     EXPECT_EQ(held.use_count(), 1);
 }
 
-}  // namespace
+}  // namespace thread_test
 }  // namespace lockstep::threads

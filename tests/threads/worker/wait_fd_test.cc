@@ -17,7 +17,7 @@
 #include "tests/threads/worker/fd_ways.h"
 
 namespace lockstep {
-namespace {
+namespace wait_fd_test {
 
 using threads::Runtime;
 
@@ -248,5 +248,5 @@ TEST(WaitFdForeign, ASimulationRefuses) {
     EXPECT_EQ(code, ErrorCode::unsupported);
 }
 
-}  // namespace
+}  // namespace wait_fd_test
 }  // namespace lockstep

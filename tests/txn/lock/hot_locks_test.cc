@@ -7,7 +7,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::txn {
-namespace {
+namespace hot_locks_test {
 
 constexpr Nanos kBegin = 1000 * HotLocks::kPeriod;
 
@@ -74,5 +74,5 @@ TEST(HotLocksTest, ALongKeyIsCut) {
     EXPECT_TRUE(LockPlace::of_key(PlaceKind::key, "").key_kept().empty());
 }
 
-}  // namespace
+}  // namespace hot_locks_test
 }  // namespace lockstep::txn

@@ -6,7 +6,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::txn {
-namespace {
+namespace lock_deadlock_test {
 
 using enum LockMode;
 LockName name_of(uint64_t i) { return LockName{mix64(i + 1) | 1}; }
@@ -316,5 +316,5 @@ TEST(LockDeadlock, KeepsTheLastSixtyFourTexts) {
     EXPECT_NE(s.locks.describe_cycle(70), "");
 }
 
-}  // namespace
+}  // namespace lock_deadlock_test
 }  // namespace lockstep::txn

@@ -6,7 +6,7 @@
 #include "tests/txn/lock/lock_test_util.h"
 
 namespace lockstep::txn {
-namespace {
+namespace lock_manager_test {
 
 using enum LockMode;
 constexpr LockName kA{0x1111111111111111}, kB{0x2222222222222223};
@@ -438,5 +438,5 @@ TEST(LockNames, AShortKeyIsPaddedWithZeros) {
     }
 }
 
-}  // namespace
+}  // namespace lock_manager_test
 }  // namespace lockstep::txn

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace lockstep::txn {
-namespace {
+namespace lock_mode_test {
 
 using enum LockMode;
 
@@ -113,5 +113,5 @@ TEST(LockMode, Names) {
               "SIX+IS+U+X+gap_read+gap_insert");
 }
 
-}  // namespace
+}  // namespace lock_mode_test
 }  // namespace lockstep::txn

@@ -15,7 +15,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::txn {
-namespace {
+namespace lock_model_test {
 
 using enum LockMode;
 
@@ -399,5 +399,5 @@ TEST(LockModel, StoresUnderContention) {
              3, 500);
 }
 
-}  // namespace
+}  // namespace lock_model_test
 }  // namespace lockstep::txn

@@ -5,7 +5,7 @@
 #include "txn/lock/lock_intent.h"
 
 namespace lockstep::txn {
-namespace {
+namespace lock_object_test {
 
 using enum LockMode;
 LockName record(uint64_t i) { return LockName{mix64(i + 1) | 1}; }
@@ -328,5 +328,5 @@ TEST(LockStore, EqualNamesCostConcurrencyOnly) {
     EXPECT_TRUE(granted(s.lock_object(2, object, IX)));
 }
 
-}  // namespace
+}  // namespace lock_object_test
 }  // namespace lockstep::txn

@@ -12,7 +12,7 @@
 #include "threads/base/rng.h"
 
 namespace lockstep::txn {
-namespace {
+namespace lock_resize_test {
 
 LockName random_name(Rng& rng) { return LockName{mix64(rng.next()) | 1}; }
 
@@ -252,5 +252,5 @@ TEST(LockResizeWorkers, TwoWorkersNeverShareALock) {
     EXPECT_EQ(locks.verify(), "");
 }
 
-}  // namespace
+}  // namespace lock_resize_test
 }  // namespace lockstep::txn

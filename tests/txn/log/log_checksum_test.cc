@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace lockstep::txn {
-namespace {
+namespace log_checksum_test {
 
 // Reference values of RFC 3720, B.4.
 TEST(Crc32c, IsTheStandardOne) {
@@ -83,5 +83,5 @@ TEST(LogChecksum, LongRecordsOfOlderVersionsAreTaken) {
     }
 }
 
-}  // namespace
+}  // namespace log_checksum_test
 }  // namespace lockstep::txn

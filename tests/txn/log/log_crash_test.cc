@@ -7,7 +7,7 @@
 #include "tests/txn/log/log_sim_util.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_crash_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -216,5 +216,5 @@ TEST(LogCrash, OneSeedIsOneRun) {
     EXPECT_EQ(digests[0], digests[1]);
 }
 
-}  // namespace
+}  // namespace log_crash_test
 }  // namespace lockstep::txn::test

@@ -4,7 +4,7 @@
 #include "tests/txn/log/log_sim_util.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_fault_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -403,5 +403,5 @@ TEST(LogFault, AShortSegmentIsNamed) {
     EXPECT_EQ(opened.error().a, segment * sim_options().segment_bytes + 4096);
 }
 
-}  // namespace
+}  // namespace log_fault_test
 }  // namespace lockstep::txn::test

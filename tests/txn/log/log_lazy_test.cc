@@ -4,7 +4,7 @@
 #include "txn/log/durable_end_file.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_lazy_test {
 
 using threads::SimDisk;
 using threads::SimEvent;
@@ -112,5 +112,5 @@ TEST(LogLazy, ADurableWaiterEndsTheCollecting) {
     });
 }
 
-}  // namespace
+}  // namespace log_lazy_test
 }  // namespace lockstep::txn::test

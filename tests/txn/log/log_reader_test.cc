@@ -3,7 +3,7 @@
 #include "tests/txn/log/log_sim_util.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_reader_test {
 
 using threads::SimDisk;
 
@@ -110,5 +110,5 @@ TEST(LogReader, SurvivesAnyBytes) {
     }
 }
 
-}  // namespace
+}  // namespace log_reader_test
 }  // namespace lockstep::txn::test

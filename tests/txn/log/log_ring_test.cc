@@ -8,7 +8,7 @@
 #include "txn/log/log_ring.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_ring_test {
 
 using threads::SimDisk;
 
@@ -89,5 +89,5 @@ TEST(LogRing, AFlushInFlightKeepsItsBytes) {
         });
 }
 
-}  // namespace
+}  // namespace log_ring_test
 }  // namespace lockstep::txn::test

@@ -7,7 +7,7 @@
 #include "txn/log/log_files.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_segment_end_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -264,5 +264,5 @@ TEST(LogSegmentEnd, ADurableHalfIsATornTail) {
     }
 }
 
-}  // namespace
+}  // namespace log_segment_end_test
 }  // namespace lockstep::txn::test

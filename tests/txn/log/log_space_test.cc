@@ -7,7 +7,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_space_test {
 
 LogOptions tiny(const std::string& directory) {
     return LogOptions{.directory = directory,
@@ -153,5 +153,5 @@ TEST(LogSpace, SeveralWorkersShareTheSpace) {
     EXPECT_EQ(bench.log->undo_reserved_bytes(), 0u);
 }
 
-}  // namespace
+}  // namespace log_space_test
 }  // namespace lockstep::txn::test

@@ -10,7 +10,7 @@
 #include "txn/log/log_files.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_stamp_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -351,5 +351,5 @@ TEST(LogStamp, TornTailsAreNotTakenForDamage) {
     }
 }
 
-}  // namespace
+}  // namespace log_stamp_test
 }  // namespace lockstep::txn::test

@@ -9,7 +9,7 @@
 #include "threads/thread/thread.h"
 
 namespace lockstep::txn::test {
-namespace {
+namespace log_test {
 
 TEST(Log, RecordsComeBackFromRingAndFile) {
     TempDirectory directory;
@@ -283,5 +283,5 @@ TEST(Log, RefusesOptionsOutOfRange) {
     EXPECT_EQ(Log::open(*bench.runtime, other, Lsn{4096}).error().code, ErrorCode::bad_option);
 }
 
-}  // namespace
+}  // namespace log_test
 }  // namespace lockstep::txn::test

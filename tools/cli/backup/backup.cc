@@ -26,8 +26,6 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int kUnsound = 2;
-
 struct BackupSettings {
     std::string path, to, since, archive;
     uint64_t rate = 0, pool = 256ull << 20;

@@ -21,12 +21,6 @@ namespace {
 
 constexpr const char* kSocketName = "control";
 
-int64_t now_ms() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
-
 // The process that has the store open for writing.
 std::optional<threads::LockHolder> writer_of(const std::string& directory) {
     const int file = open((directory + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
@@ -64,6 +58,12 @@ LiveError refused(const std::string& directory, int why) {
 }
 
 }  // namespace
+
+int64_t now_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
 
 Json LiveError::json() const {
     return {{"error", {{"code", code}, {"thing", thing}, {"reason", reason}, {"remedy", remedy}}}};

@@ -10,6 +10,9 @@ namespace lockstep::cli {
 
 using Json = nlohmann::ordered_json;
 
+// Milliseconds of the steady clock.
+int64_t now_ms();
+
 // Why a command failed: what the store answered, or why there was no answer.
 struct LiveError {
     std::string code, thing, reason, remedy;

@@ -75,12 +75,6 @@ void catch_signals() {
     sigaction(SIGHUP, &action, nullptr);
 }
 
-int64_t now_ms() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
-
 int status_at_leave() { return stopped_by_signal == 0 ? 0 : kExitBySignal + stopped_by_signal; }
 
 // True: the user wants to leave.

@@ -14,7 +14,7 @@
 namespace lockstep::cli {
 namespace {
 
-Json json_of(const std::vector<PreparedInfo>& all) {
+Json json_of_prepared(const std::vector<PreparedInfo>& all) {
     Json list = Json::array();
     for (const PreparedInfo& of : all)
         list.push_back({{"gid", sm::gid_text(of.gid)},
@@ -76,8 +76,8 @@ int in_closed_store(const TwoPhaseSettings& o, Work work) {
 int list_prepared(const TwoPhaseSettings& o) {
     if (const auto answer = ask_live(o.path, command("prepared")))
         return *answer ? show(**answer, o.json) : live_failed(answer->error(), o.json);
-    return in_closed_store(o,
-                           [&](Store& store) { return show(json_of(store.prepared()), o.json); });
+    return in_closed_store(
+        o, [&](Store& store) { return show(json_of_prepared(store.prepared()), o.json); });
 }
 
 int end_prepared(const TwoPhaseSettings& o, const std::string& text, bool commits) {

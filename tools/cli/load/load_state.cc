@@ -37,7 +37,7 @@ Target target_of(const json& j, const std::string& folder) {
     return target;
 }
 
-json json_of(const Target& target) {
+json json_of_target(const Target& target) {
     json runs = json::array();
     for (const RunFile& run : target.runs)
         runs.push_back({{"file", fs::path(run.path).filename().string()},
@@ -56,7 +56,7 @@ LeftOut secondary_of(const json& j) {
             .unique = j.at("unique").get<bool>()};
 }
 
-json json_of(const LeftOut& secondary) {
+json json_of_left_out(const LeftOut& secondary) {
     return {{"name", to_hex(secondary.name)},
             {"of", to_hex(secondary.of)},
             {"unique", secondary.unique}};
@@ -106,8 +106,8 @@ std::optional<LoadState> LoadFolder::read(uint64_t fingerprint) {
 
 void LoadFolder::write(const LoadState& state, uint64_t fingerprint) {
     json targets = json::array(), secondaries = json::array();
-    for (const Target& target : state.targets) targets.push_back(json_of(target));
-    for (const LeftOut& secondary : state.secondaries) secondaries.push_back(json_of(secondary));
+    for (const Target& target : state.targets) targets.push_back(json_of_target(target));
+    for (const LeftOut& secondary : state.secondaries) secondaries.push_back(json_of_left_out(secondary));
     const json j = {{"fingerprint", fingerprint}, {"bytes", state.place.bytes},
                     {"lines", state.place.lines}, {"records", state.records},
                     {"ended", state.ended},       {"targets", targets},

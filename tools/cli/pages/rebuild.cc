@@ -14,7 +14,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr size_t kBatchBytes = 4u << 20;
+constexpr size_t kRebuiltBytes = 4u << 20;
 
 Result<void> fill_index(Store& store, const std::string& name, PairSource& source,
                         uint32_t fill_percent, uint64_t& records) {
@@ -79,7 +79,7 @@ Result<void> fill_heap(Store& store, const std::string& name, PairSource& source
     Slice id, record;
     for (bool more = source.next(id, record); more;)
         TRY(store.run([&](Txn& txn) -> Result<void> {
-            for (size_t bytes = 0; more && bytes < kBatchBytes; more = source.next(id, record)) {
+            for (size_t bytes = 0; more && bytes < kRebuiltBytes; more = source.next(id, record)) {
                 TRY(heap.insert(txn, record));
                 bytes += record.size();
                 ++records;

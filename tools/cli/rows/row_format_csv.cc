@@ -10,7 +10,7 @@ namespace {
 
 constexpr Slice kHeader = "row,object,key,value";
 
-void append_field(std::string& out, Slice bytes) {
+void append_csv_field(std::string& out, Slice bytes) {
     const bool quoted = bytes.find_first_of(",\"") != Slice::npos;
     if (quoted) out += '"';
     while (!bytes.empty()) {
@@ -71,23 +71,23 @@ void append_csv(std::string& out, const Row& row) {
         case RowKind::index:
         case RowKind::heap:
             out += row.kind == RowKind::index ? "index," : "heap,";
-            append_field(out, row.object);
+            append_csv_field(out, row.object);
             out += ",,";
             break;
         case RowKind::secondary:
             out += "secondary,";
-            append_field(out, row.object);
+            append_csv_field(out, row.object);
             out += ',';
-            append_field(out, row.key);
+            append_csv_field(out, row.key);
             out += row.unique ? ",unique" : ",";
             break;
         case RowKind::record:
             out += "record,";
-            append_field(out, row.object);
+            append_csv_field(out, row.object);
             out += ',';
-            append_field(out, row.key);
+            append_csv_field(out, row.key);
             out += ',';
-            append_field(out, row.value);
+            append_csv_field(out, row.value);
     }
     out += "\r\n";
 }

@@ -6,7 +6,7 @@
 namespace lockstep::cli {
 namespace {
 
-void append_field(std::string& out, Slice bytes) {
+void append_hex_field(std::string& out, Slice bytes) {
     out += ' ';
     if (bytes.empty()) out += '-';
     append_hex_bytes(out, bytes);
@@ -40,18 +40,18 @@ void append_hex(std::string& out, const Row& row) {
         case RowKind::index:
         case RowKind::heap:
             out += row.kind == RowKind::index ? "index" : "heap";
-            append_field(out, row.object);
+            append_hex_field(out, row.object);
             break;
         case RowKind::secondary:
             out += "secondary";
-            append_field(out, row.object);
-            append_field(out, row.key);
+            append_hex_field(out, row.object);
+            append_hex_field(out, row.key);
             out += row.unique ? " 1" : " 0";
             break;
         case RowKind::record:
             out += fmt::format("record {}", row.ordinal);
-            append_field(out, row.key);
-            append_field(out, row.value);
+            append_hex_field(out, row.key);
+            append_hex_field(out, row.value);
     }
     out += '\n';
 }

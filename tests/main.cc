@@ -1,0 +1,55 @@
+// main.cc - the main() of the test programs.
+//
+// A folder's tests are one program, `<layer>_<folder>_tests`. For each of their sources there is a
+// link to it, `<layer>_<source>`. Called by such a name, the program runs that source's tests only.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+namespace {
+
+// Whether the test is one of tests/<layer>/.../<source>.cc, given "<layer>_<source>".
+bool is_of(const std::string& called, const testing::TestInfo& test) {
+    const std::filesystem::path file = test.file();
+    const auto folder = file.string().rfind("tests/");
+    if (folder == std::string::npos) return false;
+    const std::filesystem::path inside = file.string().substr(folder + sizeof "tests/" - 1);
+    return inside.begin()->string() + "_" + inside.stem().string() == called;
+}
+
+// Leaves out what is not a test of the called source. False: it has none.
+bool keep_tests_of(const std::string& called) {
+    std::string others;
+    bool some = false;
+    const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+    for (int i = 0; i < all.total_test_suite_count(); ++i) {
+        const testing::TestSuite& suite = *all.GetTestSuite(i);
+        for (int j = 0; j < suite.total_test_count(); ++j) {
+            const testing::TestInfo& test = *suite.GetTestInfo(j);
+            if (is_of(called, test)) {
+                some = true;
+            } else {
+                others += std::string(":") + suite.name() + "." + test.name();
+            }
+        }
+    }
+    std::string& filter = GTEST_FLAG_GET(filter);
+    if (!others.empty() && filter.find('-') == std::string::npos) others[0] = '-';
+    filter += others;
+    return some;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    const std::string called = std::filesystem::path(argv[0]).filename();
+    if (called.ends_with("_test") && !keep_tests_of(called)) {
+        std::fprintf(stderr, "%s: no test of this program stands in a source of that name\n",
+                     called.c_str());
+        return 2;
+    }
+    return RUN_ALL_TESTS();
+}
