@@ -134,6 +134,7 @@ endfunction()
 # lockstep_discover(PROGRAM LAYER): its tests, one call for all that share labels.
 function(lockstep_discover program layer)
     get_target_property(groups ${program} LOCKSTEP_LABELS)
+    list(REMOVE_DUPLICATES groups)
     foreach(labels ${groups})
         get_target_property(suites ${program} LOCKSTEP_SUITES_${labels})
         string(REPLACE ";" ":" suites "${suites}")

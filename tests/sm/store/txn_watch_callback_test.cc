@@ -10,8 +10,10 @@
 namespace lockstep {
 namespace txn_watch_callback_test {
 
+class TxnWatchCallbackTest : public TxnWatchTest {};
+
 // modify() has changed nothing while its function waits: the transaction may be ended there.
-TEST_F(TxnWatchTest, AFunctionOfModifyThatSleepsMayBeEnded) {
+TEST_F(TxnWatchCallbackTest, AFunctionOfModifyThatSleepsMayBeEnded) {
     open();
     for (const bool many : {false, true}) {
         auto changer = writer([&, many](Txn& txn) -> Result<void> {
@@ -39,7 +41,7 @@ TEST_F(TxnWatchTest, AFunctionOfModifyThatSleepsMayBeEnded) {
 }
 
 // A key function runs between the changes of a statement.
-TEST_F(TxnWatchTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
+TEST_F(TxnWatchCallbackTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
     open();
     const auto slow = std::make_shared<bool>(false);  // the store outlives the test
     ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
@@ -65,7 +67,7 @@ TEST_F(TxnWatchTest, AKeyFunctionThatSleepsIsInsideItsOperation) {
 }
 
 // The step waits for the page of its entry, which comes.
-TEST_F(TxnWatchTest, AStepOfASecondaryCursorEnds) {
+TEST_F(TxnWatchCallbackTest, AStepOfASecondaryCursorEnds) {
     open();
     Index entries;
     const KeyFunction whole = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value); };
