@@ -28,8 +28,8 @@ class CorpusTest : public ::testing::TestWithParam<Target> {};
 
 TEST_P(CorpusTest, EveryInput) {
     size_t inputs = 0;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::string(LOCKSTEP_SOURCE_DIR "/tests/fuzz/corpus/") + GetParam().name)) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::string(LOCKSTEP_SOURCE_DIR "/tests/fuzz/corpus/") + GetParam().name)) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::string bytes((std::istreambuf_iterator<char>(file)), {});
         SCOPED_TRACE(entry.path());

@@ -120,7 +120,8 @@ private:
         report_.add(Count::run_on);
         going_on_->start(host);
         for (uint64_t n = 0; !going_on_->done() && !report_.failed(); ++n) {
-            if (n > kBranchStepsMax) return fail("liveness: transactions after recovery do not end");
+            if (n > kBranchStepsMax)
+                return fail("liveness: transactions after recovery do not end");
             host.step();
             if (const auto thread = liveness.late(host.clock().now()))
                 return fail(

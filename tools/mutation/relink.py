@@ -56,8 +56,10 @@ class Relink(Tree):
         return places
 
     def link(self, objects):
-        """Links each program that has one of the objects."""
+        """Links each program that has one of the objects. Names of test sources are links to the
+        program of their folder."""
         (self.place / "bin").mkdir(exist_ok=True)
+        programs = {name: (self.build / "bin" / name).resolve().name for name in self.targets()}
 
         def one(program):
             command = subprocess.run(
@@ -74,7 +76,11 @@ class Relink(Tree):
             subprocess.run([*words, "-Wl,-S"], cwd=self.build, check=True)
 
         with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(one, self.targets()))
+            list(pool.map(one, sorted(set(programs.values()))))
+        for name, program in programs.items():
+            if name != program and (self.place / "bin" / program).exists():
+                (self.place / "bin" / name).unlink(missing_ok=True)
+                (self.place / "bin" / name).symlink_to(program)
 
     def make(self, mutants, say):
         left, objects = list(mutants), {}

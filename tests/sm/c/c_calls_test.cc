@@ -333,7 +333,8 @@ TEST_F(CCalls, TheTableHasEachFunctionOfTheHeaders) {
     for (const Call& call : all_calls()) listed.insert(call.name);
     const std::regex function(
         R"(^(?:int|void|bool|uint\d+_t|const char\*|lockstep_slice) (lockstep_\w+)\()");
-    for (const auto& header : std::filesystem::directory_iterator(LOCKSTEP_SOURCE_DIR "/sm/include/lockstep/c")) {
+    for (const auto& header :
+         std::filesystem::directory_iterator(LOCKSTEP_SOURCE_DIR "/sm/include/lockstep/c")) {
         std::ifstream in(header.path());
         for (std::string line; std::getline(in, line);)
             if (std::smatch match; std::regex_search(line, match, function))

@@ -22,7 +22,10 @@ class OldFormat : public ::testing::Test {
 protected:
     void SetUp() override {
         root_ = make_own_directory("old-format");
-        ASSERT_EQ(std::system(("tar -C " + root_ + " -xzf " LOCKSTEP_SOURCE_DIR "/tests/sm/store/data/format_2.tgz").c_str()), 0);
+        ASSERT_EQ(std::system(("tar -C " + root_ +
+                               " -xzf " LOCKSTEP_SOURCE_DIR "/tests/sm/store/data/format_2.tgz")
+                                  .c_str()),
+                  0);
         store_ = root_ + "/store";
         ASSERT_EQ(version(), 2u);
     }

@@ -107,7 +107,8 @@ std::optional<LoadState> LoadFolder::read(uint64_t fingerprint) {
 void LoadFolder::write(const LoadState& state, uint64_t fingerprint) {
     json targets = json::array(), secondaries = json::array();
     for (const Target& target : state.targets) targets.push_back(json_of_target(target));
-    for (const LeftOut& secondary : state.secondaries) secondaries.push_back(json_of_left_out(secondary));
+    for (const LeftOut& secondary : state.secondaries)
+        secondaries.push_back(json_of_left_out(secondary));
     const json j = {{"fingerprint", fingerprint}, {"bytes", state.place.bytes},
                     {"lines", state.place.lines}, {"records", state.records},
                     {"ended", state.ended},       {"targets", targets},
