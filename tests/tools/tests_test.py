@@ -118,9 +118,11 @@ rule link
             source = self.root / f"{name}.cc"
             source.parent.mkdir(parents=True, exist_ok=True)
             source.touch()
-            source.with_suffix(".h").touch()
-            lines += [f"build {source.stem}.o: cc {source}", f"  header = {source.with_suffix('.h')}"]
-        lines += ["build bin/sm_btree_tests: link fetch.o heap.o", "build bin/sm_heap_tests: link heap.o"]
+            header = source.with_suffix(".h")
+            header.touch()
+            lines += [f"build {source.stem}.o: cc {source}", f"  header = {header}"]
+        lines.append("build bin/sm_btree_tests: link fetch.o heap.o")
+        lines.append("build bin/sm_heap_tests: link heap.o")
         (self.build / "build.ninja").write_text("\n".join(lines) + "\n")
         subprocess.run(["ninja", "-C", self.build], check=True, capture_output=True)
         for link, program in (("sm_fetch_test", "btree"), ("sm_scan_test", "btree"),
