@@ -270,15 +270,19 @@ if(TARGET lockstep_tpcc)
     if(LOCKSTEP_SANITIZE STREQUAL "" AND NOT LOCKSTEP_COVERAGE)
         add_test(NAME simulation COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                 --seeds 112 --crash-points 5000 --injections 200)
-        set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2)
+                --part crashes --seeds 112 --crash-points 5000 --injections 200)
+        add_test(NAME simulation_faults COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+                --part faults --injections 200)
+        set_tests_properties(simulation simulation_faults PROPERTIES LABELS sim TIMEOUT 480
+            PROCESSORS 2)
         add_test(NAME campaign COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>)
         set_tests_properties(campaign PROPERTIES LABELS sim TIMEOUT 300)
     elseif(NOT LOCKSTEP_SANITIZE STREQUAL thread)
         add_test(NAME simulation COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                 --seeds 6 --crash-points 100)
+                --part crashes --seeds 6 --crash-points 100)
         set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT
             "ASAN_OPTIONS=detect_leaks=0")
         # With mutants some seed fails, and the campaign keeps it.

@@ -79,15 +79,14 @@ IRREGULAR = {
 }
 # Crash points in a young log, and power cuts that take length of its file, at least.
 YOUNG_LOGS = {"short_log": 500, "log_cut_off": 20}
+# What the part crashes injects, and the part faults.
 INJECTIONS = [
     "log_damage",
     "log_tail_damage",
     "lost_write_log",
     "page_damage",
-    "lost_write",
     "unreadable",
     "no_space_log",
-    "disk_full",
     "read_error",
     "bit_flip",
     "short_transfer",
@@ -96,6 +95,10 @@ INJECTIONS = [
     "killed",
     "power_cut",
     "misuse",
+]
+RARE_INJECTIONS = [
+    "lost_write",
+    "disk_full",
     "sync_error",
     "write_error_log",
     "write_error_data",
@@ -113,11 +116,48 @@ def run(counts, program, *options):
         counts[name] += int(number)
 
 
+def crashes(counts, options, first):
+    """Power cuts and kills at I/O events, and seeds that failed once."""
+    program = options.program
+    run(counts, program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
+    for seed in FAILED_ONCE:
+        run(counts, program, "--plain", "--seed", seed, "--crash-points", 50)
+    for seed, event in FAILED_ONCE_IRREGULAR.items():
+        at_event = ["--workload", "records", "--until", event]
+        run(counts, program, "--variety", 1, "--seed", seed, *at_event)
+    for seed, event in FAILED_ONCE_SECOND.items():
+        at_event = ["--workload", "records", "--until", event]
+        run(counts, program, "--variety", 2, "--seed", seed, *at_event)
+    for seed, profile in FAILED_ONCE_SECOND_WITH.items():
+        with_faults = ["--faults", profile, "--crash-points", 0]
+        run(counts, program, "--variety", 2, "--seed", seed, *with_faults)
+    for seed, profile in FAILED_ONCE_WITH.items():
+        with_faults = ["--faults", profile, "--crash-points", 0]
+        run(counts, program, "--plain", "--seed", seed, *with_faults)
+    # The same on a file system that ignores durable writes.
+    seeds = max(options.seeds // 6, 2)
+    by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
+    run(counts, program, "--seed", first + 200000, *by_sync)
+    failing = [*by_sync, "--faults", "log_failure", "--crash-points", 2]
+    run(counts, program, "--seed", first + 300000, *failing)
+    # Each index has a secondary one; after each crash both are compared.
+    by_value = ["--secondary", "--workload", "records", "--seeds", seeds, "--jobs", 2]
+    run(counts, program, "--seed", first + 400000, *by_value)
+
+
+def faults(counts, options, first):
+    """Faults that are rare in the ordinary mixture, without power cuts."""
+    for profile, seeds in PROFILES.items():
+        which = ["--seed", first + 100000, "--seeds", seeds * options.times, "--jobs", 2]
+        run(counts, options.program, *which, "--faults", profile, "--crash-points", 0)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--seeds", type=int, required=True)
-    parser.add_argument("--crash-points", type=int, required=True, help="at least so many in all")
+    parser.add_argument("--part", choices=["crashes", "faults"], required=True)
+    parser.add_argument("--seeds", type=int, default=112, help="of the part crashes")
+    parser.add_argument("--crash-points", type=int, default=0, help="at least so many in all")
     parser.add_argument("--injections", type=int, default=0, help="at least so many of each kind")
     parser.add_argument(
         "--times",
@@ -129,56 +169,18 @@ def main():
     first = int(os.environ.get("LOCKSTEP_SEED", "1"))
     print(f"seeds from {first}; LOCKSTEP_SEED sets the first")
     counts = collections.Counter()
-    run(counts, options.program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
-    for seed in FAILED_ONCE:
-        run(counts, options.program, "--plain", "--seed", seed, "--crash-points", 50)
-    for seed, event in FAILED_ONCE_IRREGULAR.items():
-        at_event = ["--workload", "records", "--until", event]
-        run(counts, options.program, "--variety", 1, "--seed", seed, *at_event)
-    for seed, event in FAILED_ONCE_SECOND.items():
-        at_event = ["--workload", "records", "--until", event]
-        run(counts, options.program, "--variety", 2, "--seed", seed, *at_event)
-    for seed, profile in FAILED_ONCE_SECOND_WITH.items():
-        with_faults = ["--faults", profile, "--crash-points", 0]
-        run(counts, options.program, "--variety", 2, "--seed", seed, *with_faults)
-    for seed, profile in FAILED_ONCE_WITH.items():
-        with_faults = ["--faults", profile, "--crash-points", 0]
-        run(counts, options.program, "--plain", "--seed", seed, *with_faults)
-    # The same on a file system that ignores durable writes.
-    seeds = max(options.seeds // 6, 2)
-    by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
-    run(counts, options.program, "--seed", first + 200000, *by_sync)
-    failing = [*by_sync, "--faults", "log_failure", "--crash-points", 2]
-    run(counts, options.program, "--seed", first + 300000, *failing)
-    # Each index has a secondary one; after each crash both are compared.
-    by_value = ["--secondary", "--workload", "records", "--seeds", seeds, "--jobs", 2]
-    run(counts, options.program, "--seed", first + 400000, *by_value)
-    points = counts["crash_points"]
-    if options.injections:
-        for profile, seeds in PROFILES.items():
-            run(
-                counts,
-                options.program,
-                "--seed",
-                first + 100000,
-                "--seeds",
-                seeds * options.times,
-                "--jobs",
-                2,
-                "--faults",
-                profile,
-                "--crash-points",
-                0,
-            )
-    few = [f"{name}: {counts[name]}" for name in INJECTIONS if counts[name] < options.injections]
-    if options.injections:
-        least = YOUNG_LOGS | IRREGULAR
-        few += [f"{name}: {counts[name]}" for name, n in least.items() if counts[name] < n]
-    if points < options.crash_points or few:
-        sys.exit(
-            f"{points} crash points, wanted {options.crash_points}; fewer than {options.injections}"
-            f" injections of: {', '.join(few)}"
-        )
+    least = {}
+    if options.part == "crashes":
+        crashes(counts, options, first)
+        least = dict.fromkeys(INJECTIONS, options.injections)
+        least |= YOUNG_LOGS | IRREGULAR if options.injections else {}
+        least["crash_points"] = options.crash_points
+    else:
+        faults(counts, options, first)
+        least = dict.fromkeys(RARE_INJECTIONS, options.injections)
+    few = [f"{counts[name]} of {name}, not {n}" for name, n in least.items() if counts[name] < n]
+    if few:
+        sys.exit(f"too few: {', '.join(few)}")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ class Runs(unittest.TestCase):
 
     def test_a_slow_test_is_named(self):
         most = tests.SECONDS_MAX
-        told, _ = self.run_with(report(("a", most, "run"), ("b", most + 1, "run")))
+        rows = [("a", most, "run"), ("b", most + 1, "run"), ("python", most + 1, "run")]
+        told, _ = self.run_with(report(*rows))
         self.assertEqual([line.split(":")[0] for line in told.too_slow()], ["b"])
 
     def run_parts(self, *words, failing=()):
