@@ -47,7 +47,7 @@ void ArchiveIndex::assert_state() const {
 
 Result<ArchiveIndex> ArchiveIndex::list(threads::Disk& disk, const std::string& directory,
                                         const BackupManifest& backup) {
-    if (!disk.exists(directory + "/" + kArchiveName))
+    if (!TRY(is_there(disk, directory + "/" + kArchiveName)))
         return bad_archive("log archive",
                            directory + " is no archive: its file archive is missing");
     if (!TRY(read_archive_file(disk, directory, kArchiveName)).header.of(backup.superblock))
@@ -191,6 +191,11 @@ Result<void> ArchiveReader::open(const PieceName& piece) {
     name_ = name;
     header_ = header;
     return {};
+}
+
+std::string ArchiveReader::name_at(uint64_t lsn) const {
+    const auto place = index_.at(lsn);
+    return place ? index_.directory() + "/" + place->piece.text() : std::string();
 }
 
 Result<ArchiveHeader> ArchiveReader::header_at(uint64_t lsn) {

@@ -49,8 +49,8 @@ Result<Store> open_store(const std::string& path, const OpenHow& how) {
         options.log_segment_bytes = how.log_segment_bytes;
         options.log_bytes = std::max(options.log_bytes, 4 * how.log_segment_bytes);
     }
-    options.stack_bytes = 256 * 1024;  // callbacks format and parse text
-    options.slice_warning = 0;         // they also wait for files
+    options.stack_bytes = 256 * 1024;      // callbacks format and parse text
+    options.slice_warning = std::nullopt;  // they also wait for files
     options.logger = [](int level, std::string_view text) {
         tpcc::say_error("{}: {}\n", level == 0 ? "error" : "note", text);
     };
@@ -78,8 +78,8 @@ std::string text_of_failed_open(const std::string& path, const Error& error) {
            path + "` saves what its data file has";
 }
 
-void add_archive_option(CLI::App& command, std::string& archive) {
-    DCHECK(archive.empty());
+void add_archive_option(CLI::App& command, std::optional<std::string>& archive) {
+    DCHECK(!archive);
     command
         .add_option("--archive", archive,
                     "The store's log archive: a directory (Options::archive). Without it, an "

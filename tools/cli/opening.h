@@ -1,6 +1,7 @@
 // opening.h - opens a store for a sub-command.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <lockstep/store.h>
@@ -15,8 +16,8 @@ struct OpenHow {
     bool create = false;
     uint64_t pool_bytes = 256ull << 20;
     uint32_t workers = 1;
-    uint64_t log_segment_bytes = 0;  // of a new store; 0: the default
-    std::string archive = {};        // Options::archive
+    uint64_t log_segment_bytes = 0;           // of a new store; 0: the default
+    std::optional<std::string> archive = {};  // Options::archive
 };
 
 // Error, with the path: bad_path. The directory holds no store, or its files are not accessible.
@@ -31,7 +32,7 @@ std::string text_of_failed_open(const std::string& path, const Error& error);
 bool lies_in(const std::string& path, const std::string& directory);
 // Adds --archive, for OpenHow::archive. Each command that opens a store for writing has it: an open
 // without the archive may recycle log that the archive lacks.
-void add_archive_option(CLI::App& command, std::string& archive);
+void add_archive_option(CLI::App& command, std::optional<std::string>& archive);
 
 // Processor cores that this process may use, at least 1.
 uint32_t cores();

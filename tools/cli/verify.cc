@@ -16,7 +16,8 @@ namespace {
 constexpr int kUnsound = 2;
 
 struct VerifyOptions {
-    std::string path, archive;
+    std::string path;
+    std::optional<std::string> archive;
     uint64_t pool = 1ull << 30;
     uint32_t jobs = cores();
     bool json = false;

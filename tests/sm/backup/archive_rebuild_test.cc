@@ -142,7 +142,7 @@ protected:
             damage(*image, page, directory);
             SimStore store(*image, page);
             archive_options(store.options());
-            store.options().archive_interval = 0;
+            store.options().archive_interval = std::nullopt;
             ASSERT_OK(store.open(directory));
             store.on_thread([&] {
                 EXPECT_EQ(content_of(*store), commits_.at(kLsnMax));

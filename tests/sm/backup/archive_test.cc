@@ -103,7 +103,7 @@ TEST_F(ArchiveTest, GoesOnAfterACrash) {
 
 // A store that had no archive yet: what its log still has belongs to the chain.
 TEST_F(ArchiveTest, BeginsWithTheLogThatIsThere) {
-    store_.options().archive.clear();
+    store_.options().archive.reset();
     make();
     fill(50);
     ASSERT_OK(store_.close());
@@ -154,7 +154,7 @@ TEST_F(ArchiveTest, GoesOnWithAGapIfToldSo) {
 // missing. The gap that comes later is counted all the same.
 TEST_F(ArchiveTest, CountsAGapBehindALateSuccess) {
     enum { works, waits, fails } archive = waits;
-    store_.options().archive.clear();
+    store_.options().archive.reset();
     store_.options().archive_failure = ArchiveFailure::go_on;
     store_.options().archive_backlog_bytes = store_.options().log_segment_bytes;
     store_.options().archive_sink = [&](std::string_view, uint64_t offset, Slice) -> Result<void> {
@@ -202,7 +202,7 @@ TEST_F(ArchiveTest, AFullArchiveStopsWritersAndNothingIsLost) {
 TEST_F(ArchiveTest, AFunctionReceivesTheSameFiles) {
     std::map<std::string, std::string> files;
     int refusals = 2;
-    store_.options().archive.clear();
+    store_.options().archive.reset();
     store_.options().archive_sink = [&](std::string_view name, uint64_t offset,
                                         Slice bytes) -> Result<void> {
         if (offset == 0 && refusals-- > 0) return fail(ErrorCode::io_error, "tape");
@@ -338,10 +338,10 @@ TEST(ArchiveOptions, AreChecked) {
     EXPECT_TRUE(check_options(options));
     options.archive_backlog_bytes = options.log_bytes;
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
-    options.archive_backlog_bytes = 0;
+    options.archive_backlog_bytes = std::nullopt;
     options.archive_interval = 1;
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
-    options.archive_interval = 0;
+    options.archive_interval = std::nullopt;
     options.archive_sink = [](std::string_view, uint64_t, Slice) -> Result<void> { return {}; };
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
 }

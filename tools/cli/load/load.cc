@@ -34,7 +34,8 @@ namespace {
 constexpr size_t kRunsMax = 64;
 
 struct LoadOptions {
-    std::string path, input = "-", format, archive, progress = "auto";
+    std::string path, input = "-", format, progress = "auto";
+    std::optional<std::string> archive;
     uint64_t memory = 1ull << 30, pool = 256ull << 20;
     uint32_t jobs = cores(), fill = 90;
     bool resume = false, forget = false, replace = false, json = false;

@@ -26,9 +26,10 @@ namespace lockstep::cli {
 namespace {
 
 struct Dump {
-    std::string path, format_name = "json", output, archive;
+    std::string path, format_name = "json", output;
+    std::optional<std::string> archive;
     std::vector<std::string> objects;
-    uint64_t limit = 0;
+    uint64_t limit = UINT64_MAX;
     Format format = Format::json;
 
     int run();
@@ -52,8 +53,9 @@ Result<void> Dump::write_object(Store& store, Txn& txn, const Store::Entry& entr
         row.value = value;
         append_row(out.text(), format, row);
         ++records;
-        return out.flush_if_full() && (limit == 0 || ++shown < limit);
+        return out.flush_if_full() && ++shown < limit;
     };
+    if (limit == 0) return {};
     if (entry.is_index) {
         const Index index = TRY(store.index(entry.name));
         for (Cursor c = index.scan(txn); TRY(c.next());)
@@ -170,7 +172,7 @@ void add_dump(CLI::App& app, int& status) {
     command->add_option("--output,-o", dump->output, "File to write (default: standard output)");
     command
         ->add_option("--limit", dump->limit,
-                     "Stop after that many records of each index or heap (0 = all)")
+                     "Stop after that many records of each index or heap (default: all)")
         ->check(tpcc::kNotNegative);
     command->callback([dump, &status] { status = dump->run(); });
 }
