@@ -129,7 +129,8 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
 Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory) {
     if (!TRY(is_there(disk, path_of(directory))))
         return fail_with(ErrorCode::bad_backup,
-                         "no backup in this directory: file backup is missing", directory);
+                         "no backup in this directory: file backup is missing",
+                         directory + "; name the directory of a backup");
     if (TRY(read_before(disk, directory)))  // BM-3
         return fail_with(ErrorCode::bad_backup,
                          "an update of the backup was cut off: repeat it with the same incremental "

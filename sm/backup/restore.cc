@@ -201,7 +201,8 @@ Result<void> Restore::combine() {
     }
     DCHECK(!chain_.empty() && pages > 0);
     if (!whole)
-        return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged", backups_.back());
+        return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged",
+                         backups_.back() + "/data.lsn; " + kBackupRemedy);
     return {};
 }
 
@@ -210,9 +211,9 @@ Result<void> Restore::check(const BackupManifest& made) {
     if (MUTANT(restore_unchecked)) return {};
     const std::vector<std::string> faults = TRY(sm::find_faults(disk_, to_, made, stream_));
     if (faults.empty()) return {};
-    Error error{.code = ErrorCode::bad_backup, .what = "a restored file"};
-    set_error_detail(error, faults.front());
-    return std::unexpected(error);
+    return fail_with(
+        ErrorCode::bad_backup, "a restored file",
+        faults.front() + " (verify_restore() or `lockstep verify-backup` names the file)");
 }
 
 // What the target becomes.

@@ -70,7 +70,7 @@ Result<void> RestoreLog::check(RecordCheck& records, const CopyBuffer& buffer) c
     if (at < backup_.end)
         return fail_with(
             ErrorCode::bad_backup, "log of the backup",
-            files_.segment_path(files_.number_of(at)) + ": " + why + "; " + kBackupRemedy);
+            files_of_record(files_, at, backup_.end) + ": " + why + "; " + kBackupRemedy);
     return bad_archive("log archive", archive_.name_at(at) + ": " + why +
                                           "; bring it from a copy of the archive, or restore to a "
                                           "point before it");

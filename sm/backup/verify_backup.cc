@@ -197,8 +197,9 @@ Result<void> Verifier::check_log() {
     }
     const uint64_t at = records_->position().value;
     if (at != manifest_.end && faults_.size() == before)
-        fault(name_of_segment(files, files.number_of(at)) + ": no valid record at LSN " +
-              std::to_string(at) + "; the backup's end is LSN " + std::to_string(manifest_.end));
+        fault(files_of_record({disk_, ".", block.log_segment_bytes}, at, manifest_.end).substr(2) +
+              ": no valid record at LSN " + std::to_string(at) + "; the backup's end is LSN " +
+              std::to_string(manifest_.end));
     return check_mark(files);
 }
 
