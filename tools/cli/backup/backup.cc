@@ -10,6 +10,7 @@
 #include <optional>
 
 #include <lockstep/backup.h>
+#include "sm/backup/backup_manifest.h"
 #include "tools/cli/backup/point_in_time.h"
 #include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
@@ -145,10 +146,22 @@ int run_backup(const BackupSettings& o) {
     return status;
 }
 
-// One backup: the exit status. `all` gets it, also one that could not be checked.
-int verify_one(const std::string& path, bool json, Json& all) {
+// An incremental backup behind another one must follow it, else a restore refuses the two.
+void check_chain(const std::string& before, const std::string& path,
+                 std::vector<std::string>& faults) {
+    const auto disk = threads::make_disk(threads::IoBackend::pool);
+    const auto earlier = sm::read_manifest(*disk, before), next = sm::read_manifest(*disk, path);
+    if (!earlier || !next || !next->incremental()) return;
+    if (const auto follows = sm::check_follows(*earlier, *next, path); !follows)
+        faults.push_back(follows.error().text());
+}
+
+// One backup: the exit status. `before`: the one named before it, or empty. `all` gets it, also one
+// that could not be checked.
+int verify_one(const std::string& before, const std::string& path, bool json, Json& all) {
     const auto info = read_backup(path);
-    const auto faults = info ? verify_backup(path) : std::unexpected(info.error());
+    auto faults = info ? verify_backup(path) : std::unexpected(info.error());
+    if (faults && !before.empty()) check_chain(before, path, *faults);
     if (!faults) {
         all.push_back({{"path", path}, {"error", faults.error().text()}});
         return complain(path, faults.error().text());
@@ -165,13 +178,31 @@ int verify_one(const std::string& path, bool json, Json& all) {
     return faults->empty() ? 0 : kUnsound;
 }
 
+// The backups as a chain, and the archive's log behind them.
+int verify_archive(const RestoreSettings& o) {
+    const auto faults = verify_restore(o.backups, {.archive = o.archive});
+    if (!faults) return complain(*o.archive, faults.error(), o.json);
+    if (o.json) {
+        fmt::print(
+            "{}\n",
+            json_text({{"path", o.backups}, {"archive", *o.archive}, {"faults", *faults}}, 2));
+    } else {
+        for (const auto& fault : *faults) fmt::print("{}\n", fault);
+        fmt::print("{} with {}: {}\n", o.backups.back(), *o.archive,
+                   counted(faults->size(), "fault", "faults"));
+    }
+    return faults->empty() ? 0 : kUnsound;
+}
+
 // Each backup is checked, whatever the others are like. One that could not be checked decides the
 // status.
 int run_verify(const RestoreSettings& o) {
     int status = 0;
     Json all = Json::array();
-    for (const std::string& path : o.backups) {
-        const int one = verify_one(path, o.json, all);
+    if (o.archive) return verify_archive(o);
+    for (size_t i = 0; i < o.backups.size(); ++i) {
+        const int one =
+            verify_one(i == 0 ? std::string() : o.backups[i - 1], o.backups[i], o.json, all);
         status = status == 1 || one == 1 ? 1 : std::max(status, one);
     }
     if (o.json) fmt::print("{}\n", json_text(all, 2));
@@ -262,10 +293,16 @@ void add_backup_command(CLI::App& app, int& status) {
 void add_verify_command(CLI::App& app, int& status) {
     auto* verify = app.add_subcommand(
         "verify-backup",
-        "Check every page and log record of backups, without opening or changing them.\n"
+        "Check every page and log record of backups, without opening or changing them. An "
+        "incremental one behind another must follow it.\n"
         "Exit status: 0 sound; 1 one could not be checked; 2 faults were found, one a line.");
     auto o = std::make_shared<RestoreSettings>();
     verify->add_option("backups", o->backups, "Directories of backups")->required();
+    verify
+        ->add_option("--archive", o->archive,
+                     "Directory of the log archive: check its log too, as a restore of these "
+                     "backups to its end reads it")
+        ->check(tpcc::kNotEmpty);
     verify->add_flag("--json", o->json, "Print JSON");
     verify->callback([o, &status] { status = run_verify(*o); });
 }
