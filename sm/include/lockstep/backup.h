@@ -108,8 +108,8 @@ struct RestoreOptions {
     uint64_t memory_bytes = 1ull << 30;
 };
 
-// Checks what restore_backup() with the same arguments would read, and writes nothing: each backup as
-// verify_backup() does, that they follow each other, and the archive's log up to the point. Each
+// Checks what restore_backup() with the same arguments would read, and writes nothing: each backup
+// as verify_backup() does, that they follow each other, and the archive's log up to the point. Each
 // fault is a line of text that begins with the directory of its backup or archive. Blocks the
 // calling kernel thread. Errors: bad_argument as of restore_backup(), out_of_memory.
 Result<std::vector<std::string>> verify_restore(std::span<const std::string> backups,
@@ -120,11 +120,12 @@ Result<std::vector<std::string>> verify_restore(std::span<const std::string> bac
 // and then the incremental ones in their order, each made since the one before. Each page is
 // checked. A restore that was cut off may be started again with the same target. Blocks the calling
 // kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
-// other), bad_path (also if `to` is not empty), bad_argument (a point without an archive, an empty
-// path, or memory_bytes out of range), bad_version, store_locked, io_error, no_space, out_of_memory. With an
-// archive, its log is applied here, so the first open only rolls back what had not committed. Then
-// also bad_archive: of another store, with a gap or a damaged file, or it does not reach the point.
-// BackupInfo::lsn is the point that was reached, on a record's boundary.
+// other), bad_path (`to` is not empty, or lies in a backup or the archive), bad_argument (a point
+// without an archive, an empty path, or memory_bytes out of range), bad_version, store_locked,
+// io_error, no_space, out_of_memory. With an archive, its log is applied here, so the first open
+// only rolls back what had not committed. Then also bad_archive: of another store, with a gap or a
+// damaged file, or it does not reach the point. BackupInfo::lsn is the point that was reached, on a
+// record's boundary.
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
                                   const RestoreOptions& options = {});
 

@@ -117,8 +117,8 @@ struct Options {
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};
     // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB; nullopt: a
-    // quarter of pool_bytes, at least 64 MB. Beyond it the oldest snapshot gets snapshot_too_old; writers
-    // neither fail nor wait. It must hold what the active transactions have changed, or no
+    // quarter of pool_bytes, at least 64 MB. Beyond it the oldest snapshot gets snapshot_too_old;
+    // writers neither fail nor wait. It must hold what the active transactions have changed, or no
     // snapshot can begin. The table that finds the images takes up to an eighth of this besides,
     // and at most 64 MB. Memory is taken as images need it; that of images goes back to the system
     // half a second after the last snapshot.
@@ -130,9 +130,9 @@ struct Options {
     IoMethod io = IoMethod::automatic;
     // A user thread that keeps its worker's CPU for longer is reported to `logger` at level 1, with
     // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour;
-    // nullopt: off, as without a logger. While it is on, the process has a handler for SIGURG, which fetches
-    // the stack; a sleep() or poll() of such a thread may return early (EINTR). Signals that the
-    // store did not send go to the handler before. The last close() restores that one.
+    // nullopt: off, as without a logger. While it is on, the process has a handler for SIGURG, which
+    // fetches the stack; a sleep() or poll() of such a thread may return early (EINTR). Signals that
+    // the store did not send go to the handler before. The last close() restores that one.
     std::optional<Nanos> slice_warning = 100 * kMillisecond;
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;

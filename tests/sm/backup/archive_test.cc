@@ -346,5 +346,32 @@ TEST(ArchiveOptions, AreChecked) {
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
 }
 
+// What can be left out is std::nullopt. Zero, the largest number and an empty path are refused.
+TEST(ArchiveOptions, ZeroIsNoOmission) {
+    const auto refused = [](auto change) {
+        Options options;
+        EXPECT_TRUE(check_options(options));
+        change(options);
+        return code_of(check_options(options)) == ErrorCode::bad_option;
+    };
+    for (const uint64_t number : {uint64_t{0}, UINT64_MAX}) {
+        EXPECT_TRUE(refused([&](Options& o) { o.transaction_age_max = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.checkpoint_log_bytes = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.version_bytes = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.slice_warning = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.archive_interval = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.archive_backlog_bytes = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.escalate_at = static_cast<uint32_t>(number); }));
+    }
+    EXPECT_TRUE(refused([](Options& o) { o.archive = ""; }));
+    EXPECT_FALSE(refused([](Options& o) {
+        o.transaction_age_max = std::nullopt;
+        o.checkpoint_log_bytes = o.version_bytes = o.archive_backlog_bytes = std::nullopt;
+        o.slice_warning = o.archive_interval = std::nullopt;
+        o.escalate_at = std::nullopt;
+        o.archive = std::nullopt;
+    }));
+}
+
 }  // namespace
 }  // namespace lockstep

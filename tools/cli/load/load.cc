@@ -75,6 +75,7 @@ private:
     void cut();
     void build_all();
     void insert(Target& target);
+    void sort(Target& target);
     [[noreturn]] void wrong(uint64_t line, const std::string& why) {
         input_wrong_ = true;
         throw Failed(fmt::format("{}: line {}: {}", reader_.path(), line, why));
@@ -242,12 +243,18 @@ void Load::insert(Target& target) {
     throw Failed(why);
 }
 
+void Load::sort(Target& target) {
+    input_wrong_ = true;  // if it throws
+    sort_pairs(target.pairs, target.text(), twice_);
+    input_wrong_ = false;
+}
+
 void Load::cut() {
     for (Target& target : state_.targets) {
         if (!target.bulk) {
             insert(target);
         } else if (!target.pairs.empty()) {
-            sort_pairs(target.pairs, target.text(), twice_);
+            sort(target);
             RunWriter run(folder_.new_run());
             for (const Pair& pair : target.pairs) run.add(pair.key(), pair.value());
             target.runs.push_back(run.finish());
@@ -265,13 +272,12 @@ void Load::build_all() {
     for (Target& target : state_.targets)
         if (target.bulk && !target.done) due.push_back(&target);
     for (Target* target : due) {
-        sort_pairs(target->pairs, target->text(), twice_);
+        sort(*target);
         if (target->runs.size() > kRunsMax)
             reduce_runs(target->runs, kRunsMax, folder_.new_run() + ".", target->text(), twice_);
     }
     std::atomic<size_t> next{0};
     std::vector<std::string> errors(due.size());
-    changed_ = true;
     const auto fill_some = [&]() -> Result<void> {
         for (size_t i; (i = next.fetch_add(1)) < due.size();) {
             Target& target = *due[i];

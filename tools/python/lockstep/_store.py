@@ -295,8 +295,8 @@ class Store(OfOneProcess):
     ) -> BackupInfo:
         """Copies the running store to a directory, which is made, or empty.
 
-        `since`: copies only what has changed since that backup. `bytes_per_second` bounds the speed;
-        None does not. `progress` runs on another thread.
+        `since`: copies only what has changed since that backup. `bytes_per_second` bounds the
+        speed; None does not. `progress` runs on another thread.
         """
         return self._backup(_options.path_text(directory), None, since, bytes_per_second, progress)
 
