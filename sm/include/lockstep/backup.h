@@ -40,8 +40,8 @@ struct BackupInfo {
     uint64_t bytes = 0;         // of all files of the backup
     uint64_t log_bytes = 0;     // of them: log
     Nanos time = 0;             // how long it took
-    // The moment of `lsn`, in nanoseconds since 1970, UTC: what committed later is not in the state.
-    // Of a restore with a log archive: the newest time that the log below `lsn` tells.
+    // The moment of `lsn`, in nanoseconds since 1970, UTC: what committed later is not in the
+    // state. Of a restore with a log archive: the newest time that the log below `lsn` tells.
     Nanos ended_at = 0;
     // Which store of those that one backup gave; 0: none did (see archive.h).
     uint64_t history = 0;
@@ -57,8 +57,9 @@ struct BackupProgress {
 // How a backup is made.
 struct BackupOptions {
     // Pages and log are copied at most that fast, bytes a second, from 1; nullopt: as fast as
-    // possible. Log that is not copied yet cannot be recycled. So what lags more than a quarter of Options::log_bytes
-    // behind is copied beyond the limit, and so is the log that is written during the last pieces.
+    // possible. Log that is not copied yet cannot be recycled. So what lags more than a quarter of
+    // Options::log_bytes behind is copied beyond the limit, and so is the log that is written
+    // during the last pieces.
     std::optional<uint64_t> bytes_per_second = {};
     // Copies only the pages that have changed since this backup (read_backup()), a state that the
     // store has had: see BackupInfo::history. If that backup's `redo_from` lies in this run of the
@@ -83,8 +84,8 @@ Result<BackupInfo> read_backup(std::string_view directory);
 
 // Checks a backup without opening it: each page (checksum, number, LSN), each log record, and the
 // length of each file. A restore takes what has no fault. Every fault is a line of text that names
-// the file, the page or LSN, and what helps; empty if the backup is sound. Blocks the calling kernel
-// thread, reads all files, changes none. Errors: those of read_backup(), out_of_memory.
+// the file, the page or LSN, and what helps; empty if the backup is sound. Blocks the calling
+// kernel thread, reads all files, changes none. Errors: those of read_backup(), out_of_memory.
 Result<std::vector<std::string>> verify_backup(std::string_view directory);
 
 // To which point backups are restored, with the log archive of their store (archive.h).
