@@ -100,6 +100,20 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     endif()
 endif()
 
+# Help and errors of every program with options.
+if(NOT LOCKSTEP_SANITIZE)
+    set(programs "")
+    foreach(program lockstep lockstep-tpcc lockstep-bench lockstep-icache lockstep-acked
+            lockstep-faultfs lockstep-peers lockstep-sim kv_server)
+        if(TARGET ${program})
+            list(APPEND programs $<TARGET_FILE:${program}>)
+        endif()
+    endforeach()
+    add_test(NAME control_bytes COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/control_bytes_test.py ${programs})
+    set_tests_properties(control_bytes PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
 # They run the program beside them.
 if(TARGET lockstep AND TARGET tools_tests)
     add_dependencies(tools_tests lockstep)

@@ -45,11 +45,17 @@ CLI::IsMember one_of(const Names<T>& names) {
     return CLI::IsMember(list, with_hyphens);
 }
 
-// Turns a name into its choice. CLI11's own help would print the choices as raw bytes.
+// Turns a name into its choice. CLI11's own transformer would print the choices as raw bytes, in
+// its help and in its errors.
 template <class T>
 CLI::Validator chosen_from(const Names<T>& names) {
-    return CLI::CheckedTransformer(names, with_hyphens)
-        .description(one_of(names).get_description());
+    const CLI::Validator member = one_of(names);
+    return {[names, member](std::string& text) {
+                const std::string wrong = member(text);
+                if (wrong.empty()) text = std::to_string(static_cast<unsigned>(names.at(text)));
+                return wrong;
+            },
+            member.get_description()};
 }
 
 }  // namespace lockstep::tpcc

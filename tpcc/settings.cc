@@ -62,7 +62,7 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.lock_stage = {.policy = lock_policy, .bypass_max = lock_bypass_max};
     options.steps = steps;
     options.control = control;
-    options.archive = archive;
+    if (!archive.empty()) options.archive = archive;
     return options;
 }
 

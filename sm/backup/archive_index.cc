@@ -10,6 +10,7 @@
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
+#include "txn/log/log_record.h"
 
 namespace lockstep::sm {
 
@@ -47,9 +48,11 @@ void ArchiveIndex::assert_state() const {
 
 Result<ArchiveIndex> ArchiveIndex::list(threads::Disk& disk, const std::string& directory,
                                         const BackupManifest& backup) {
-    if (!disk.exists(directory + "/" + kArchiveName))
+    if (!TRY(is_there(disk, directory + "/" + kArchiveName)))
         return bad_archive("log archive",
-                           directory + " is no archive: its file archive is missing");
+                           directory +
+                               " is no archive: its file archive is missing; name the archive of "
+                               "the backup's store, or bring the file from a copy of the archive");
     if (!TRY(read_archive_file(disk, directory, kArchiveName)).header.of(backup.superblock))
         return bad_archive("log archive", directory +
                                               " has the log of another store than the backup: name "
@@ -191,6 +194,15 @@ Result<void> ArchiveReader::open(const PieceName& piece) {
     name_ = name;
     header_ = header;
     return {};
+}
+
+std::string ArchiveReader::name_at(uint64_t lsn) const {
+    const auto place = index_.at(lsn);
+    if (!place) return {};
+    std::string names = index_.directory() + "/" + place->piece.text();
+    const auto next = index_.at(place->end);
+    if (next && place->end - lsn < txn::kLogRecordMax) names += " or " + next->piece.text();
+    return names;
 }
 
 Result<ArchiveHeader> ArchiveReader::header_at(uint64_t lsn) {

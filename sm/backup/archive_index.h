@@ -70,6 +70,8 @@ public:
     // Reads up to `bytes` from `lsn`, a block's begin whose block holds the byte `wanted`; less at
     // the end of a piece, 0 if no piece has `wanted`. Errors: bad_archive that names the file.
     Result<uint64_t> read(uint64_t lsn, uint64_t wanted, std::byte* to, uint64_t bytes);
+    // The files that a damaged record at `lsn` may lie in, for an error.
+    std::string name_at(uint64_t lsn) const;
     // Of the piece that has the byte. Errors: bad_archive.
     Result<ArchiveHeader> header_at(uint64_t lsn);
 

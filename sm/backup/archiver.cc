@@ -2,12 +2,10 @@
 #include "sm/backup/archiver.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
-#include "threads/base/wall_clock.h"
 #include "threads/io/disk_file.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/offload.h"
@@ -20,8 +18,6 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr Nanos kPauseAfterError = kSecond;
-constexpr uint32_t kTimeRecordBytes = sizeof(txn::LogRecordHeader) + sizeof(txn::TimePayload);
-static_assert(txn::log_align(kTimeRecordBytes) == kTimeRecordBytes);
 
 // An error that no later attempt mends.
 bool is_final(const Error& error) {
@@ -32,7 +28,7 @@ bool is_final(const Error& error) {
 std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, threads::Disk& disk) {
     const Options& o = env.options;
     if (o.archive_sink) return std::make_unique<SinkArchive>(o.archive_sink);
-    return std::make_unique<DirectoryArchive>(disk, o.archive, o.sync);
+    return std::make_unique<DirectoryArchive>(disk, o.archive.value_or(""), o.sync);
 }
 
 }  // namespace
@@ -42,8 +38,7 @@ Archiver::Archiver(RestartEnv& env, txn::LogHold hold, std::unique_ptr<ArchiveTa
       hold_(std::move(hold)),
       target_(std::move(target)),
       own_begin_{std::min(env.superblock.history_begin, env.superblock.log_start)},
-      backlog_max_(env.options.archive_backlog_bytes != 0 ? env.options.archive_backlog_bytes
-                                                          : env.log->capacity_bytes() / 4),
+      backlog_max_(env.options.archive_backlog_bytes.value_or(env.log->capacity_bytes() / 4)),
       files_(*env.disk, env.log_options.directory, env.log_options.segment_bytes) {
     next_.store(hold_.from().value);
     env.log->on_whole_segment([this] {
@@ -54,6 +49,7 @@ Archiver::Archiver(RestartEnv& env, txn::LogHold hold, std::unique_ptr<ArchiveTa
 
 Result<std::unique_ptr<Archiver>> Archiver::create(RestartEnv& env, threads::Disk& disk) {
     txn::LogHold hold = TRY(env.log->hold());
+    env.log->keep_times();
     return std::unique_ptr<Archiver>(new Archiver(env, std::move(hold), target_of(env, disk)));
 }
 
@@ -78,7 +74,6 @@ Result<void> Archiver::start() {
 
 Result<void> Archiver::stop() {
     if (!ended_) return {};
-    note_time();
     const auto durable = env_.log->wait_durable(env_.log->tail());
     stopping_.store(true);
     wanted_.release();
@@ -133,13 +128,12 @@ Result<void> Archiver::locate() {
 
 void Archiver::run() {
     while (true) {
-        const Nanos pause = failing_.load() ? kPauseAfterError : kTimeInterval;
+        const Nanos pause = failing_.load() ? kPauseAfterError : kPause;
         const bool stop = stopping_.load();
         if (!stop) {
             if (!failing_.load())
                 wanted_.acquire(1, threads::now() + pause, threads::ParkReason::sleep);
             else threads::sleep_until(threads::now() + pause);
-            note_time();
         }
         Result<bool> done = true;
         while (done.has_value() && *done && !env_.failed())
@@ -153,19 +147,6 @@ void Archiver::run() {
         env_.report(1, "archive: " + std::to_string(backlog()) +
                            " bytes of log are not archived; the next open does it");
     ended_->set();
-}
-
-// AR-4.
-void Archiver::note_time() {
-    if (env_.failed() || env_.log->tail().value == time_end_) return;
-    const txn::LogSpace space = env_.log->reserve(kTimeRecordBytes);
-    DCHECK(space.bytes == kTimeRecordBytes && space.lsn.value >= time_end_);
-    const txn::TimePayload payload{wall_now(env_.runtime->clock())};
-    *space.header() = {};
-    space.header()->kind = static_cast<uint16_t>(txn::TxnLogKind::time);
-    std::memcpy(space.payload(), &payload, sizeof payload);
-    env_.log->publish(space);
-    time_end_ = space.lsn.value + space.bytes;
 }
 
 // AR-5. An earlier end of the log is a record's end, and so is the present one.
@@ -189,8 +170,8 @@ Result<bool> Archiver::archive_one(bool all) {
     uint64_t end = files_.segment_end(begin);
     DCHECK(begin < end && begin % 8 == 0);
     if (stable < end) {
-        const Nanos interval = env_.options.archive_interval;
-        const bool due = all || (interval != 0 && threads::now() - piece_at_ >= interval);
+        const std::optional<Nanos> interval = env_.options.archive_interval;
+        const bool due = all || (interval && threads::now() - piece_at_ >= *interval);
         end = due ? stable : begin;
     }
     if (end > begin) {

@@ -3,9 +3,7 @@
 // Concepts   A user thread on worker 0. It holds the log from the first byte that the archive does
 //            not have, and moves the hold up with each piece. A piece is due when its segment is
 //            durable, or archive_interval after the piece before.
-//            It also writes time records, at most one each kTimeInterval and only behind other
-//            records. So commits pay nothing for the time that restore_backup() goes by. A commit
-//            that lies below a time record happened before its time.
+//            It has the log write time records (LOG-7), which restore_backup() goes by.
 // States     working -> failing (an attempt failed, or has lasted for kAttemptMax) -> working.
 //            While failing, a backlog above the bound stops the writers, or is given up.
 // Invariants AR-1 No log that the archive lacks is recycled, unless archive_failure is go_on and
@@ -13,8 +11,8 @@
 //            AR-2 Writers are stopped only while the archive fails. [checked: look_at_backlog()]
 //            AR-3 A piece has only durable bytes that were held all the time while they were read.
 //                 [checked: copy_piece()]
-//            AR-4 The clock is read after the reservation of a time record, so every record below
-//                 it is older than its time.
+//            AR-4 What was durable before a time lies below a time record that is not later, and
+//                 what lies below a time record is older than its time: LOG-7 (txn/log/log.h).
 //            AR-5 A piece ends at stable_ or below it. That is the end of a record, and all log up
 //                 to it is durable. What is durable behind it may be the begin of a record that a
 //                 restart does not find, and writes over.
@@ -42,7 +40,7 @@ namespace lockstep::sm {
 
 class Archiver {
 public:
-    static constexpr Nanos kTimeInterval = 100 * kMillisecond;
+    static constexpr Nanos kPause = 100 * kMillisecond;
     static constexpr Nanos kAttemptMax = 10 * kSecond;
 
     // Holds the log from its start. `target` as Options say. Before the log's flusher starts.
@@ -70,7 +68,6 @@ private:
         DCHECK(gap_end_.load() == 0 || env_.options.archive_failure == ArchiveFailure::go_on);
     }
     void run();
-    void note_time();
     Result<Lsn> find_end();
     Result<void> locate();
     uint64_t find_stable();
@@ -98,8 +95,7 @@ private:
     uint64_t stable_ = 0;  // AR-5
     uint64_t tail_ = 0;    // the log's end at some moment since
     Nanos piece_at_ = 0;   // when the last piece ended
-    uint64_t time_end_ = 0;
-    bool told_ = false;  // of the present failure
+    bool told_ = false;    // of the present failure
     // --- any thread of worker 0
     std::atomic<uint64_t> next_{0};     // first byte that the archive lacks
     std::atomic<uint64_t> gap_end_{0};  // log below it was given up; 0: none

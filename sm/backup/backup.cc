@@ -49,7 +49,7 @@ private:
         superblock_.assert_state();
     }
     Result<void> begin();
-    Result<void> check_since() const;
+    Result<void> check_options() const;
     Result<void> copy_pages();
     bool may_have_changed(PageId id) const;
     void choose_piece();
@@ -135,7 +135,7 @@ Result<void> Backup::begin() {
     superblock_.clean = 0;
     DCHECK(superblock_.checkpoint_lsn != 0 &&
            superblock_.log_segment_bytes == env_.log_options.segment_bytes);
-    TRY(check_since());
+    TRY(check_options());
     TRY(MemoryReserve::require());
     lsns_.assign(volume / kPageBytes, 0);
     log_.emplace(*env_.disk, *env_.log, env_.log_options, std::move(hold),
@@ -148,12 +148,17 @@ Result<void> Backup::begin() {
     return target_.reserve("data", lsns_.size() * kPageBytes);
 }
 
-Result<void> Backup::check_since() const {
+Result<void> Backup::check_options() const {
+    if (options_.bytes_per_second == 0)
+        return fail(ErrorCode::bad_argument, "bytes_per_second of a backup is 1 or more", 0);
     if (!incremental()) return {};
     const BackupInfo& since = *options_.since;
     if (since.store[0] != superblock_.uuid[0] || since.store[1] != superblock_.uuid[1])
         return fail(ErrorCode::bad_backup, "the earlier backup is of another store");
-    if (since.lsn > env_.log->durable() || since.lsn == kLsnNone)
+    if (since.redo_from == kLsnNone || since.redo_from > since.lsn)
+        return fail(ErrorCode::bad_backup, "the earlier backup: redo_from is 0, or above lsn",
+                    since.redo_from.value, since.lsn.value);
+    if (since.lsn > env_.log->durable())
         return fail(ErrorCode::bad_backup, "the earlier backup is newer than the store",
                     since.lsn.value, env_.log->durable().value);
     if (!superblock_.follows(since.history, since.lsn.value) && !MUTANT(since_of_any_history)) {
@@ -306,12 +311,12 @@ Result<void> Backup::pause() {
     paced_log_ += log().bytes() - before;
     DCHECK(paced_log_ <= log().bytes());
     TRY(keep_up());
-    if (options_.bytes_per_second == 0) {
+    if (!options_.bytes_per_second) {
         threads::yield();
         return {};
     }
     const double seconds =
-        static_cast<double>(bytes_ + paced_log_) / static_cast<double>(options_.bytes_per_second);
+        static_cast<double>(bytes_ + paced_log_) / static_cast<double>(*options_.bytes_per_second);
     const Nanos due = started_ + static_cast<Nanos>(seconds * kSecond);
     while (threads::now() < due) {
         TRY(goes_on_());

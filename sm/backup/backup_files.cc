@@ -20,6 +20,12 @@ Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::str
     return sm::restore_on(*disk, backups, std::string(to), options, threads::CopySteps::overlap);
 }
 
+Result<std::vector<std::string>> verify_restore(std::span<const std::string> backups,
+                                                const RestoreOptions& options) {
+    const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    return sm::verify_on(*disk, backups, options, threads::CopySteps::overlap);
+}
+
 Result<BackupInfo> update_backup(std::string_view full, std::string_view next) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
     return sm::update_on(*disk, std::string(full), std::string(next), threads::CopySteps::overlap);

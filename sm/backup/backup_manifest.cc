@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
 
@@ -64,6 +65,13 @@ bool is_valid(const ManifestBlock& block, uint64_t bytes) {
 
 }  // namespace
 
+Result<bool> is_there(threads::Disk& disk, const std::string& path) {
+    if (disk.exists(path)) return true;
+    const auto opened = threads::DiskFile::open(disk, path, threads::Disk::kReadOnly);
+    if (opened || opened.error().os == ENOENT) return opened.has_value();
+    return std::unexpected(opened.error());
+}
+
 BackupInfo BackupManifest::info() const {
     assert_state();
     return {.lsn = Lsn{end},
@@ -119,9 +127,10 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
 }
 
 Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory) {
-    if (!disk.exists(path_of(directory)))
+    if (!TRY(is_there(disk, path_of(directory))))
         return fail_with(ErrorCode::bad_backup,
-                         "no backup in this directory: file backup is missing", directory);
+                         "no backup in this directory: file backup is missing",
+                         directory + "; name the directory of a backup");
     if (TRY(read_before(disk, directory)))  // BM-3
         return fail_with(ErrorCode::bad_backup,
                          "an update of the backup was cut off: repeat it with the same incremental "
@@ -131,7 +140,7 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& dir
 }
 
 Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory) {
-    if (!disk.exists(path_of(directory))) return false;
+    if (!TRY(is_there(disk, path_of(directory)))) return false;
     if (MUTANT(refused_backup_unfinished)) return !read_manifest(disk, directory);
     const auto block = std::make_unique<ManifestBlock>();
     const size_t got = TRY(read_bytes(disk, path_of(directory), *block));
@@ -142,7 +151,7 @@ Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory) {
 // A block that is not valid was never durable, so nothing has been changed.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
                                                   const std::string& directory) {
-    if (!disk.exists(before_of(directory)) || MUTANT(cut_off_update_unseen))
+    if (!TRY(is_there(disk, before_of(directory))) || MUTANT(cut_off_update_unseen))
         return std::optional<BackupManifest>();
     const auto before = read_block(disk, before_of(directory));
     if (!before && before.error().code == ErrorCode::bad_backup)
@@ -174,7 +183,7 @@ Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& 
 }
 
 Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
-    if (!disk.exists(path_of(directory))) return {};
+    if (!TRY(is_there(disk, path_of(directory)))) return {};
     const BackupManifest manifest = TRY(read_manifest(disk, directory));  // BM-1
     if (!manifest.incremental()) return {};
     return fail(ErrorCode::bad_backup,

@@ -48,6 +48,13 @@ inline constexpr const char* kPagesName = "pages";
 inline constexpr uint64_t kManifestBytes = 4096;
 inline constexpr uint32_t kManifestVersion = 2;  // 2: histories, ended_at
 
+// What helps against a file of a backup that is damaged or missing.
+inline constexpr const char* kBackupRemedy =
+    "bring the file from a copy of the backup, or use another backup";
+
+// Disk::exists() of a path that cannot be looked at is false. This is the error then.
+Result<bool> is_there(threads::Disk& disk, const std::string& path);
+
 struct BackupManifest {
     uint64_t checksum;
     char magic[8];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
@@ -32,6 +33,17 @@ std::string parent_of(const std::string& path) {
 }
 
 }  // namespace
+
+bool lies_within(std::string_view inner, std::string_view outer) {
+    std::error_code error;
+    const auto whole = [&](std::string_view path) {
+        auto found =
+            std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+        return found.has_filename() ? found : found.parent_path();
+    };
+    const auto a = whole(inner), b = whole(outer);
+    return !error && std::mismatch(a.begin(), a.end(), b.begin(), b.end()).second == b.end();
+}
 
 DirectoryTarget::~DirectoryTarget() {
     for (const Slot& slot : slots_) CHECK(!slot.busy);  // IO-1: the memory goes

@@ -8,12 +8,16 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
 #include "threads/io/aligned_buffer.h"
 
 namespace lockstep::sm {
+
+// The path is that directory, or lies somewhere below it. Symbolic links are followed.
+bool lies_within(std::string_view inner, std::string_view outer);
 
 class BackupTarget {
 public:

@@ -13,6 +13,8 @@
 #include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/disk_file.h"
+#include "txn/log/durable_end_file.h"
+#include "txn/log/log_files.h"
 
 namespace lockstep::sm {
 
@@ -20,20 +22,30 @@ namespace {
 
 using threads::CopyBuffer, threads::Disk, threads::DiskFile;
 
+// Of a file of a backup that cannot be read.
+Unexpected with_remedy(Error error, const std::string& path) {
+    set_error_detail(error, path + "; " + kBackupRemedy);
+    return Unexpected(error);
+}
+
 // Reads the first `end` bytes of a file for a stream.
 class FileReader {
 public:
     static Result<FileReader> open(Disk& disk, const std::string& path, uint64_t end) {
-        return FileReader(disk, path,
-                          TRY(DiskFile::open(disk, path, Disk::kReadOnly | Disk::kDirect)), end);
+        auto file = DiskFile::open(disk, path, Disk::kReadOnly | Disk::kDirect);
+        if (!file) return with_remedy(file.error(), path);
+        return FileReader(disk, path, std::move(*file), end);
     }
     Result<bool> operator()(CopyBuffer& buffer) {
         DCHECK(file_.id().value >= 0 && next_ <= end_);
         if (next_ == end_) return false;
         buffer.at = next_;
         buffer.size = std::min(CopyBuffer::kBytes, end_ - next_);
-        if (TRY(disk_.read_now(file_.id(), next_, buffer.bytes, buffer.size)) < buffer.size)
-            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short", path_);
+        const auto got = disk_.read_now(file_.id(), next_, buffer.bytes, buffer.size);
+        if (!got) return with_remedy(got.error(), path_);
+        if (*got < buffer.size)
+            return fail_with(ErrorCode::bad_backup, "a file of the backup is too short",
+                             path_ + "; " + kBackupRemedy);
         next_ += buffer.size;
         DCHECK(buffer.size > 0 && next_ <= end_);
         return true;
@@ -53,7 +65,9 @@ private:
 Result<bool> look_away(CopyBuffer&) { return true; }
 
 Result<uint64_t> size_of(Disk& disk, const std::string& path) {
-    return disk.size(TRY(DiskFile::open(disk, path, Disk::kReadOnly)).id());
+    const auto file = DiskFile::open(disk, path, Disk::kReadOnly);
+    if (!file) return with_remedy(file.error(), path);
+    return disk.size(file->id());
 }
 
 }  // namespace
@@ -135,21 +149,24 @@ Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& r
     return disk_.sync_now(file.id());
 }
 
-Result<void> CombinedFiles::copy_log(const std::string& from) {
-    for (const std::string& name : TRY(disk_.list(from))) {
-        if (!name.starts_with("log.")) continue;
-        std::string source = from, target = to_;
-        TRY(copy_file(source.append("/").append(name), target.append("/").append(name)));
-    }
-    return {};
+// What the files have behind the end is not read.
+Result<void> CombinedFiles::copy_log(const std::string& from, const BackupManifest& manifest) {
+    const uint64_t segment = manifest.superblock.log_segment_bytes;
+    const txn::LogFiles source(disk_, from, segment), target(disk_, to_, segment);
+    DCHECK(manifest.superblock.log_start < manifest.end);
+    for (uint64_t n = source.number_of(manifest.superblock.log_start); n * segment < manifest.end;
+         ++n)
+        TRY(copy_file(source.segment_path(n), target.segment_path(n),
+                      std::min(segment, txn::block_ceil(manifest.end) - n * segment)));
+    return write_mark(disk_, target, manifest.end);
 }
 
 // The length stays: a log segment may begin with a hole.
-Result<void> CombinedFiles::copy_file(const std::string& from, const std::string& to) {
+Result<void> CombinedFiles::copy_file(const std::string& from, const std::string& to,
+                                      uint64_t end) {
     const DiskFile made =
         TRY(DiskFile::open(disk_, to, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-    const uint64_t end = TRY(size_of(disk_, from));
-    DCHECK(from != to && made.id().value >= 0);
+    DCHECK(from != to && made.id().value >= 0 && end % kPageBytes == 0);
     TRY(disk_.allocate(made.id(), end));
     TRY(copy_bytes(from, made.id(), end));
     return disk_.sync_now(made.id());
@@ -178,6 +195,15 @@ Result<void> CombinedFiles::write_manifest(const char* name, const BackupManifes
         std::memcmp(found->bytes, block->bytes, sizeof found->bytes) != 0)
         return fail_with(ErrorCode::bad_backup, "the device has lost what was written", path);
     return {};
+}
+
+Result<void> write_mark(Disk& disk, const txn::LogFiles& files, uint64_t end) {
+    const DiskFile file =
+        TRY(DiskFile::open(disk, files.mark_path(), Disk::kCreate | Disk::kDirect));
+    TRY(disk.allocate(file.id(), 2 * txn::DurableEnd::kSlotBytes));
+    const txn::DurableEnd mark{
+        .sequence = 3, .durable_end = end, .segment_bytes = files.segment_bytes()};
+    return mark.store(disk, file.id());
 }
 
 BackupManifest full_backup_of(BackupManifest manifest) {

@@ -15,6 +15,7 @@
 #include "threads/base/check.h"
 #include "threads/io/copy_stream.h"
 #include "threads/io/io.h"
+#include "txn/log/log_files.h"
 
 namespace lockstep::sm {
 
@@ -40,8 +41,9 @@ public:
     const std::vector<PageId>& laid_over() const { return laid_over_; }
     // What was added, in a file of that name. `result`: the backup that comes into being.
     Result<void> write_lsns(const char* name, const BackupManifest& result);
-    // The log of the backup in directory `from`. No file of its names may be there.
-    Result<void> copy_log(const std::string& from);
+    // The log of the backup in directory `from`, which it has up to its end, and a log.mark for it.
+    // No file of these names may be there.
+    Result<void> copy_log(const std::string& from, const BackupManifest& manifest);
     Result<void> write_superblocks(Superblock block);
     // The block of a manifest, into the file of that name, which is there. It is read again: an
     // older one would say what the other files are not.
@@ -53,7 +55,7 @@ private:
         DCHECK(raised_.size() <= lsns_.size());
         DCHECK(raised_.empty() || raised_.back().value < lsns_.size());
     }
-    Result<void> copy_file(const std::string& from, const std::string& to);
+    Result<void> copy_file(const std::string& from, const std::string& to, uint64_t end);
     Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
     Result<void> write_pages(threads::FileId data, std::span<const Page> run, uint64_t pages);
 
@@ -63,6 +65,9 @@ private:
     std::vector<uint64_t> lsns_;  // by page; 0: not known
     std::vector<PageId> raised_, laid_over_;
 };
+
+// Writes the log.mark of a log that ends at `end`.
+Result<void> write_mark(threads::Disk& disk, const txn::LogFiles& files, uint64_t end);
 
 // What the manifest of an incremental backup becomes when earlier ones have brought the other
 // pages.

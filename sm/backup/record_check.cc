@@ -81,4 +81,13 @@ Result<void> read_checked_log(const txn::LogFiles& files, threads::FileId file, 
     return check.see(Lsn{at}, to.first(useful));
 }
 
+std::string files_of_record(const txn::LogFiles& files, uint64_t at, uint64_t end) {
+    DCHECK(at < end);
+    const uint64_t number = files.number_of(at), next = files.segment_end(at);
+    std::string names = files.segment_path(number);
+    if (next < std::min(end, at + txn::kLogRecordMax))
+        names += " or " + files.segment_path(number + 1);
+    return names;
+}
+
 }  // namespace lockstep::sm

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <lockstep/result.h>
@@ -55,5 +56,8 @@ private:
 // they never change. Blocks the calling kernel thread. Errors: corrupt_log, io_error.
 Result<void> read_checked_log(const txn::LogFiles& files, threads::FileId file, uint64_t at,
                               std::span<std::byte> to, uint64_t useful, RecordCheck& check);
+
+// The files that a damaged record at `at` of a log that ends at `end` may lie in, for an error.
+std::string files_of_record(const txn::LogFiles& files, uint64_t at, uint64_t end);
 
 }  // namespace lockstep::sm

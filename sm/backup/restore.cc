@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
+#include "sm/backup/backup_target.h"
 #include "sm/backup/combined_files.h"
 #include "sm/backup/roll_forward.h"
 #include "sm/backup/verify_backup.h"
@@ -38,9 +39,12 @@ public:
           stream_(std::move(stream)),
           files_(disk, to, stream_) {}
     Result<BackupInfo> run();
+    Result<std::vector<std::string>> find_faults();
 
 private:
+    Result<void> check_options() const;
     Result<void> read_chain();
+    Result<void> plan();
     Result<void> check_target() const;
     Result<void> lock_target();
     Result<void> clear_target();
@@ -61,20 +65,16 @@ private:
 };
 
 Result<BackupInfo> Restore::run() {
-    if (options_.memory_bytes < kRestoreMemoryLeast || options_.memory_bytes > kRestoreMemoryMost)
-        return fail(ErrorCode::bad_argument, "memory_bytes of a restore", options_.memory_bytes);
+    TRY(check_options());
     TRY(read_chain());
-    if (!options_.archive.empty())
-        roll_.emplace(TRY(RollForward::plan(disk_, backups_.back(), last(), options_)));
-    else if (options_.until != kLsnNone || options_.until_time != 0)
-        return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
+    TRY(plan());
     TRY(check_target());
     if (roll_) TRY(roll_->find_time(stream_));
     TRY(lock_target());
     TRY(clear_target());
     TRY(combine());
     if (roll_) TRY(roll_->run(to_, files_.lsns(), stream_));
-    else TRY(files_.copy_log(backups_.back()));
+    else TRY(files_.copy_log(backups_.back(), last()));
     const BackupManifest made = result();
     TRY(files_.write_lsns("data.lsn", made));
     TRY(files_.write_superblocks(made.superblock));
@@ -84,12 +84,50 @@ Result<BackupInfo> Restore::run() {
     return TRY(read_manifest(disk_, to_)).info();
 }
 
+// What run() would refuse, but for the target.
+Result<std::vector<std::string>> Restore::find_faults() {
+    TRY(check_options());
+    std::vector<std::string> faults;
+    for (const std::string& directory : backups_) {
+        const Result<BackupManifest> manifest = read_manifest(disk_, directory);
+        if (!manifest) {
+            faults.push_back(directory + ": " + manifest.error().text());
+            continue;
+        }
+        for (const std::string& fault : TRY(sm::find_faults(disk_, directory, *manifest, stream_)))
+            faults.push_back(directory + ": " + fault);
+    }
+    if (!faults.empty()) return faults;
+    Result<void> done = read_chain();
+    if (done) done = plan();
+    if (done && roll_) done = roll_->find_time(stream_);
+    if (done && roll_) done = roll_->check(stream_);
+    if (done) return faults;
+    if (done.error().code == ErrorCode::out_of_memory) return std::unexpected(done.error());
+    faults.push_back((roll_ ? std::string(*options_.archive) : backups_.back()) + ": " +
+                     done.error().text());
+    return faults;
+}
+
+Result<void> Restore::check_options() const {
+    if (options_.memory_bytes < kRestoreMemoryLeast || options_.memory_bytes > kRestoreMemoryMost)
+        return fail(ErrorCode::bad_argument, "memory_bytes of a restore", options_.memory_bytes);
+    if (options_.archive && options_.archive->empty())
+        return fail(ErrorCode::bad_argument, "archive of a restore: the path is empty");
+    if (!options_.archive && (options_.until || options_.until_time || options_.history))
+        return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
+    return {};
+}
+
+Result<void> Restore::plan() {
+    if (options_.archive)
+        roll_.emplace(TRY(RollForward::plan(disk_, backups_.back(), last(), options_)));
+    return {};
+}
+
 Result<void> Restore::read_chain() {
     if (backups_.empty()) return fail(ErrorCode::bad_backup, "no backup is given");
     for (const std::string& directory : backups_) {
-        if (directory == to_)
-            return fail_with(ErrorCode::bad_path, "restore: the target is one of the backups",
-                             to_ + "; name a new or an empty directory");
         const BackupManifest manifest = TRY(read_manifest(disk_, directory));
         DCHECK(chain_.size() < backups_.size());
         const auto refuse = [&](const char* what) {
@@ -107,8 +145,16 @@ Result<void> Restore::read_chain() {
     return {};
 }
 
-// RS-1. Only what a restore has begun and not finished may be there.
+// RS-1. Only what a restore has begun and not finished may be there. What lies in a source would
+// go with it, and changes what the source is.
 Result<void> Restore::check_target() const {
+    std::vector<std::string> sources(backups_.begin(), backups_.end());
+    if (options_.archive) sources.emplace_back(*options_.archive);
+    for (const std::string& source : sources)
+        if (lies_within(to_, source))
+            return fail_with(ErrorCode::bad_path, "restore: the target lies in what is restored",
+                             to_ + " is " + source +
+                                 ", or lies in it; name a new or an empty directory elsewhere");
     if (!disk_.exists(to_)) return {};
     const std::vector<std::string> names = TRY(disk_.list(to_));
     if (names.empty()) return {};
@@ -155,18 +201,19 @@ Result<void> Restore::combine() {
     }
     DCHECK(!chain_.empty() && pages > 0);
     if (!whole)
-        return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged", backups_.back());
+        return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged",
+                         backups_.back() + "/data.lsn; " + kBackupRemedy);
     return {};
 }
 
 // RS-2. Reads what the target has now, so it also finds what a device has lost.
 Result<void> Restore::check(const BackupManifest& made) {
     if (MUTANT(restore_unchecked)) return {};
-    const std::vector<std::string> faults = TRY(find_faults(disk_, to_, made, stream_));
+    const std::vector<std::string> faults = TRY(sm::find_faults(disk_, to_, made, stream_));
     if (faults.empty()) return {};
-    Error error{.code = ErrorCode::bad_backup, .what = "a restored file"};
-    set_error_detail(error, faults.front());
-    return std::unexpected(error);
+    return fail_with(
+        ErrorCode::bad_backup, "a restored file",
+        faults.front() + " (verify_restore() or `lockstep verify-backup` names the file)");
 }
 
 // What the target becomes.
@@ -184,6 +231,12 @@ Result<BackupInfo> restore_on(Disk& disk, std::span<const std::string> backups,
                               const std::string& to, const RestoreOptions& options,
                               threads::CopySteps steps) {
     return Restore(disk, backups, to, options, TRY(CopyStream::create(steps))).run();
+}
+
+Result<std::vector<std::string>> verify_on(Disk& disk, std::span<const std::string> backups,
+                                           const RestoreOptions& options,
+                                           threads::CopySteps steps) {
+    return Restore(disk, backups, {}, options, TRY(CopyStream::create(steps))).find_faults();
 }
 
 }  // namespace lockstep::sm

@@ -19,6 +19,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include <lockstep/backup.h>
 #include "threads/io/copy_stream.h"
@@ -30,5 +31,10 @@ namespace lockstep::sm {
 Result<BackupInfo> restore_on(threads::Disk& disk, std::span<const std::string> backups,
                               const std::string& to, const RestoreOptions& options = {},
                               threads::CopySteps steps = threads::CopySteps::alternate);
+
+// verify_restore() of backup.h.
+Result<std::vector<std::string>> verify_on(
+    threads::Disk& disk, std::span<const std::string> backups, const RestoreOptions& options = {},
+    threads::CopySteps steps = threads::CopySteps::alternate);
 
 }  // namespace lockstep::sm

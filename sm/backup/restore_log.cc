@@ -50,7 +50,7 @@ Result<uint64_t> RestoreLog::read_backup(uint64_t next, std::byte* to) {
         TRY(disk_.read_now(file_, from % files_.segment_bytes(), to, txn::block_ceil(bytes)));
     if (got < bytes)
         return fail_with(ErrorCode::bad_backup, "a file of the backup is too short",
-                         files_.segment_path(number));
+                         files_.segment_path(number) + "; " + kBackupRemedy);
     return bytes;
 }
 
@@ -66,9 +66,14 @@ Result<void> RestoreLog::check(RecordCheck& records, const CopyBuffer& buffer) c
     const std::string why =
         records.refused()
             ? "the record at LSN " + number + " cannot be applied: " + seen.error().text()
-            : "no valid record at LSN " + number + ": the file that has it is damaged";
-    if (at < backup_.end) return fail_with(ErrorCode::bad_backup, "log of the backup", why);
-    return bad_archive("log archive", why);
+            : "no valid record at LSN " + number + ", the file is damaged";
+    if (at < backup_.end)
+        return fail_with(
+            ErrorCode::bad_backup, "log of the backup",
+            files_of_record(files_, at, backup_.end) + ": " + why + "; " + kBackupRemedy);
+    return bad_archive("log archive", archive_.name_at(at) + ": " + why +
+                                          "; bring it from a copy of the archive, or restore to a "
+                                          "point before it");
 }
 
 }  // namespace lockstep::sm

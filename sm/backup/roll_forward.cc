@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "sm/backup/combined_files.h"
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/io/disk_file.h"
@@ -59,34 +60,33 @@ RollForward::RollForward(Disk& disk, ArchiveIndex index, std::string directory,
 
 Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
                                       const BackupManifest& backup, const RestoreOptions& options) {
-    if (options.until != kLsnNone && options.until_time != 0)
+    if (options.until && options.until_time)
         return fail(ErrorCode::bad_argument, "a restore goes to an LSN or to a time, not to both");
-    if (options.until != kLsnNone && options.until.value < backup.end)
-        return bad_archive("point of the restore", lsn(options.until.value) +
+    if (options.until && options.until->value < backup.end)
+        return bad_archive("point of the restore", lsn(options.until->value) +
                                                        " is before the backup's point, " +
                                                        lsn(backup.end) + ": use an earlier backup");
-    if (options.until_time != 0 && options.until_time < backup.ended_at)
+    if (options.until_time && *options.until_time < backup.ended_at)
         return bad_archive("point of the restore",
-                           at_time(options.until_time) + " is before the backup's end, " +
+                           at_time(*options.until_time) + " is before the backup's end, " +
                                at_time(backup.ended_at) + ": use an earlier backup");
-    const uint64_t history =
-        options.history == kHistoryOfBackup ? backup.superblock.history : options.history;
     RollForward roll(disk,
-                     TRY(ArchiveIndex::load(disk, std::string(options.archive), backup, history)),
+                     TRY(ArchiveIndex::load(disk, std::string(options.archive.value_or("")), backup,
+                                            options.history.value_or(backup.superblock.history))),
                      directory, backup, options);
     const uint64_t end = roll.chain_end_;
     const auto behind = roll.index_.next_begin(end);
-    const bool reached = options.until != kLsnNone && end >= options.until.value;
+    const bool reached = options.until && end >= options.until->value;
     if (behind && !reached && !MUTANT(archive_gap_unseen))
         return bad_archive("log archive",
                            roll.index_.directory() + " has a gap from " + lsn(end) + " to " +
                                lsn(*behind) +
                                ": bring the missing files back, restore to a point before the gap, "
                                "or use a backup made behind it");
-    if (options.until != kLsnNone && !reached) {
+    if (options.until && !reached) {
         const std::string others = roll.index_.other_histories();
         return bad_archive("point of the restore",
-                           lsn(options.until.value) + " is behind the archive's end, " + lsn(end) +
+                           lsn(options.until->value) + " is behind the archive's end, " + lsn(end) +
                                (others.empty() ? std::string(": choose an earlier point")
                                                : "; it also has the histories " + others));
     }
@@ -99,16 +99,17 @@ Result<void> RollForward::find_time(CopyStream& stream) {
     if (!by_time()) return {};
     RestoreLog log(*disk_, directory_, backup_, index_);
     RecordCheck records(Lsn{backup_.end});
+    const Nanos until = options_.until_time.value_or(kNever);
     Nanos newest = backup_.ended_at;
     bool late = false;
     records.on_record([&](const txn::LogRecordView& record) -> Result<void> {
         const std::optional<Nanos> time = TRY(time_in(record));
         if (!time) return {};
         newest = std::max(newest, *time);
-        late = late || *time > options_.until_time;
+        late = late || *time > until;
         if (late && !MUTANT(time_point_late)) return {};
         end_ = record.end().value;
-        end_time_ = std::max(end_time_, std::min(*time, options_.until_time));
+        end_time_ = std::max(end_time_, std::min(*time, until));
         return {};
     });
     const auto look = [&](const CopyBuffer& buffer) -> Result<bool> {
@@ -120,8 +121,8 @@ Result<void> RollForward::find_time(CopyStream& stream) {
     assert_state();
     if (late) return {};
     return bad_archive("point of the restore",
-                       at_time(options_.until_time) + " is behind the archive's end, " +
-                           at_time(newest) + ": restore without a time for the archive's end");
+                       at_time(until) + " is behind the archive's end, " + at_time(newest) +
+                           ": restore without a time for the archive's end");
 }
 
 Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns,
@@ -130,24 +131,29 @@ Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns
     {
         RestoredPages pages =
             TRY(RestoredPages::open(*disk_, to + "/data", lsns, options_.memory_bytes));
-        TRY(apply(log, pages, stream));
+        TRY(take_records(log, &pages, stream));
         TRY(pages.finish());
     }
     if (end_ > backup_.end) last_ = TRY(log.piece_at(end_ - 1));
     return keep_log(log, to, stream);
 }
 
-Result<void> RollForward::apply(RestoreLog& log, RestoredPages& pages, CopyStream& stream) {
+Result<void> RollForward::check(CopyStream& stream) {
+    RestoreLog log(*disk_, directory_, backup_, index_);
+    return take_records(log, nullptr, stream);
+}
+
+Result<void> RollForward::take_records(RestoreLog& log, RestoredPages* pages, CopyStream& stream) {
     const uint64_t begin =
         MUTANT(backup_log_not_applied) ? backup_.end : backup_.superblock.checkpoint_lsn;
     uint64_t stop = by_time() ? end_ : chain_end_;
-    if (options_.until != kLsnNone) stop = std::min(stop, options_.until.value);
+    if (options_.until) stop = std::min(stop, options_.until->value);
     if (MUTANT(restore_uncut)) stop = chain_end_;
     RecordCheck records{Lsn{begin}};
     records.stop_at(Lsn{stop});
     records.on_record([&](const txn::LogRecordView& record) -> Result<void> {
         TRY(note(record));
-        return pages.apply(record);
+        return pages != nullptr ? pages->apply(record) : Result<void>();
     });
     const auto look = [&](const CopyBuffer& buffer) -> Result<bool> {
         TRY(log.check(records, buffer));
@@ -188,11 +194,7 @@ Result<void> RollForward::keep_log(RestoreLog& log, const std::string& to, CopyS
         const DiskFile file(*disk_, TRY(files.open(number, Disk::kDirect)));
         TRY(disk_->sync_now(file.id()));
     }
-    const DiskFile file =
-        TRY(DiskFile::open(*disk_, files.mark_path(), Disk::kCreate | Disk::kDirect));
-    const txn::DurableEnd mark{
-        .sequence = 3, .durable_end = end_, .segment_bytes = files.segment_bytes()};
-    return mark.store(*disk_, file.id());
+    return write_mark(*disk_, files, end_);
 }
 
 Result<void> RollForward::write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,

@@ -35,22 +35,26 @@ public:
     // log. Comes last. Errors: bad_archive, bad_backup, out_of_memory, those of the disk.
     Result<void> run(const std::string& to, std::vector<uint64_t>& lsns,
                      threads::CopyStream& stream);
+    // Reads the log that run() would read, and writes nothing. In place of run(). Errors: those of
+    // run().
+    Result<void> check(threads::CopyStream& stream);
     // What is different from the backup, after run().
     void note_in(BackupManifest& manifest) const;
 
 private:
     RollForward(threads::Disk& disk, ArchiveIndex index, std::string directory,
                 const BackupManifest& backup, const RestoreOptions& options);
-    Result<void> apply(RestoreLog& log, RestoredPages& pages, threads::CopyStream& stream);
+    // `pages`: the records are applied to them; null: only checked.
+    Result<void> take_records(RestoreLog& log, RestoredPages* pages, threads::CopyStream& stream);
     Result<void> note(const txn::LogRecordView& record);
     Result<void> keep_log(RestoreLog& log, const std::string& to, threads::CopyStream& stream);
     Result<void> write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,
                            uint64_t bytes) const;
-    bool by_time() const { return options_.until_time != 0; }
+    bool by_time() const { return options_.until_time.has_value(); }
     void assert_state() const {
         DCHECK(backup_.end <= end_ && end_ <= chain_end_);
-        DCHECK(!by_time() || end_time_ <= options_.until_time);
-        DCHECK(options_.until == kLsnNone || end_ <= options_.until.value);  // RS-3
+        DCHECK(!by_time() || end_time_ <= *options_.until_time);
+        DCHECK(!options_.until || end_ <= options_.until->value);  // RS-3
     }
 
     threads::Disk* disk_;

@@ -146,7 +146,7 @@ Result<void> Update::change_pages() {
 Result<void> Update::change_log() {
     for (const std::string& name : TRY(disk_.list(full_)))
         if (name.starts_with("log.")) TRY(disk_.unlink(file(name)));
-    TRY(files_.copy_log(next_));
+    TRY(files_.copy_log(next_, after_));
     TRY(files_.write_superblocks(after_.superblock));
     return disk_.sync_directory(full_);
 }

@@ -2,6 +2,7 @@
 #include "sm/backup/verify_backup.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,10 @@ using threads::CopyBuffer, threads::CopyStream, threads::DiskFile;
 
 constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pages
 
+std::string name_of_segment(const txn::LogFiles& files, uint64_t number) {
+    return files.segment_path(number).substr(files.directory().size() + 1);
+}
+
 class Verifier {
 public:
     Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
@@ -33,15 +38,18 @@ private:
     struct Range {  // bytes of a file
         uint64_t begin, end;
     };
-    Result<void> look_through(const std::string& name, std::span<const Range> ranges, Look look);
+    Result<void> look_through(const std::string& name, uint64_t length,
+                              std::span<const Range> ranges, Look look);
+    Result<std::optional<DiskFile>> open_whole(const std::string& name, uint64_t length);
     std::vector<Range> data_ranges() const;
     Result<void> look_at_data(const CopyBuffer& buffer);
     Result<void> look_at_pages(const CopyBuffer& buffer);
     Result<void> look_at_log(const CopyBuffer& buffer);
     Result<void> check_log();
-    void check_page(const Page& page, PageId id, uint64_t least);
+    Result<void> check_mark(const txn::LogFiles& files);
+    void check_page(const char* file, const Page& page, PageId id, uint64_t least);
     void fault(const std::string& text) {
-        if (faults_.size() < kFaultsMax) faults_.push_back(text);
+        if (faults_.size() < kFaultsMax) faults_.push_back(text + "; " + kBackupRemedy);
         else if (faults_.size() == kFaultsMax) faults_.push_back("and more");
     }
     threads::Disk& disk_;
@@ -59,13 +67,18 @@ Result<std::vector<std::string>> Verifier::run() {
     static_assert(CopyBuffer::kBytes % kPageBytes == 0 && CopyBuffer::kBytes % txn::kLogBlock == 0);
     manifest_.assert_state();
     lsns_ = TRY(WrittenLsns::create(manifest_.pages));
+    const uint64_t blocks =
+        (manifest_.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
+    (void)TRY(open_whole("data.lsn", blocks * 2 * WrittenLsns::kSlotBytes));
     if (const std::string wrong = TRY(load_lsns(disk_, directory_, manifest_, *lsns_));
-        !wrong.empty())
+        !wrong.empty() && faults_.empty())
         fault(wrong);
     const Range copied{0, (manifest_.pages_copied - kSuperblocks) * kPageBytes};
     if (manifest_.incremental())
-        TRY(look_through(kPagesName, {&copied, 1}, &Verifier::look_at_pages));
-    else TRY(look_through("data", data_ranges(), &Verifier::look_at_data));
+        TRY(look_through(kPagesName, copied.end, {&copied, 1}, &Verifier::look_at_pages));
+    else
+        TRY(look_through("data", manifest_.pages * kPageBytes, data_ranges(),
+                         &Verifier::look_at_data));
     TRY(check_log());
     return std::move(faults_);
 }
@@ -83,31 +96,46 @@ std::vector<Verifier::Range> Verifier::data_ranges() const {
     return ranges;
 }
 
-// Gives these bytes of a file to `look`.
-Result<void> Verifier::look_through(const std::string& name, std::span<const Range> ranges,
-                                    Look look) {
-    DCHECK(!ranges.empty());
-    if (ranges.back().end == 0) return {};
+// The file, if it can be read and has that length; else a fault is told. Empty: it cannot be read.
+Result<std::optional<DiskFile>> Verifier::open_whole(const std::string& name, uint64_t length) {
     const std::string path = directory_ + "/" + name;
-    if (!disk_.exists(path)) {
-        fault(name + ": the file is missing");
-        return {};
+    auto file = DiskFile::open(disk_, path, threads::Disk::kReadOnly | threads::Disk::kDirect);
+    const Result<uint64_t> size = file ? disk_.size(file->id()) : std::unexpected(file.error());
+    if (!size) {
+        fault(name + (size.error().os == ENOENT
+                          ? ": the file is missing"
+                          : ": the file cannot be read: " + size.error().text()));
+        return std::optional<DiskFile>();
     }
-    const DiskFile file =
-        TRY(DiskFile::open(disk_, path, threads::Disk::kReadOnly | threads::Disk::kDirect));
+    if (*size != length)
+        fault(name + ": the file ends at " + std::to_string(*size) + " instead of " +
+              std::to_string(length));
+    return std::optional(std::move(*file));
+}
+
+// Gives these bytes of a file to `look`, as far as it has them.
+Result<void> Verifier::look_through(const std::string& name, uint64_t length,
+                                    std::span<const Range> ranges, Look look) {
+    DCHECK(!ranges.empty() && ranges.back().end <= length);
+    if (length == 0) return {};
+    const std::optional<DiskFile> file = TRY(open_whole(name, length));
+    if (!file) return {};
     size_t at = 0;
     uint64_t next = ranges[0].begin;
-    std::optional<uint64_t> cut_off;
+    bool ended = false;
+    std::optional<Error> unreadable;
     const auto read = [&](CopyBuffer& buffer) -> Result<bool> {
         if (at < ranges.size() && next == ranges[at].end && ++at < ranges.size())
             next = ranges[at].begin;
-        if (at == ranges.size() || cut_off) return false;
+        if (at == ranges.size() || ended) return false;
         const size_t wanted = std::min(CopyBuffer::kBytes, ranges[at].end - next);
         buffer.at = next;
-        buffer.size = TRY(disk_.read_now(file.id(), next, buffer.bytes, wanted));
+        const Result<size_t> got = disk_.read_now(file->id(), next, buffer.bytes, wanted);
+        if (!got) unreadable = got.error();
+        buffer.size = got.value_or(0);
         DCHECK(buffer.size <= wanted && wanted > 0);
         next += buffer.size;
-        if (buffer.size < wanted) cut_off = next;
+        ended = buffer.size < wanted;
         return buffer.size > 0;
     };
     const auto look_at = [&](const CopyBuffer& buffer) -> Result<bool> {
@@ -115,24 +143,22 @@ Result<void> Verifier::look_through(const std::string& name, std::span<const Ran
         return true;
     };
     TRY(stream_.run(read, look_at, [](CopyBuffer&) { return Result<void>(); }));
-    if (cut_off)
-        fault(name + ": the file ends at " + std::to_string(*cut_off) + " instead of " +
-              std::to_string(ranges.back().end));
+    if (unreadable) fault(name + ": the file cannot be read: " + unreadable->text());
     return {};
 }
 
-void Verifier::check_page(const Page& page, PageId id, uint64_t least) {
+void Verifier::check_page(const char* file, const Page& page, PageId id, uint64_t least) {
+    const std::string where = std::string(file) + ": page " + std::to_string(id.value);
     if (id.value < kSuperblocks && page.kind() != PageKind::superblock)
-        return fault("page " + std::to_string(id.value) + ": is no superblock");
-    if (const char* what = page_fault(page, id, least, manifest_.end))
-        fault("page " + std::to_string(id.value) + ": " + what);
+        return fault(where + ": is no superblock");
+    if (const char* what = page_fault(page, id, least, manifest_.end)) fault(where + ": " + what);
 }
 
 Result<void> Verifier::look_at_data(const CopyBuffer& buffer) {
     DCHECK(buffer.at % kPageBytes == 0);
     auto id = static_cast<uint32_t>(buffer.at / kPageBytes);
     for (const Page& page : pages_in(buffer)) {
-        check_page(page, PageId{id}, lsns_->of(PageId{id}));
+        check_page("data", page, PageId{id}, lsns_->of(PageId{id}));
         ++id;
     }
     return {};
@@ -141,7 +167,7 @@ Result<void> Verifier::look_at_data(const CopyBuffer& buffer) {
 Result<void> Verifier::look_at_pages(const CopyBuffer& buffer) {
     for (const Page& page : pages_in(buffer)) {
         if (page.header.page_id >= manifest_.pages) fault("pages: a page has no valid number");
-        else check_page(page, page.id(), lsns_->of(page.id()));
+        else check_page(kPagesName, page, page.id(), lsns_->of(page.id()));
     }
     return {};
 }
@@ -166,16 +192,24 @@ Result<void> Verifier::check_log() {
                        to = std::min(segment_begin_ + block.log_segment_bytes,
                                      txn::block_ceil(manifest_.end));
         const Range range{from - segment_begin_, to - segment_begin_};
-        TRY(look_through(files.segment_path(n).substr(directory_.size() + 1), {&range, 1},
+        TRY(look_through(name_of_segment(files, n), range.end, {&range, 1},
                          &Verifier::look_at_log));
     }
-    if (records_->position().value != manifest_.end)
-        fault("log: no valid record at " + std::to_string(records_->position().value) +
-              "; the backup's end is " + std::to_string(manifest_.end));
-    const auto read = txn::DurableEnd::load(disk_, files.mark_path());
-    const std::optional<txn::DurableEnd> mark = read ? *read : std::nullopt;
-    if (!mark || mark->durable_end != manifest_.end)
-        fault("log.mark: missing, damaged, or of another end");
+    const uint64_t at = records_->position().value;
+    if (at != manifest_.end && faults_.size() == before)
+        fault(files_of_record({disk_, ".", block.log_segment_bytes}, at, manifest_.end).substr(2) +
+              ": no valid record at LSN " + std::to_string(at) + "; the backup's end is LSN " +
+              std::to_string(manifest_.end));
+    return check_mark(files);
+}
+
+Result<void> Verifier::check_mark(const txn::LogFiles& files) {
+    const size_t before = faults_.size();
+    (void)TRY(open_whole("log.mark", 2 * txn::DurableEnd::kSlotBytes));
+    if (faults_.size() != before) return {};
+    const auto mark = txn::DurableEnd::load(disk_, files.mark_path());
+    if (!mark || !*mark || (*mark)->durable_end != manifest_.end)
+        fault("log.mark: it is damaged, or has another end than the backup");
     return {};
 }
 
@@ -191,9 +225,9 @@ Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::str
 Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
                               const BackupManifest& manifest, WrittenLsns& lsns) {
     const std::string path = directory + "/data.lsn";
-    if (!disk.exists(path)) return "data.lsn: the file is missing";
-    const DiskFile file = TRY(DiskFile::open(disk, path, threads::Disk::kReadOnly));
-    const auto loaded = lsns.load(disk, file.id(), manifest.superblock.store_number());
+    const auto file = DiskFile::open(disk, path, threads::Disk::kReadOnly);
+    if (!file) return "data.lsn: the file cannot be read: " + file.error().text();
+    const auto loaded = lsns.load(disk, file->id(), manifest.superblock.store_number());
     const uint64_t blocks =
         (manifest.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
     if (loaded.blocks == blocks && loaded.unknown == 0) return std::string();

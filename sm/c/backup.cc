@@ -53,7 +53,7 @@ Result<void> tell_faults(const std::vector<std::string>& found, lockstep_line ea
 }
 
 constexpr lockstep_backup_options kDefaults = {.size = sizeof(lockstep_backup_options),
-                                               .bytes_per_second = 0,
+                                               .bytes_per_second = LOCKSTEP_UNLIMITED,
                                                .since = nullptr,
                                                .progress = nullptr,
                                                .progress_arg = nullptr};
@@ -61,9 +61,9 @@ constexpr lockstep_backup_options kDefaults = {.size = sizeof(lockstep_backup_op
 constexpr lockstep_restore_options kRestoreDefaults = {
     .size = sizeof(lockstep_restore_options),
     .archive = nullptr,
-    .until = kLsnNone.value,
-    .until_time = 0,
-    .history = kHistoryOfBackup,
+    .until = nullptr,
+    .until_time = nullptr,
+    .history = nullptr,
     .memory_bytes = RestoreOptions{}.memory_bytes};
 
 // Options of the C++ interface, with the earlier backup that they point to.
@@ -73,7 +73,8 @@ struct Wanted {
 };
 Result<void> understand(const lockstep_backup_options* given, Wanted& wanted) {
     const auto o = TRY(sized(given, kDefaults, "size of lockstep_backup_options"));
-    wanted.options.bytes_per_second = o.bytes_per_second;
+    if (o.bytes_per_second != LOCKSTEP_UNLIMITED)
+        wanted.options.bytes_per_second = o.bytes_per_second;
     if (o.since != nullptr) {
         wanted.earlier =
             info_of(TRY(sized(o.since, lockstep_backup_info{}, "size of lockstep_backup_info")));
@@ -164,11 +165,11 @@ int lockstep_restore_backup(const char* const* backups, size_t count, const char
             LOCKSTEP_NOT_NULL(name);
             names.emplace_back(name);
         }
-        const lockstep::RestoreOptions point = {.archive = o.archive != nullptr ? o.archive : "",
-                                                .until = lockstep::Lsn{o.until},
-                                                .until_time = o.until_time,
-                                                .history = o.history,
-                                                .memory_bytes = o.memory_bytes};
+        lockstep::RestoreOptions point = {.memory_bytes = o.memory_bytes};
+        if (o.archive != nullptr) point.archive = o.archive;
+        if (o.until != nullptr) point.until = lockstep::Lsn{*o.until};
+        if (o.until_time != nullptr) point.until_time = *o.until_time;
+        if (o.history != nullptr) point.history = *o.history;
         return c::tell(info, TRY(lockstep::restore_backup(names, to, point)));
     };
     return c::report(call(), error);

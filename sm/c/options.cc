@@ -8,6 +8,12 @@ namespace lockstep::c {
 
 namespace {
 
+// A number that C names `none` where C++ has no value.
+template <class T>
+std::optional<T> unless(T given, T none) {
+    return given == none ? std::nullopt : std::optional(given);
+}
+
 lockstep_steps_options c_struct(const StepsOptions& o) {
     return {.size = sizeof(lockstep_steps_options),
             .mode = static_cast<int>(o.mode),
@@ -39,27 +45,27 @@ lockstep_options c_struct(const Options& o) {
             .lock_policy = static_cast<int>(o.lock_stage.policy),
             .lock_bypass_max = o.lock_stage.bypass_max,
             .io = static_cast<int>(o.io),
-            .transaction_age_max = o.transaction_age_max,
+            .transaction_age_max = o.transaction_age_max.value_or(LOCKSTEP_NEVER),
             .log_bytes = o.log_bytes,
             .log_segment_bytes = o.log_segment_bytes,
             .log_ring_bytes = o.log_ring_bytes,
             .lazy_flush_interval = o.lazy_flush_interval,
-            .checkpoint_log_bytes = o.checkpoint_log_bytes,
+            .checkpoint_log_bytes = o.checkpoint_log_bytes.value_or(LOCKSTEP_DERIVED),
             .lock_timeout = o.lock_timeout,
             .lock_table_bytes_log2 = o.lock_table_bytes_log2,
-            .escalate_at = o.escalate_at,
-            .version_bytes = o.version_bytes,
+            .escalate_at = o.escalate_at.value_or(LOCKSTEP_NO_ESCALATION),
+            .version_bytes = o.version_bytes.value_or(LOCKSTEP_DERIVED),
             .retries_max = o.retries_max,
             .offload_threads = o.offload_threads,
-            .slice_warning = o.slice_warning,
+            .slice_warning = o.slice_warning.value_or(LOCKSTEP_NEVER),
             .logger = nullptr,
             .logger_arg = nullptr,
             .steps = nullptr,
-            .archive = o.archive.empty() ? nullptr : o.archive.c_str(),
+            .archive = o.archive ? o.archive->c_str() : nullptr,
             .archive_sink = nullptr,
             .archive_sink_arg = nullptr,
-            .archive_interval = o.archive_interval,
-            .archive_backlog_bytes = o.archive_backlog_bytes,
+            .archive_interval = o.archive_interval.value_or(LOCKSTEP_NEVER),
+            .archive_backlog_bytes = o.archive_backlog_bytes.value_or(LOCKSTEP_DERIVED),
             .archive_failure = static_cast<int>(o.archive_failure)};
 }
 
@@ -109,26 +115,26 @@ Result<Options> options_of(const lockstep_options* given) {
         .executors = o.executors,
         .packets_max = o.packets_max,
         .packet_policy = TRY(option<PacketPolicy>(o.packet_policy, 2, "packet_policy")),
-        .transaction_age_max = o.transaction_age_max,
+        .transaction_age_max = unless(o.transaction_age_max, LOCKSTEP_NEVER),
         .log_bytes = o.log_bytes,
         .log_segment_bytes = o.log_segment_bytes,
         .log_ring_bytes = o.log_ring_bytes,
         .lazy_flush_interval = o.lazy_flush_interval,
         .sync = o.sync,
-        .checkpoint_log_bytes = o.checkpoint_log_bytes,
+        .checkpoint_log_bytes = unless(o.checkpoint_log_bytes, LOCKSTEP_DERIVED),
         .lock_timeout = o.lock_timeout,
         .lock_table_bytes_log2 = o.lock_table_bytes_log2,
         .lock_stage = {.policy = TRY(option<LockPolicy>(o.lock_policy, 4, "lock_policy")),
                        .bypass_max = o.lock_bypass_max},
-        .version_bytes = o.version_bytes,
-        .escalate_at = o.escalate_at,
+        .version_bytes = unless(o.version_bytes, LOCKSTEP_DERIVED),
+        .escalate_at = unless(o.escalate_at, LOCKSTEP_NO_ESCALATION),
         .retries_max = o.retries_max,
         .io = TRY(option<IoMethod>(o.io, 3, "io")),
-        .slice_warning = o.slice_warning,
+        .slice_warning = unless(o.slice_warning, LOCKSTEP_NEVER),
         .offload_threads = o.offload_threads,
         .control = o.control,
-        .archive_interval = o.archive_interval,
-        .archive_backlog_bytes = o.archive_backlog_bytes,
+        .archive_interval = unless(o.archive_interval, LOCKSTEP_NEVER),
+        .archive_backlog_bytes = unless(o.archive_backlog_bytes, LOCKSTEP_DERIVED),
         .archive_failure = TRY(option<ArchiveFailure>(o.archive_failure, 2, "archive_failure")),
         .steps = TRY(steps_of(o.steps))};
     // Last, because an error above does not destroy the members that are made already.

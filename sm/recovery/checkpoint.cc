@@ -68,8 +68,7 @@ Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
 }
 
 uint64_t interval_bytes(const RestartEnv& env) {
-    return env.options.checkpoint_log_bytes ? env.options.checkpoint_log_bytes
-                                            : env.log->capacity_bytes() / 4;
+    return env.options.checkpoint_log_bytes.value_or(env.log->capacity_bytes() / 4);
 }
 bool log_is_scarce(const RestartEnv& env, uint64_t percent) {
     return env.log->used_bytes() + env.log->undo_reserved_bytes() >

@@ -1,5 +1,4 @@
 // backup_api.cc - Store::backup(): a user thread of the store makes it.
-#include <algorithm>
 #include <filesystem>
 
 #include <lockstep/store.h>
@@ -14,15 +13,6 @@
 namespace lockstep {
 
 namespace sm {
-
-static bool lies_within(std::string_view inner, std::string_view outer) {
-    std::error_code error;
-    const auto whole = [&](std::string_view path) {
-        return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
-    };
-    const auto a = whole(inner), b = whole(outer);
-    return !error && std::mismatch(a.begin(), a.end(), b.begin(), b.end()).second == b.end();
-}
 
 static Result<void> unless_closing(const Engine& engine) {
     if (engine.closing()) return fail(ErrorCode::store_closed, "store closes during a backup");
@@ -57,13 +47,13 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
         return unless_closing(engine);
     };
     const auto info = counted(engine, make_backup(engine, target, options, goes_on));
-    if (!info || engine.options.archive.empty()) return info;
+    if (!info || !engine.options.archive) return info;
     // The archive knows a backup by its point. The earlier one has it already.
     if (info->since == info->lsn && !MUTANT(note_overwritten)) return info;
     std::error_code error;
     const std::string path = std::filesystem::absolute(directory, error).string();
-    const auto noted = note_backup(engine.archive_disk(), engine.options.archive, engine.superblock,
-                                   info->lsn, path, engine.options.sync);
+    const auto noted = note_backup(engine.archive_disk(), *engine.options.archive,
+                                   engine.superblock, info->lsn, path, engine.options.sync);
     if (!noted)
         engine.report(1, "the archive does not know the backup in " + path +
                              ", and pages are not rebuilt from it: " + noted.error().text());

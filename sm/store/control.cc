@@ -110,8 +110,9 @@ Json checkpoint_json(Engine& engine) {
 
 // What a request for a backup asks for.
 struct BackupRequest {
-    std::string to, since;
-    uint64_t bytes_per_second = 0;
+    std::string to;
+    std::optional<std::string> since;
+    std::optional<uint64_t> bytes_per_second;
 };
 
 // A client that goes, as after Ctrl-C, ends its backup: nobody else could, and it may take hours.
@@ -119,8 +120,8 @@ Json backup_json(Engine& engine, const BackupRequest& request, const threads::Li
     DCHECK(engine.on_own_thread() && request.to.starts_with('/'));
     BackupOptions options{.bytes_per_second = request.bytes_per_second};
     BackupInfo since;
-    if (!request.since.empty()) {
-        const auto read = read_backup(request.since);
+    if (request.since) {
+        const auto read = read_backup(*request.since);
         if (!read) return json_of(read.error());
         since = *read;
         options.since = &since;
@@ -166,20 +167,23 @@ Json bad_gid(std::string_view line, const std::string& command) {
                             R"(", "gid": TEXT}; the command "prepared" lists them)");
 }
 
-// A path that may be missing; empty if it is something else. Relative paths mean another directory
-// to the client.
-std::optional<std::string> path_of(const Json& request, const char* field, const char* missing) {
+// Empty: it is missing, or no path. Relative paths mean another directory to the client.
+std::optional<std::string> path_in(const Json& request, const char* field) {
     const auto found = request.find(field);
-    if (found == request.end()) return missing;
-    if (!found->is_string() || !found->get<std::string>().starts_with('/')) return std::nullopt;
-    return found->get<std::string>();
+    if (found == request.end() || !found->is_string()) return std::nullopt;
+    const auto path = found->get<std::string>();
+    return path.starts_with('/') ? std::optional(path) : std::nullopt;
 }
 
 std::optional<BackupRequest> backup_of(const Json& request) {
-    const auto to = path_of(request, "to", ""), since = path_of(request, "since", "");
-    const auto rate = number_of(request, "bytes_per_second", 0);
-    if (!to || to->empty() || !since || !rate) return std::nullopt;
-    return BackupRequest{.to = *to, .since = *since, .bytes_per_second = *rate};
+    const auto to = path_in(request, "to"), since = path_in(request, "since");
+    if (!to || (!since && request.contains("since"))) return std::nullopt;
+    BackupRequest wanted{.to = *to, .since = since, .bytes_per_second = {}};
+    if (request.contains("bytes_per_second")) {
+        wanted.bytes_per_second = number_of(request, "bytes_per_second", 0);
+        if (!wanted.bytes_per_second) return std::nullopt;
+    }
+    return wanted;
 }
 
 }  // namespace

@@ -284,9 +284,9 @@ Result<void> Engine::start_control(const std::string& directory) {
 
 // Nobody listens without a logger. The store works without the watch, too.
 void Engine::watch_slices() {
-    if (options.slice_warning == 0 || !logger) return;
+    if (!options.slice_warning || !logger) return;
     const auto watched = runtime->watch_slices(
-        options.slice_warning, [this](int level, std::string_view text) { report(level, text); });
+        *options.slice_warning, [this](int level, std::string_view text) { report(level, text); });
     if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
 
@@ -341,7 +341,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                 .buckets_log2 = options.lock_table_bytes_log2 - 6,
                 .owners_max = callers + txn::TransactionTable::kSystemSlots,
                 .timeout = options.lock_timeout,
-                .escalate_at = options.escalate_at,
+                .escalate_at = options.escalate_at.value_or(0),
                 .stage = options.lock_stage,
                 .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
                 .place_text = lock_place_text,

@@ -14,13 +14,13 @@ namespace lockstep::sm {
 
 // The log exists, and nothing is recycled yet.
 Result<void> Engine::build_archive() {
-    if (options.read_only || (options.archive.empty() && !options.archive_sink)) return {};
+    if (options.read_only || (!options.archive && !options.archive_sink)) return {};
     DCHECK(log != nullptr && archiver == nullptr);
     if (!options.test_hooks || !options.test_hooks->disk)
         archive_disk_ = threads::make_disk(threads::IoBackend::pool);
     archiver = TRY(Archiver::create(*this, archive_disk()));
-    if (!options.archive.empty())
-        rebuild = std::make_unique<PageRebuild>(*this, archive_disk(), options.archive);
+    if (options.archive)
+        rebuild = std::make_unique<PageRebuild>(*this, archive_disk(), *options.archive);
     return {};
 }
 

@@ -18,6 +18,12 @@ Result<void> within(const char* name, uint64_t value, uint64_t low, uint64_t hig
     return std::unexpected(error);
 }
 
+template <class T>
+Result<void> within_if_given(const char* name, std::optional<T> value, uint64_t low,
+                             uint64_t high) {
+    return value ? within(name, *value, low, high) : Result<void>();
+}
+
 }  // namespace
 
 Result<void> check_options(const Options& o) {
@@ -31,8 +37,7 @@ Result<void> check_options(const Options& o) {
     TRY(within("packets_max", o.packets_max, 16, 1ull << 32));
     TRY(within("packet_policy", static_cast<uint64_t>(o.packet_policy), 0,
                static_cast<uint64_t>(PacketPolicy::priority)));
-    if (o.transaction_age_max != 0)
-        TRY(within("transaction_age_max", o.transaction_age_max, kMillisecond, kNever - 1));
+    TRY(within_if_given("transaction_age_max", o.transaction_age_max, kMillisecond, kNever - 1));
     TRY(within("log_bytes", o.log_bytes, 4 * kMiB, kTiB));
     TRY(within("log_segment_bytes", o.log_segment_bytes, kMiB, kGiB));
     if (o.log_segment_bytes % 4096 != 0 || o.log_bytes / o.log_segment_bytes < 4)
@@ -45,25 +50,24 @@ Result<void> check_options(const Options& o) {
                     "log_ring_bytes (a power of two, at most a quarter of log_bytes)",
                     o.log_ring_bytes);
     TRY(within("lazy_flush_interval", o.lazy_flush_interval, 10 * kMicrosecond, 3600 * kSecond));
-    if (o.checkpoint_log_bytes != 0)
-        TRY(within("checkpoint_log_bytes", o.checkpoint_log_bytes, kMiB, o.log_bytes / 2));
+    TRY(within_if_given("checkpoint_log_bytes", o.checkpoint_log_bytes, kMiB, o.log_bytes / 2));
     TRY(within("lock_timeout", o.lock_timeout, 1, kNever));
     TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0,
                static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
-    if (o.version_bytes != 0) TRY(within("version_bytes", o.version_bytes, kMiB, kTiB));
+    TRY(within_if_given("version_bytes", o.version_bytes, kMiB, kTiB));
+    TRY(within_if_given("escalate_at", o.escalate_at, 1, UINT32_MAX - 1));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 32));
-    if (o.slice_warning != 0)
-        TRY(within("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));
+    TRY(within_if_given("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));
     TRY(within("offload_threads", o.offload_threads, 1, 1024));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));
-    if (!o.archive.empty() && o.archive_sink)
+    if (o.archive && o.archive->empty())
+        return fail(ErrorCode::bad_option, "archive (a path is not empty)");
+    if (o.archive && o.archive_sink)
         return fail(ErrorCode::bad_option, "archive (a directory or archive_sink, not both)");
-    if (o.archive_interval != 0)
-        TRY(within("archive_interval", o.archive_interval, 100 * kMillisecond, kNever - 1));
-    if (o.archive_backlog_bytes != 0)
-        TRY(within("archive_backlog_bytes", o.archive_backlog_bytes, o.log_segment_bytes,
-                   o.log_bytes / 2));
+    TRY(within_if_given("archive_interval", o.archive_interval, 100 * kMillisecond, kNever - 1));
+    TRY(within_if_given("archive_backlog_bytes", o.archive_backlog_bytes, o.log_segment_bytes,
+                        o.log_bytes / 2));
     TRY(within("archive_failure", static_cast<uint64_t>(o.archive_failure), 0,
                static_cast<uint64_t>(ArchiveFailure::go_on)));
     TRY(check_steps_options(o.steps));

@@ -33,8 +33,7 @@ constexpr uint64_t kVersionBytesLeast = 64ull << 20;
 uint64_t version_bytes(const Options& options) {
     const TestHooks* const hooks = options.test_hooks;
     if (hooks != nullptr && hooks->version_bytes != 0) return hooks->version_bytes;
-    if (options.version_bytes != 0) return options.version_bytes;
-    return std::max(kVersionBytesLeast, options.pool_bytes / 4);
+    return options.version_bytes.value_or(std::max(kVersionBytesLeast, options.pool_bytes / 4));
 }
 
 VersionMemory version_memory(const Options& options) {

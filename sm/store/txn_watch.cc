@@ -435,8 +435,8 @@ Nanos TxnWatch::slow_max() const {
 }
 
 void TxnWatch::end_old() {
-    const Nanos now = threads::now(), limit = engine_.options.transaction_age_max;
-    DCHECK(limit != 0);
+    DCHECK(engine_.options.transaction_age_max.has_value());
+    const Nanos now = threads::now(), limit = engine_.options.transaction_age_max.value_or(kNever);
     for (const Seen& seen : engine_.txns->seen())
         if (!seen.internal && seen.state == txn::TxnState::active && now > seen.began &&
             now - seen.began > limit)
@@ -445,8 +445,8 @@ void TxnWatch::end_old() {
 }
 
 Result<void> TxnWatch::start() {
-    const Nanos limit = engine_.options.transaction_age_max;
-    if (limit == 0) return {};
+    if (!engine_.options.transaction_age_max) return {};
+    const Nanos limit = *engine_.options.transaction_age_max;
     DCHECK(stopped_ == nullptr);
     stop_ = std::make_unique<threads::Event>();
     stopped_ = std::make_unique<threads::Completion>();

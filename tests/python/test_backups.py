@@ -2,6 +2,7 @@
 
 import datetime
 import time
+import zoneinfo
 
 import lockstep
 import pytest
@@ -95,6 +96,74 @@ def test_restore_to_a_point_of_the_archive(tmp_path):
         lockstep.open(tmp_path / "g", archive=7)
     with pytest.raises(TypeError, match="option archive is a text"):
         lockstep.open(tmp_path / "g", archive=b"archive")
+
+
+def test_a_point_is_no_truth_value(store, index, tmp_path):
+    """Zero, the epoch, False and empty texts are no way to say "none"."""
+    full = store.backup(tmp_path / "full")
+    with lockstep.open(tmp_path / "other", archive=tmp_path / "archive", **SMALL) as other:
+        other.index("records", create=True)
+        other.backup(tmp_path / "of_other")
+
+    def restore(**options):
+        lockstep.restore_backup([tmp_path / "of_other"], tmp_path / "new", **options)
+
+    with_archive = {"archive": tmp_path / "archive"}
+    epoch = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    skipped = datetime.datetime(2026, 3, 29, 2, 30, tzinfo=berlin)
+    twice = datetime.datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
+    for until, kind, text in (
+        (0, lockstep.BadArchive, "before the backup's point"),
+        (epoch, lockstep.BadArchive, "before the backup's end"),
+        (skipped, ValueError, "skipped"),
+        (twice, ValueError, "twice"),
+        (epoch - datetime.timedelta(1), ValueError, "before 1970"),
+        (False, TypeError, "an LSN or a datetime, not False"),
+        (0.0, TypeError, "an LSN or a datetime"),
+        (float("nan"), TypeError, "an LSN or a datetime"),
+        (-1, OverflowError, "until is from 0"),
+        (1 << 64, OverflowError, "until is from 0"),
+    ):
+        with pytest.raises(kind, match=text):
+            restore(until=until, **with_archive)
+    for options, kind in (
+        ({"archive": ""}, lockstep.BadArgument),
+        ({"history": False, **with_archive}, TypeError),
+        ({"memory_bytes": 0, **with_archive}, lockstep.BadArgument),
+        ({"until": 0}, lockstep.BadArgument),
+    ):
+        with pytest.raises(kind):
+            restore(**options)
+    for rate, kind in (
+        (0, lockstep.BadArgument),
+        (False, TypeError),
+        (-1, OverflowError),
+        ((1 << 64) - 1, OverflowError),
+    ):
+        with pytest.raises(kind):
+            store.backup(tmp_path / "b", bytes_per_second=rate)
+    with pytest.raises(lockstep.BadBackup, match="redo_from"):
+        store.backup(tmp_path / "b", since=full._replace(redo_from=0))
+    assert not (tmp_path / "new").exists() and not list((tmp_path / "b").glob("*"))
+
+
+def test_options_that_are_left_out_are_none(tmp_path):
+    names = (
+        "transaction_age_max", "checkpoint_log_bytes", "version_bytes", "escalate_at",
+        "slice_warning", "archive_interval", "archive_backlog_bytes",
+    )  # fmt: skip
+    for name in names:
+        with pytest.raises(lockstep.BadOption, match=name):
+            lockstep.open(tmp_path / "s", **{name: 0})
+        with pytest.raises(TypeError, match=name):
+            lockstep.open(tmp_path / "s", **{name: False})
+    with pytest.raises(lockstep.BadOption, match="archive"):
+        lockstep.open(tmp_path / "s", archive="")
+    none = dict.fromkeys(names)
+    with lockstep.open(tmp_path / "s", **{**SMALL, **none}) as store:
+        options = store.options()
+        assert {name: options[name] for name in names} == none
 
 
 def test_backup_to_a_function(store, index):

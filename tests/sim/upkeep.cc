@@ -115,8 +115,8 @@ void Records::judge_copies(threads::SimDisk& disk) {
 Lsn Records::judge_copy(threads::SimDisk& disk, const std::vector<std::string>& parts,
                         std::string directory, const RestoreOptions& how) {
     const auto wrong = [&](const std::string& what) {
-        shared_.report.fail(fmt::format("{} {}: {}", how.archive.empty() ? "backup" : "archive",
-                                        parts.back(), what));
+        shared_.report.fail(
+            fmt::format("{} {}: {}", how.archive ? "archive" : "backup", parts.back(), what));
         return kLsnNone;
     };
     if (shared_.report.failed()) return kLsnNone;

@@ -80,6 +80,10 @@ def test_archive(place, rng):
         run(LOCKSTEP, *from_first, "--to", place("refused"), *with_archive, "--until", lsn,
             status=None, says=f"'{lsn}' is no LSN: an integer from 1 on")
     unset("--archive", "")
+    check_times(place, archive, first)
+    told = json.loads(run(LOCKSTEP, "verify-backup", first, *with_archive, "--json"))
+    if told["faults"]:
+        fail(f"verify of an archive: {told}")
     refused("bad_archive", "--archive", place("nowhere"))
     os.makedirs(place("empty"))
     refused("bad_archive", "--archive", place("empty"), "--until", points[0][0])
@@ -93,6 +97,7 @@ def test_archive(place, rng):
     pieces = sorted(name for name in os.listdir(archive) if name.endswith(".log"))
     os.rename(os.path.join(archive, pieces[len(pieces) // 2]), place("taken"))
     refused("has a gap", *with_archive)
+    run(LOCKSTEP, "verify-backup", first, *with_archive, status=2, says=["has a gap", "1 fault"])
     if os.path.exists(place("refused")):
         fail("a refused restore left something")
 
@@ -245,6 +250,65 @@ def check_restored(place, full, more):
     run(LOCKSTEP, "restore", full, place("c"), "--to", place("c"), status=None, says="excludes")
 
 
+def check_rights(place, store, full):
+    """Who may read and not write can look; who may not search a directory is told so."""
+    lookers = dict(capture_output=True, text=True, timeout=100, preexec_fn=without_rights)
+    if os.geteuid() != 0:
+        return
+    os.chmod(place("."), 0o755)
+    closed, locked = place("looked at"), place("locked")
+    shutil.copytree(store, closed)
+    shutil.copytree(full, locked)
+    for name in os.listdir(closed):
+        os.chmod(os.path.join(closed, name), 0o644)
+    before = files_of(closed)
+    wanted = read_json(run(LOCKSTEP, "dump", store))
+    done = subprocess.run([LOCKSTEP, "dump", closed], **lookers)
+    if done.returncode != 0 or read_json(done.stdout.encode()) != wanted:
+        fail(f"dump without the right to write: {done.stderr}")
+    done = subprocess.run([LOCKSTEP, "verify", closed], **lookers)
+    if done.returncode != 0 or " 0 faults" not in done.stdout:
+        fail(f"verify without the right to write: {done}")
+    if files_of(closed) != before:
+        fail("who looks has changed a file")
+    os.chmod(locked, 0o600)
+    for command in ("verify-backup", locked), ("restore", locked, place("tmp/x")):
+        done = subprocess.run([LOCKSTEP, *command], **lookers)
+        if done.returncode != 1 or "missing" in done.stderr or "ermission" not in done.stderr:
+            fail(f"{command[0]} of a directory that may not be searched: {done}")
+    shutil.rmtree(locked)
+
+
+def check_chain(place, store, full, more):
+    """Backups that do not follow each other are named by verify, as restore refuses them."""
+    run(LOCKSTEP, "backup", store, place("third"), "--since", more)
+    run(LOCKSTEP, "verify-backup", full, more, place("third"), says=" 0 faults")
+    run(LOCKSTEP, "verify-backup", full, place("third"), status=2, says="does not follow")
+    run(LOCKSTEP, "restore", full, place("third"), place("c"), status=1, says="does not follow")
+
+
+def check_times(place, archive, first):
+    """Zero is a time, and a local time that clocks skip or have twice is refused."""
+    def refused(time, says, zone="UTC0"):
+        done = subprocess.run(
+            [LOCKSTEP, "restore", "--backup", first, "--archive", archive, "--to",
+             place("refused"), "--until-time", time],
+            capture_output=True, text=True, timeout=100, env={**os.environ, "TZ": zone},
+        )
+        if done.returncode != 1 or says not in done.stderr:
+            fail(f"--until-time {time}: {done}")
+
+    berlin = "CET-1CEST,M3.5.0,M10.5.0/3"
+    for zero in ("@0", "@0.0", "1970-01-01T00:00:00Z", "1970-01-01T01:00:00+01:00"):
+        refused(zero, "1970-01-01T00:00:00.000000000Z is before the backup's end")
+    refused("@-1", "is before 1970")
+    refused("2026-03-29T02:30:00", "clocks were set forward", berlin)
+    refused("2026-10-25T02:30:00", "clocks were set back", berlin)
+    refused("2026-03-29T03:30:00", "2026-03-29T01:30:00.000000000Z is before", berlin)
+    refused("2026-10-25T02:30:00+02:00", "2026-10-25T00:30:00.000000000Z is before", berlin)
+    refused("2026-10-25T03:30:00", "2026-10-25T02:30:00.000000000Z is before", berlin)
+
+
 def main():
     rng = make_rng("backup_test")
     root = tempfile.mkdtemp(prefix="backup_test_", dir=os.getcwd())
@@ -292,7 +356,12 @@ def main():
             run(LOCKSTEP, "backup", store, target, status=1, says="lies in the store's directory")
         run(LOCKSTEP, "backup", place("none"), place("c"), status=1, says="bad_path")
         run(LOCKSTEP, "restore", "--backup", more, "--to", place("c"), status=1, says="full one")
-        run(LOCKSTEP, "restore", "--backup", full, "--to", full, status=1, says="one of the ")
+        run(LOCKSTEP, "restore", "--backup", full, "--to", full, status=1, says="lies in what is")
+        run(LOCKSTEP, "restore", full, full + "/inside", status=1, says="lies in what is")
+        run(LOCKSTEP, "restore", full + "/", full + "/../full/a/b", status=1, says="lies in what")
+        run(LOCKSTEP, "backup", store, place("c"), "--rate", "0", status=None, says="0 is not in")
+        check_rights(place, store, full)
+        check_chain(place, store, full, more)
         run(LOCKSTEP, "restore", "--backup", full, "--to", store, status=1, says="not empty")
         run(LOCKSTEP, "verify-backup", store, status=1, says="no backup in this directory")
         run(LOCKSTEP, "verify", more, status=1, says="an incremental backup")

@@ -124,10 +124,10 @@ def check_garbage(store):
 class Terminal:
     """`lockstep top` on a pseudo terminal of 80 columns and 24 rows."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, term="xterm"):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execv(LOCKSTEP, [LOCKSTEP, *arguments])
+            os.execve(LOCKSTEP, [LOCKSTEP, *arguments], {**os.environ, "TERM": term})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.text = ""
 
@@ -197,6 +197,12 @@ def check_top(store):
             assert len(lines) <= 24 and max(map(len, lines)) <= 80, shown
     if os.environ.get("SHOW_SCREEN"):
         print(screen.replace("\r", ""))
+    for term in ("dumb", ""):  # a terminal without cursor: plain screens, one after the other
+        terminal = Terminal("top", store, "--interval", "0.3", term=term)
+        terminal.read_until("STATE")
+        os.write(terminal.fd, b"q" if term else b"\x03")
+        terminal.status()
+        assert "\x1b" not in terminal.text, terminal.text
 
 
 def check_top_in_scripts(store):

@@ -78,18 +78,32 @@ def check_errors(folder):
         b"lockstep_dump 1\nindex 61\nrecord 0 6 62\n": "line 3: record:",
         b"nonsense\n": "line 1 is not the first line of a dump",
     }
+    good = HEAD + b'{"index":"a","key":"k","value":"v"}\n{"end":1}\n'
     for i, (text, says) in enumerate(wrong.items()):
         path = os.path.join(folder, f"wrong{i}")
         run(LOCKSTEP, "load", path, stdin=text, status=1, says=says)
         if os.path.exists(path):  # nothing of a refused bulk load is in
             if read_json(run(LOCKSTEP, "dump", path)).get(b"a"):
                 fail(f"records of a refused input are in the store: {says}")
-    path = os.path.join(folder, "wrong0")
-    good = HEAD + b'{"index":"a","key":"k","value":"v"}\n{"end":1}\n'
-    run(LOCKSTEP, "load", path, "--resume", stdin=good, status=1, says="not the input")
-    run(LOCKSTEP, "load", path, "--forget")
-    run(LOCKSTEP, "load", path, stdin=good)
-    same(read_json(run(LOCKSTEP, "dump", path)), {b"a": {b"k": b"v"}}, "after --forget")
+            run(LOCKSTEP, "load", path, "--resume", stdin=good, status=1, says="no unfinished")
+        # The corrected input comes in by one command.
+        run(LOCKSTEP, "load", path, stdin=good)
+        same(read_json(run(LOCKSTEP, "dump", path)), {b"a": {b"k": b"v"}}, "corrected")
+
+
+def check_replace(folder):
+    """Of a key that occurs twice in the input the last one counts, also in another run."""
+    row = '{"index":"a","key":"%s","value":"%s"}\n'
+    rows = [row % ("k", "first"), row % ("k", "last")]
+    for name, memory, between in ("near", "1G", 0), ("far", "1", 3000):
+        more = [row % (f"once {i}", "v" * 600) for i in range(between)]
+        text = HEAD + "".join([rows[0], *more, rows[1]]).encode()
+        text += b'{"end":%d}\n' % (between + 2)
+        path = os.path.join(folder, name)
+        run(LOCKSTEP, "load", path, "--memory", memory, "--replace", stdin=text)
+        found = read_json(run(LOCKSTEP, "dump", path))[b"a"]
+        if found[b"k"] != b"last" or len(found) != between + 1:
+            fail(f"{name}: {found[b'k']!r} of {len(found)}")
 
 
 def check_resume_behind_the_end(folder):
@@ -149,6 +163,7 @@ def main():
         first, contents = check_formats(folder, rng)
         check_second_load(first, contents, rng)
         check_errors(folder)
+        check_replace(folder)
         check_resume_behind_the_end(folder)
         check_kill(folder, rng)
         print("5 passed, 0 failed")

@@ -20,6 +20,8 @@
       "a backup is complete before its files are durable") \
     X(backup_lags, sm_backup_pace_test, \
       "a slow backup holds up more and more of the log") \
+    X(flushed_behind_time, sm_archive_time_test, \
+      "a flush takes more of the log than its time record covers") \
     X(archive_unstable, sm_archive_crash_test, \
       "the archive has the begin of a record that a restart does not find") \
     X(stream_writes_dropped, threads_copy_stream_test, \

@@ -126,7 +126,7 @@ Options small_store(uint32_t workers) {
     options.log_segment_bytes = 1 << 20;
     options.log_ring_bytes = 1 << 20;
     options.checkpoint_log_bytes = 1 << 20;
-    options.slice_warning = 0;  // acknowledgements block, and a guest is slow
+    options.slice_warning = std::nullopt;  // acknowledgements block, and a guest is slow
     return options;
 }
 

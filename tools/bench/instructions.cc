@@ -61,7 +61,7 @@ constexpr const char* kBesideSnapshot = " snapshot";
 
 // Valgrind makes slices so long that they would be reported, and the report's instructions would be
 // counted: it looks up the names of a stack.
-constexpr Nanos kUnwatched = 0;
+constexpr std::nullopt_t kUnwatched = std::nullopt;
 
 // A snapshot transaction that stays open and reads nothing.
 class IdleSnapshot {

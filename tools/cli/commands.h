@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <lockstep/result.h>
@@ -25,7 +26,7 @@ void add_live_commands(CLI::App& app, int& status);
 // found, 2 if that process does not answer, 3 if the store was not closed and only a part is known.
 int stat(const std::string& path, bool json);
 // Only reads files, so the store does not change.
-int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json);
+int dump_log(const std::string& path, std::optional<uint64_t> from, uint64_t count, bool json);
 int dump_page(const std::string& path, uint32_t number, bool bytes, bool json);  // the same
 
 // Each adds one sub-command, which sets `status` when it has run.

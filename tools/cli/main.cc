@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -43,7 +44,8 @@ namespace {
 struct RawSettings {
     std::string path;
     bool json = false, bytes = false;
-    uint64_t from = 0, count = 0;
+    std::optional<uint64_t> from;
+    uint64_t count = UINT64_MAX;
     uint32_t page = 0;
 };
 
@@ -81,7 +83,7 @@ void add_raw_files(CLI::App& app, int& status) {
     log->add_option("path", o->path, "Store directory")->required();
     log->add_option("--from", o->from, "First LSN (default: the last checkpoint)")
         ->check(tpcc::kNotNegative);
-    log->add_option("--count", o->count, "Stop after that many records (0 = all)")
+    log->add_option("--count", o->count, "Stop after that many records (default: all)")
         ->check(tpcc::kNotNegative);
     log->add_flag("--json", o->json, "Print JSON lines");
     log->callback([o, &status] { status = dump_log(o->path, o->from, o->count, o->json); });

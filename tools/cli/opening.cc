@@ -36,12 +36,10 @@ Result<void> require_store(const std::string& path) {
     return fail_with(ErrorCode::bad_path, "no store", path + " holds no store; check the path");
 }
 
-Result<Store> open_store(const std::string& path, const OpenHow& how) {
-    TRY(require_access(path));
-    TRY(refuse_backup(path));
-    if (!how.create) TRY(require_store(path));
+static Result<Store> open_as(const std::string& path, const OpenHow& how, bool read_only) {
     Options options;
     options.create = how.create;
+    options.read_only = read_only;
     options.pool_bytes = how.pool_bytes;
     options.workers = how.workers;
     options.archive = how.archive;
@@ -49,12 +47,35 @@ Result<Store> open_store(const std::string& path, const OpenHow& how) {
         options.log_segment_bytes = how.log_segment_bytes;
         options.log_bytes = std::max(options.log_bytes, 4 * how.log_segment_bytes);
     }
-    options.stack_bytes = 256 * 1024;  // callbacks format and parse text
-    options.slice_warning = 0;         // they also wait for files
+    options.stack_bytes = 256 * 1024;      // callbacks format and parse text
+    options.slice_warning = std::nullopt;  // they also wait for files
     options.logger = [](int level, std::string_view text) {
         tpcc::say_error("{}: {}\n", level == 0 ? "error" : "note", text);
     };
     return Store::open(path, options);
+}
+
+Result<Store> open_store(const std::string& path, const OpenHow& how) {
+    TRY(require_access(path));
+    TRY(refuse_backup(path));
+    if (!how.create) TRY(require_store(path));
+    return open_as(path, how, false);
+}
+
+Result<Store> open_to_look(const std::string& path, const OpenHow& how, bool reads) {
+    TRY(require_access(path));
+    TRY(refuse_backup(path));
+    TRY(require_store(path));
+    const bool writable =
+        ::access(path.c_str(), W_OK) == 0 && ::access((path + "/data").c_str(), W_OK) == 0;
+    if (writable && (how.archive || !reads || is_restored(path))) return open_as(path, how, false);
+    auto store = open_as(path, how, true);
+    if (store || store.error().code != ErrorCode::not_closed) return store;
+    if (writable) return open_as(path, how, false);
+    return fail_with(ErrorCode::not_closed, "the store was not closed",
+                     path +
+                         ": to read it, its log must be applied, and its files must not be "
+                         "written; let a user who may write them run the command");
 }
 
 bool lies_in(const std::string& path, const std::string& directory) {
@@ -73,13 +94,17 @@ std::string text_of_failed_open(const std::string& path, const Error& error) {
     const bool damaged = error.code == ErrorCode::corrupt_log ||
                          error.code == ErrorCode::corrupt_page ||
                          error.code == ErrorCode::corrupt_superblock;
+    if (error.code == ErrorCode::store_locked)
+        return error.text() + "; `lockstep backup " + path +
+               " DIR` copies a store that is open (Options::control), `lockstep verify-backup DIR` "
+               "checks the copy, and `lockstep restore DIR NEW` makes a store of it";
     if (!damaged) return error.text();
     return error.text() + "; `lockstep restore` makes a store of a backup, and `lockstep salvage " +
            path + "` saves what its data file has";
 }
 
-void add_archive_option(CLI::App& command, std::string& archive) {
-    DCHECK(archive.empty());
+void add_archive_option(CLI::App& command, std::optional<std::string>& archive) {
+    DCHECK(!archive);
     command
         .add_option("--archive", archive,
                     "The store's log archive: a directory (Options::archive). Without it, an "

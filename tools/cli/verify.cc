@@ -14,15 +14,16 @@ namespace lockstep::cli {
 namespace {
 
 struct VerifyOptions {
-    std::string path, archive;
+    std::string path;
+    std::optional<std::string> archive;
     uint64_t pool = 1ull << 30;
     uint32_t jobs = cores();
     bool json = false;
 };
 
 int run_verify(const VerifyOptions& o) {
-    auto store =
-        open_store(o.path, {.pool_bytes = o.pool, .workers = o.jobs, .archive = o.archive});
+    auto store = open_to_look(
+        o.path, {.pool_bytes = o.pool, .workers = o.jobs, .archive = o.archive}, false);
     if (!store)
         return complain(o.path, store.error(), o.json, text_of_failed_open(o.path, store.error()));
     const auto faults = store->verify(o.jobs);
@@ -45,7 +46,8 @@ int run_verify(const VerifyOptions& o) {
 void add_verify(CLI::App& app, int& status) {
     auto* command = app.add_subcommand(
         "verify",
-        "Check every page and structure, on all cores. Opens (and recovers) the store.\n"
+        "Check every page and structure, on all cores. Opens (and recovers) the store; only reads "
+        "it if its files must not be written.\n"
         "Exit status: 0 sound; 1 could not be checked; 2 faults were found, one a line.");
     auto o = std::make_shared<VerifyOptions>();
     command->add_option("path", o->path, "Store directory")->required();

@@ -16,6 +16,10 @@
 //            LOG-6 No record that a hold keeps is recycled, whatever truncate_before() was told.
 //                 What was held back is recycled when the hold advances or goes. [checked:
 //                 move_start()]
+//            LOG-7 With keep_times() the flusher ends each flush with a time record, or below one
+//                 that it has reserved before. So what is durable at a moment lies below a time
+//                 record that is not later, and what lies below a time record was reserved before
+//                 its time. Proof and limits: Impl::note_time(). [checked: advance()]
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
 //                 durable, waiters get store_failed. The first cause is kept (log_failure.cc).
 // Blocking   reserve() parks only while the ring is full. wait_durable() parks until the flusher
@@ -195,6 +199,8 @@ public:
     // kernel thread.
     void stop_writers(bool stop);
     bool writers_stopped() const;
+    // Time records are written (LOG-7). Call before start_flusher().
+    void keep_times();
     // Keeps the log from start() on until the hold advances or goes. What it keeps counts as used,
     // so a hold that stays fills the log. Error: too_many. Any kernel thread; never blocks.
     Result<LogHold> hold();

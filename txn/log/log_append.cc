@@ -13,7 +13,9 @@
 #include <cstring>
 
 #include "threads/base/hints.h"
+#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
+#include "threads/base/wall_clock.h"
 #include "threads/thread/thread.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
@@ -39,7 +41,8 @@ Log::Place Log::take_place(uint32_t bytes) {
     const uint64_t lsn = tail.fetch_add(bytes, std::memory_order_seq_cst);
     DCHECK(lsn >= seen && lsn % 8 == 0 && lsn >= kLogFirst);
     // LI-2.
-    DCHECK(lsn + bytes <= hard_limit.load(std::memory_order_relaxed) + ring_margin ||
+    DCHECK(lsn + bytes <=
+               hard_limit.load(std::memory_order_relaxed) + ring_margin + kTimeRecordBytes ||
            failed.load());
     SIM_POINT();
     std::byte* at = ring.at(lsn);
@@ -57,14 +60,15 @@ Log::Place Log::take_place(uint32_t bytes) {
     return take_place(bytes, wait_for_ring(bytes));
 }
 
-void Log::publish(std::byte* at, Lsn lsn, uint32_t bytes) {
-    Impl& log = *impl_;
+void Log::publish(std::byte* at, Lsn lsn, uint32_t bytes) { impl_->publish(at, lsn, bytes); }
+
+[[gnu::always_inline]] inline void Log::Impl::publish(std::byte* at, Lsn lsn, uint32_t bytes) {
     auto* header = reinterpret_cast<LogRecordHeader*>(at);
-    DCHECK(at == log.ring.at(lsn.value) && header->kind != 0);
+    DCHECK(at == ring.at(lsn.value) && header->kind != 0);
     DCHECK(header->prev < lsn.value);
     header->bytes = bytes;
     header->checksum = log_checksum(header, bytes, lsn);
-    LogWorkerSlot& slot = log.my_slot();
+    LogWorkerSlot& slot = my_slot();
     DCHECK(slot.inflight.load(std::memory_order_relaxed) <= lsn.value);  // LI-1
     slot.records.store(slot.records.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     SIM_POINT();
@@ -72,8 +76,39 @@ void Log::publish(std::byte* at, Lsn lsn, uint32_t bytes) {
     SIM_POINT();
     // The add in reserve() precedes this load. The flusher's store to `idle` precedes its load of
     // `tail`. So at least one of the two sees the other.
-    if (log.idle.load(std::memory_order_seq_cst)) [[unlikely]]
-        log.wake_idle_flusher();
+    if (idle.load(std::memory_order_seq_cst)) [[unlikely]]
+        wake_idle_flusher();
+}
+
+// LOG-7. Of a commit C that a thread learns of at the moment a, because C lies below durable():
+// flush_once() calls this before it looks what is filled, and never writes beyond time_end. So C
+// lies below a time record R that was reserved, and whose clock was read, before that write. Hence
+// R is above C and its time is not later than a. Of a record D that lies below R: D was reserved
+// before R, because `tail` only grows, and the clock is read after R's reservation. Hence D is
+// older than the time of R. Neither depends on how long this thread did not run.
+// Two limits. The clock is the time of day: where an operator sets it back, times go back with it.
+// A flush that ends at a segment's end, after kFlushMax bytes or at a record that is being filled
+// leaves R to the next flush. If the machine crashes between the two, R is lost and C is not.
+// Only the flusher calls it, and only for records that others have written. So at a full ring it
+// takes kTimeRecordBytes once, which update_limits() leaves free (LI-2).
+void Log::Impl::note_time() {
+    DCHECK(timed && threads::current() == flusher.load());
+    const uint64_t seen = tail.load(std::memory_order_seq_cst);
+    if (seen == time_end || failed.load()) return;
+    const Place place = take_place(kTimeRecordBytes, seen);
+    const TimePayload payload{wall_now(runtime.clock())};
+    LogRecordHeader header{};
+    header.kind = static_cast<uint16_t>(TxnLogKind::time);
+    std::memcpy(place.at, &header, sizeof header);
+    std::memcpy(place.at + sizeof header, &payload, sizeof payload);
+    publish(place.at, place.lsn, kTimeRecordBytes);
+    time_end = place.lsn.value + kTimeRecordBytes;
+}
+
+void Log::keep_times() {
+    DCHECK(impl_->flusher.load() == nullptr);
+    impl_->timed = true;
+    impl_->time_end = impl_->flushed;
 }
 
 void Log::discard(std::byte* at, Lsn lsn, uint32_t bytes) {

@@ -114,7 +114,9 @@ uint32_t Log::Impl::next_reason() {
 bool Log::Impl::flush_once() {
     assert_state();
     DCHECK(threads::current() == flusher.load());
-    const uint64_t complete = filled();
+    if (timed) note_time();
+    const uint64_t complete =
+        MUTANT(flushed_behind_time) || !timed ? filled() : std::min(filled(), time_end);
     // LOG-5. Checked only here: a gathered commit may depend on a rollback that has failed since.
     if (failed.load()) return true;
     const uint64_t begin = block_floor(flushed);
@@ -192,6 +194,7 @@ Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
 // LOG-1: called when the write of everything below `end`, and its sync, are complete.
 void Log::Impl::advance(uint64_t end) {
     CHECK(end > flushed && end <= tail.load());
+    DCHECK(!timed || end <= time_end || MUTANT(flushed_behind_time));  // LOG-7
     const bool whole = end % files.segment_bytes() == 0;
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
@@ -214,7 +217,8 @@ void Log::Impl::update_limits() {
     const uint64_t hard = MUTANT(ring_block_unprotected)
                               ? flushed + ring.bytes()
                               : block_floor(flushed) + ring.bytes() +
-                                    (MUTANT(ring_too_full) ? ring.bytes() : 0) - ring_margin;
+                                    (MUTANT(ring_too_full) ? ring.bytes() : 0) - ring_margin -
+                                    kTimeRecordBytes;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;

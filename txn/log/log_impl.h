@@ -107,6 +107,8 @@ struct Log::Impl {
     Place take_place(uint32_t bytes, uint64_t seen);
     Place wait_for_place(uint32_t bytes);
     uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
+    void publish(std::byte* at, Lsn lsn, uint32_t bytes);
+    void note_time();
     void wake_idle_flusher();
     uint64_t filled() const;  // all bytes below are complete
     void wait_until_published() const;
@@ -279,6 +281,8 @@ struct Log::Impl {
 
     // --- flusher only
     uint64_t flushed = kLogFirst;  // == durable, without the atomic
+    bool timed = false;            // constant while threads run
+    uint64_t time_end = 0;         // of the newest time record (LOG-7)
     // A record boundary to mark as soon as it is durable (LM-B).
     uint64_t boundary = kLogFirst;
     DurableEnd mark;       // newest written or being written

@@ -68,11 +68,13 @@ enum class TxnLogKind : uint16_t {
 inline constexpr uint16_t kSmLogKindFirst = 32;
 static_assert(static_cast<uint16_t>(TxnLogKind::prepare) < kSmLogKindFirst);
 
-// All records below were reserved before this moment.
+// All records below were reserved before this moment (LOG-7).
 struct TimePayload {
     uint64_t time;  // nanoseconds since 1970, UTC
 };
 static_assert(kOnDisk<TimePayload, 8>);
+inline constexpr uint32_t kTimeRecordBytes = sizeof(LogRecordHeader) + sizeof(TimePayload);
+static_assert(log_align(kTimeRecordBytes) == kTimeRecordBytes);
 
 // A record as read back: points into memory that the reader owns.
 struct LogRecordView {

@@ -11,6 +11,7 @@
 // Blocking   Said at each call.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,7 +40,9 @@ struct BackupInfo {
     uint64_t bytes = 0;         // of all files of the backup
     uint64_t log_bytes = 0;     // of them: log
     Nanos time = 0;             // how long it took
-    Nanos ended_at = 0;         // when `lsn` was taken: nanoseconds since 1970, UTC
+    // The moment of `lsn`, in nanoseconds since 1970, UTC: what committed later is not in the
+    // state. Of a restore with a log archive: the newest time that the log below `lsn` tells.
+    Nanos ended_at = 0;
     // Which store of those that one backup gave; 0: none did (see archive.h).
     uint64_t history = 0;
 };
@@ -53,10 +56,11 @@ struct BackupProgress {
 
 // How a backup is made.
 struct BackupOptions {
-    // Pages and log are copied at most that fast, bytes a second; 0 = as fast as possible. Log that
-    // is not copied yet cannot be recycled. So what lags more than a quarter of Options::log_bytes
-    // behind is copied beyond the limit, and so is the log that is written during the last pieces.
-    uint64_t bytes_per_second = 0;
+    // Pages and log are copied at most that fast, bytes a second, from 1; nullopt: as fast as
+    // possible. Log that is not copied yet cannot be recycled. So what lags more than a quarter of
+    // Options::log_bytes behind is copied beyond the limit, and so is the log that is written
+    // during the last pieces.
+    std::optional<uint64_t> bytes_per_second = {};
     // Copies only the pages that have changed since this backup (read_backup()), a state that the
     // store has had: see BackupInfo::history. If that backup's `redo_from` lies in this run of the
     // store (a checkpoint before it), pages that have not changed are not read either. Must live
@@ -78,44 +82,51 @@ using BackupSink = FunctionRef<Result<void>(std::string_view file, uint64_t offs
 // incomplete, or no backup), bad_path, bad_version, io_error.
 Result<BackupInfo> read_backup(std::string_view directory);
 
-// Checks a backup without opening it: each page (checksum, number, LSN) and each log record. Every
-// fault is a line of text that names the file and the page or LSN; empty if the backup is sound.
-// Blocks the calling kernel thread, reads all files, changes none. Errors: those of read_backup(),
-// out_of_memory.
+// Checks a backup without opening it: each page (checksum, number, LSN), each log record, and the
+// length of each file. A restore takes what has no fault. Every fault is a line of text that names
+// the file, the page or LSN, and what helps; empty if the backup is sound. Blocks the calling
+// kernel thread, reads all files, changes none. Errors: those of read_backup(), out_of_memory.
 Result<std::vector<std::string>> verify_backup(std::string_view directory);
-
-// Which history a restore follows: that of the last backup.
-inline constexpr uint64_t kHistoryOfBackup = UINT64_MAX;
 
 // To which point backups are restored, with the log archive of their store (archive.h).
 struct RestoreOptions {
-    // Directory of the archive; empty: the state of the last backup.
-    std::string_view archive = {};
+    // Directory of the archive; nullopt: the state of the last backup. An empty path is refused.
+    std::optional<std::string_view> archive = {};
     // The state at this LSN: it has each transaction whose commit() returned a point not above it.
     // One that was prepared and undecided at that point is in doubt in the result, with its locks:
-    // end it as its coordinator has decided (Store::prepared()). kLsnNone: the archive's end.
-    Lsn until = kLsnNone;
-    // Or the state at this time, in nanoseconds since 1970, UTC: no transaction that committed
-    // later is in it. Transactions of the last 100 ms before may be missing. It goes by the clock
-    // of the machine that ran the store. 0: not by time.
-    Nanos until_time = 0;
-    // The history whose log is followed. Another one than the backup's must come from it.
-    uint64_t history = kHistoryOfBackup;
+    // end it as its coordinator has decided (Store::prepared()). nullopt: the archive's end.
+    std::optional<Lsn> until = {};
+    // Or the state at this time, in nanoseconds since 1970, UTC. It has each transaction that was
+    // durable before (commit() or wait_durable() had returned), and none that committed later. It
+    // goes by the clock of the machine that ran the store. A crash of that machine may have lost
+    // the time of its last flush; BackupInfo::ended_at tells the time that was reached.
+    std::optional<Nanos> until_time = {};
+    // The history whose log is followed; nullopt: that of the last backup. Another one must come
+    // from it.
+    std::optional<uint64_t> history = {};
     // Bound on the pages in memory while the archive's log is applied to them, 64 KB .. 1 TB. If
     // that changes more pages, some are written and read several times.
     uint64_t memory_bytes = 1ull << 30;
 };
+
+// Checks what restore_backup() with the same arguments would read, and writes nothing: each backup
+// as verify_backup() does, that they follow each other, and the archive's log up to the point. Each
+// fault is a line of text that begins with the directory of its backup or archive. Blocks the
+// calling kernel thread. Errors: bad_argument as of restore_backup(), out_of_memory.
+Result<std::vector<std::string>> verify_restore(std::span<const std::string> backups,
+                                                const RestoreOptions& options = {});
 
 // Puts backups together in the directory `to`, which is made, or empty: the result is a complete
 // full backup, and its first open makes a store of it. `backups`: directories, first a full backup
 // and then the incremental ones in their order, each made since the one before. Each page is
 // checked. A restore that was cut off may be started again with the same target. Blocks the calling
 // kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
-// other), bad_path (also if `to` is not empty), bad_argument (a point without an archive, or
-// memory_bytes out of range), bad_version, store_locked, io_error, no_space, out_of_memory. With an
-// archive, its log is applied here, so the first open only rolls back what had not committed. Then
-// also bad_archive: of another store, with a gap or a damaged file, or it does not reach the point.
-// BackupInfo::lsn is the point that was reached, on a record's boundary.
+// other), bad_path (`to` is not empty, or lies in a backup or the archive), bad_argument (a point
+// without an archive, an empty path, or memory_bytes out of range), bad_version, store_locked,
+// io_error, no_space, out_of_memory. With an archive, its log is applied here, so the first open
+// only rolls back what had not committed. Then also bad_archive: of another store, with a gap or a
+// damaged file, or it does not reach the point. BackupInfo::lsn is the point that was reached, on a
+// record's boundary.
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
                                   const RestoreOptions& options = {});
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,7 +33,8 @@ void log_to_stderr(int level, std::string_view text);
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
 
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
-// that is out of range (bad_option).
+// that is out of range (bad_option). What a field can leave out is std::nullopt, which its comment
+// explains. Zero is a number as any other, and mostly out of range.
 struct Options {
     // Make the store if the directory holds none. Other files in the directory stay as they are.
     bool create = true;
@@ -77,9 +79,10 @@ struct Options {
     uint64_t packets_max = 1 << 20;
     // Which packet begins next.
     PacketPolicy packet_policy = PacketPolicy::priority;
-    // Longest life of a transaction; 0 = no limit. An older one is ended: its next call returns
-    // transaction_too_old. Looked at eight times in that time, and at least once a second.
-    Nanos transaction_age_max = 0;
+    // Longest life of a transaction, from 1 ms; nullopt: no limit. An older one is ended: its next
+    // call returns transaction_too_old. Looked at eight times in that time, and at least once a
+    // second.
+    std::optional<Nanos> transaction_age_max = {};
     // Bound on the live log, 4 MB .. 1 TB. A transaction reserves log space for its rollback, so it
     // needs two to five times the bytes that it changes (TransactionInfo: log_bytes + undo_bytes);
     // page splits come on top, up to a fifth of that.
@@ -103,8 +106,8 @@ struct Options {
     Nanos lazy_flush_interval = 10 * kMillisecond;  // longest time a lazy commit stays undurable
     // false: never sync (survives a crash of the process, not of the machine).
     bool sync = true;
-    // Log written between checkpoints; 0 = a quarter of log_bytes.
-    uint64_t checkpoint_log_bytes = 0;
+    // Log written between checkpoints, 1 MB .. half of log_bytes; nullopt: a quarter of log_bytes.
+    std::optional<uint64_t> checkpoint_log_bytes = {};
     // Longest wait for one lock; kNever = no limit. Then the error lock_timeout, which run()
     // returns.
     Nanos lock_timeout = 10 * kSecond;
@@ -113,24 +116,25 @@ struct Options {
     uint32_t lock_table_bytes_log2 = 22;
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};
-    // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB; 0 = a quarter
-    // of pool_bytes, at least 64 MB. Beyond it the oldest snapshot gets snapshot_too_old; writers
-    // neither fail nor wait. It must hold what the active transactions have changed, or no
+    // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB; nullopt: a
+    // quarter of pool_bytes, at least 64 MB. Beyond it the oldest snapshot gets snapshot_too_old;
+    // writers neither fail nor wait. It must hold what the active transactions have changed, or no
     // snapshot can begin. The table that finds the images takes up to an eighth of this besides,
     // and at most 64 MB. Memory is taken as images need it; that of images goes back to the system
     // half a second after the last snapshot.
-    uint64_t version_bytes = 0;
-    // Record locks on one index or heap before its object lock is tried; 0 = never.
-    uint32_t escalate_at = 5000;
+    std::optional<uint64_t> version_bytes = {};
+    // Record locks on one index or heap before its object lock is tried, from 1; nullopt: never.
+    std::optional<uint32_t> escalate_at = 5000;
     // Times run() repeats a deadlock victim, or a log_full that others caused.
     uint32_t retries_max = 100;
     IoMethod io = IoMethod::automatic;
     // A user thread that keeps its worker's CPU for longer is reported to `logger` at level 1, with
-    // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour; 0 =
-    // off, as without a logger. While it is on, the process has a handler for SIGURG, which fetches
-    // the stack; a sleep() or poll() of such a thread may return early (EINTR). Signals that the
-    // store did not send go to the handler before. The last close() restores that one.
-    Nanos slice_warning = 100 * kMillisecond;
+    // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour;
+    // nullopt: off, as without a logger. While it is on, the process has a handler for SIGURG,
+    // which fetches the stack; a sleep() or poll() of such a thread may return early (EINTR).
+    // Signals that the store did not send go to the handler before. The last close() restores that
+    // one.
+    std::optional<Nanos> slice_warning = 100 * kMillisecond;
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
     // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
@@ -146,16 +150,16 @@ struct Options {
     // archive, restore_backup() gives the state of any point. A page that the log cannot rebuild
     // any more is rebuilt from the newest backup that the archive knows: Store::backup() notes
     // there each directory that it has filled. An open without this option breaks the chain, as
-    // soon as it recycles log. Empty: no archive.
-    std::string archive = {};
+    // soon as it recycles log. nullopt: no archive. An empty path is refused.
+    std::optional<std::string> archive = {};
     // Takes the archive's files instead. Pages are then not rebuilt from backups.
     ArchiveSink archive_sink = {};
-    // Log is archived when its segment is full, and at the latest this long after it was written;
-    // 0 = when its segment is full. 100 ms or more.
-    Nanos archive_interval = 60 * kSecond;
+    // Log is archived when its segment is full, and at the latest this long after it was written,
+    // 100 ms or more; nullopt: only when its segment is full.
+    std::optional<Nanos> archive_interval = 60 * kSecond;
     // Bound on the log that is kept because the archive fails, from log_segment_bytes to half of
-    // log_bytes; 0 = a quarter of log_bytes. What follows then.
-    uint64_t archive_backlog_bytes = 0;
+    // log_bytes; nullopt: a quarter of log_bytes. What follows then.
+    std::optional<uint64_t> archive_backlog_bytes = {};
     ArchiveFailure archive_failure = ArchiveFailure::stop_writers;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};

@@ -127,7 +127,7 @@ private:
             if (!sm::read_manifest(*disk, "/restored")) {
                 ASSERT_OK(sm::restore_on(*disk, from, "/restored", options));
             }
-            EXPECT_EQ(opened(*disk, "/restored"), commits_.at(options.until));
+            EXPECT_EQ(opened(*disk, "/restored"), commits_.at(*options.until));
             ++points_;
         }
     }

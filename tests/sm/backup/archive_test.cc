@@ -103,7 +103,7 @@ TEST_F(ArchiveTest, GoesOnAfterACrash) {
 
 // A store that had no archive yet: what its log still has belongs to the chain.
 TEST_F(ArchiveTest, BeginsWithTheLogThatIsThere) {
-    store_.options().archive.clear();
+    store_.options().archive.reset();
     make();
     fill(50);
     ASSERT_OK(store_.close());
@@ -154,7 +154,7 @@ TEST_F(ArchiveTest, GoesOnWithAGapIfToldSo) {
 // missing. The gap that comes later is counted all the same.
 TEST_F(ArchiveTest, CountsAGapBehindALateSuccess) {
     enum { works, waits, fails } archive = waits;
-    store_.options().archive.clear();
+    store_.options().archive.reset();
     store_.options().archive_failure = ArchiveFailure::go_on;
     store_.options().archive_backlog_bytes = store_.options().log_segment_bytes;
     store_.options().archive_sink = [&](std::string_view, uint64_t offset, Slice) -> Result<void> {
@@ -202,7 +202,7 @@ TEST_F(ArchiveTest, AFullArchiveStopsWritersAndNothingIsLost) {
 TEST_F(ArchiveTest, AFunctionReceivesTheSameFiles) {
     std::map<std::string, std::string> files;
     int refusals = 2;
-    store_.options().archive.clear();
+    store_.options().archive.reset();
     store_.options().archive_sink = [&](std::string_view name, uint64_t offset,
                                         Slice bytes) -> Result<void> {
         if (offset == 0 && refusals-- > 0) return fail(ErrorCode::io_error, "tape");
@@ -338,12 +338,39 @@ TEST(ArchiveOptions, AreChecked) {
     EXPECT_TRUE(check_options(options));
     options.archive_backlog_bytes = options.log_bytes;
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
-    options.archive_backlog_bytes = 0;
+    options.archive_backlog_bytes = std::nullopt;
     options.archive_interval = 1;
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
-    options.archive_interval = 0;
+    options.archive_interval = std::nullopt;
     options.archive_sink = [](std::string_view, uint64_t, Slice) -> Result<void> { return {}; };
     EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
+}
+
+// What can be left out is std::nullopt. Zero, the largest number and an empty path are refused.
+TEST(ArchiveOptions, ZeroIsNoOmission) {
+    const auto refused = [](auto change) {
+        Options options;
+        EXPECT_TRUE(check_options(options));
+        change(options);
+        return code_of(check_options(options)) == ErrorCode::bad_option;
+    };
+    for (const uint64_t number : {uint64_t{0}, UINT64_MAX}) {
+        EXPECT_TRUE(refused([&](Options& o) { o.transaction_age_max = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.checkpoint_log_bytes = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.version_bytes = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.slice_warning = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.archive_interval = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.archive_backlog_bytes = number; }));
+        EXPECT_TRUE(refused([&](Options& o) { o.escalate_at = static_cast<uint32_t>(number); }));
+    }
+    EXPECT_TRUE(refused([](Options& o) { o.archive = ""; }));
+    EXPECT_FALSE(refused([](Options& o) {
+        o.transaction_age_max = std::nullopt;
+        o.checkpoint_log_bytes = o.version_bytes = o.archive_backlog_bytes = std::nullopt;
+        o.slice_warning = o.archive_interval = std::nullopt;
+        o.escalate_at = std::nullopt;
+        o.archive = std::nullopt;
+    }));
 }
 
 }  // namespace archive_test

@@ -125,7 +125,7 @@ inline Result<BackupInfo> restore_to(threads::SimDisk& disk, const std::string& 
                                      RestoreOptions options, const std::string& to = "/restored") {
     remove_directory(disk, to);
     const std::string from[] = {backup};
-    if (options.archive.empty()) options.archive = kArchive;
+    if (!options.archive) options.archive = kArchive;
     options.memory_bytes = 64 << 10;
     return sm::restore_on(disk, from, to, options);
 }

@@ -248,7 +248,9 @@ TEST_F(BackupTest, VerifyNamesEveryDamage) {
     fresh();
     EXPECT_EQ(faults(), std::vector<std::string>{});
     damage("c/data", 5 * kPageBytes + 100);
-    EXPECT_EQ(faults(), std::vector<std::string>{"page 5: has a wrong checksum"});
+    EXPECT_EQ(faults(),
+              std::vector<std::string>{"data: page 5: has a wrong checksum; bring the file from a "
+                                       "copy of the backup, or use another backup"});
     fresh();
     fs::resize_file(path("c/data"), 7 * kPageBytes);
     ASSERT_EQ(faults().size(), 1u);
@@ -257,7 +259,7 @@ TEST_F(BackupTest, VerifyNamesEveryDamage) {
     const uint64_t segment = small_options().log_segment_bytes;
     damage("c/log.00000000", (info->redo_from.value + info->lsn.value) / 2 % segment);
     ASSERT_EQ(faults().size(), 1u);
-    EXPECT_NE(faults()[0].find("log: no valid record at"), std::string::npos);
+    EXPECT_NE(faults()[0].find("log.00000000: no valid record at"), std::string::npos);
     fresh();
     fs::remove(path("c/log.mark"));
     EXPECT_EQ(faults().size(), 1u);

@@ -17,7 +17,7 @@ protected:
     void SetUp() override {
         configure = [this](Options& o) {
             archive_options(o);
-            if (!archives_) o.archive = "";
+            if (!archives_) o.archive.reset();
         };
         PreparedTest::SetUp();
         for (const char* key : {"k", "read", "gone"}) ASSERT_OK(put_now(key, "before"));
@@ -254,8 +254,8 @@ TEST_F(PreparedRestore, HalfOfAPrepareIsNone) {
     constexpr int kKeys = 17000;
     configure = [this](Options& o) {
         archive_options(o);
-        if (!archives_) o.archive = "";
-        o.escalate_at = 0;
+        if (!archives_) o.archive.reset();
+        o.escalate_at = std::nullopt;
         o.log_bytes = 128 << 20;
         o.checkpoint_log_bytes = 64 << 20;
     };

@@ -117,7 +117,7 @@ TEST_F(CBackup, RestoresGoToAPointOfTheArchive) {
     point.archive = archive.c_str();
     ASSERT_C(lockstep_restore_backup(backups, 1, to.c_str(), &point, &info, &error));
     EXPECT_EQ(value_in("to"), "three");
-    point.until = second;
+    point.until = &second;
     ASSERT_C(lockstep_restore_backup(backups, 1, (to + "2").c_str(), &point, &info, &error));
     EXPECT_GE(info.lsn, second);
     EXPECT_EQ(value_in("to2"), "two");
@@ -127,9 +127,22 @@ TEST_F(CBackup, RestoresGoToAPointOfTheArchive) {
     EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
               LOCKSTEP_BAD_ARGUMENT);
     point.memory_bytes = 1 << 20;
-    point.until = UINT64_MAX;
+    const uint64_t never = UINT64_MAX, epoch = 0;
+    point.until = &never;
     EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
               LOCKSTEP_BAD_ARCHIVE);
+    // Zero is a point before the backup, and no choice of the archive's end.
+    point.until = &epoch;
+    EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
+              LOCKSTEP_BAD_ARCHIVE);
+    point.until = nullptr;
+    point.until_time = &epoch;
+    EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
+              LOCKSTEP_BAD_ARCHIVE);
+    point.until_time = nullptr;
+    point.archive = "";
+    EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
+              LOCKSTEP_BAD_ARGUMENT);
     point.size = 1;
     EXPECT_EQ(lockstep_restore_backup(backups, 1, (to + "4").c_str(), &point, &info, &error),
               LOCKSTEP_BAD_OPTION);

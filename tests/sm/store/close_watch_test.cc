@@ -17,7 +17,7 @@ class CloseWatch : public StoreCrash {
 protected:
     Options options() {
         Options o = small_options(2);
-        o.slice_warning = 0;  // it would warn of a machine that stands still
+        o.slice_warning = std::nullopt;  // it would warn of a machine that stands still
         o.logger = [this](int level, std::string_view text) {
             const std::lock_guard guard(mutex_);
             if (level == 1) warnings_ += std::string(text) + "\n";
@@ -61,7 +61,7 @@ TEST_F(CloseWatch, NamesTheTransactionsThatItWaitsFor) {
 TEST_F(CloseWatch, SpeaksEvenIfAWorkerIsBlocked) {
     Options blocked = options();
     blocked.workers = 1;
-    blocked.slice_warning = 0;
+    blocked.slice_warning = std::nullopt;
     Store store = open("a", blocked);
     std::mutex held;
     held.lock();

@@ -80,12 +80,13 @@ TEST_F(OpenReport, MoreThanTheMemoryIsWarnedOf) {
     Options options = small_options();
     options.logger = Options{}.logger;
     EXPECT_EQ(said(options), "");
-    options.version_bytes = 1ull << 40;
+    constexpr uint64_t kVersions = 1ull << 40;
+    options.version_bytes = kVersions;
     const uint64_t limit = sm::memory_limit();
-    ASSERT_LT(limit, options.version_bytes);
+    ASSERT_LT(limit, kVersions);
     EXPECT_GE(limit, 64ull << 20);
     const std::string text = said(options);
-    EXPECT_TRUE(text.contains(std::to_string(options.pool_bytes + options.version_bytes))) << text;
+    EXPECT_TRUE(text.contains(std::to_string(options.pool_bytes + kVersions))) << text;
     EXPECT_TRUE(text.contains(std::to_string(limit))) << text;
 }
 

@@ -14,7 +14,7 @@
 #include "sm/store/prepared_txns.h"
 #include "tests/sm/store/prepared_test_util.h"
 
-namespace {
+namespace prepared_allocation_test {
 
 bool (*held)(const void* lock) = nullptr;  // null: nothing is watched
 const void* watched = nullptr;
@@ -46,13 +46,13 @@ void* allocate_or_throw(size_t bytes, size_t alignment) {
     std::free(at);
 }
 
-}  // namespace
+}  // namespace prepared_allocation_test
 
 // Behind the functions that it calls.
 #include "tests/replaced_new.h"
 
 namespace lockstep {
-namespace {
+namespace prepared_allocation_test {
 
 class PreparedAllocation : public PreparedTest {
 protected:
@@ -117,5 +117,5 @@ TEST_F(PreparedAllocation, NoneUnderTheLockOfTheGids) {
     EXPECT_EQ(store().prepared().size(), 13u);
 }
 
-}  // namespace
+}  // namespace prepared_allocation_test
 }  // namespace lockstep

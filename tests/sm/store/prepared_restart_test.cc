@@ -237,7 +237,7 @@ TEST_F(PreparedRestart, LocksOfManyObjectsComeBack) {
 TEST_F(PreparedRestart, ManyLocksComeBack) {
     constexpr int kKeys = 17000;
     configure = [](Options& o) {
-        o.escalate_at = 0;
+        o.escalate_at = std::nullopt;
         o.log_bytes = 256 << 20;
     };
     reopen();

@@ -67,13 +67,13 @@ TEST_F(SnapshotTest, ErasedRecordsLeaveTheirLeaves) {
     });
 }
 
-// Options::version_bytes: 0 follows the pool.
+// Options::version_bytes: none follows the pool.
 TEST_F(SnapshotTest, TheBoundFollowsThePool) {
     Options options = small_options();
     for (const auto [pool, given, limit] :
          {std::array{16ull, 0ull, 64ull}, {512, 0, 128}, {16, 5, 5}}) {
         options.pool_bytes = pool << 20;
-        options.version_bytes = given << 20;
+        options.version_bytes = given == 0 ? std::nullopt : std::optional(given << 20);
         reopen(options);
         EXPECT_EQ(versions().limit(), limit << 20);
     }

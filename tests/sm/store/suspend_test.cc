@@ -136,7 +136,7 @@ TEST_F(Suspend, OffMeansNoHandler) {
     }, during{};
     sigaction(SIGURG, nullptr, &before);
     Options options = logged();
-    options.slice_warning = 0;
+    options.slice_warning = std::nullopt;
     Store store = open("db", options);
     sigaction(SIGURG, nullptr, &during);
     EXPECT_EQ(before.sa_handler, during.sa_handler);
@@ -180,7 +180,7 @@ TEST_F(Suspend, RangesOfTheOptions) {
     EXPECT_EQ(options.offload_threads, 4u);
     options.slice_warning = kMillisecond - 1;
     EXPECT_FALSE(check_options(options));
-    options.slice_warning = 0;
+    options.slice_warning = std::nullopt;
     EXPECT_TRUE(check_options(options));
     options.offload_threads = 0;
     EXPECT_FALSE(check_options(options));

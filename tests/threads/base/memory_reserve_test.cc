@@ -11,10 +11,10 @@
 #include <thread>
 #include <utility>
 
-namespace {
+namespace memory_reserve_test {
 // While the next allocation of the reserve's size is active.
 std::function<void()> meanwhile;
-}  // namespace
+}  // namespace memory_reserve_test
 
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
     if (bytes == lockstep::MemoryReserve::kBytes && meanwhile) std::exchange(meanwhile, nullptr)();
@@ -22,7 +22,7 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
 }
 
 namespace lockstep {
-namespace {
+namespace memory_reserve_test {
 
 int asked = 0;
 void of_the_application() { ++asked; }
@@ -99,5 +99,5 @@ TEST_F(MemoryReserveTest, LeavesALaterHandlerAlone) {
     EXPECT_NE(ours, &of_the_application);
 }
 
-}  // namespace
+}  // namespace memory_reserve_test
 }  // namespace lockstep

@@ -3,16 +3,15 @@
 
 #include <CLI/CLI.hpp>
 
-#include <time.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include <lockstep/backup.h>
+#include "sm/backup/backup_manifest.h"
+#include "tools/cli/backup/point_in_time.h"
 #include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
@@ -27,16 +26,19 @@ namespace lockstep::cli {
 namespace {
 
 struct BackupSettings {
-    std::string path, to, since, archive;
-    uint64_t rate = 0, pool = 256ull << 20;
+    std::string path, to;
+    std::optional<std::string> since, archive;
+    std::optional<uint64_t> rate;
+    uint64_t pool = 256ull << 20;
     bool update = false, json = false;
 };
 
 struct RestoreSettings {
     std::vector<std::string> paths;  // backups and `to` without their options
     std::vector<std::string> backups;
-    std::string to, archive, until_time, history;
-    uint64_t until = 0;
+    std::string to;
+    std::optional<std::string> archive, until_time, history;
+    std::optional<uint64_t> until;
     uint64_t memory_bytes = RestoreOptions{}.memory_bytes;
     bool json = false;
 };
@@ -50,6 +52,8 @@ void print(const std::string& where, const Json& b, bool json) {
     fmt::print("{}: the state at LSN {}, {} of {} pages, {} bytes ({} of log), {:.2f} s\n", where,
                number("lsn"), number("pages_copied"), number("pages"), number("bytes"),
                number("log_bytes"), static_cast<double>(number("took_nanos")) / kSecond);
+    fmt::print("nothing that committed later than {} is in it\n",
+               utc_text(number("ended_at_nanos")));
     if (number("since") != 0)
         fmt::print("incremental since LSN {}: restore it with the earlier ones\n", number("since"));
     if (number("pages_zeroed") != 0)
@@ -68,8 +72,8 @@ std::optional<int> backup_live(const BackupSettings& o, Json& made) {
     if (!client) return live_failed(client.error(), o.json);
     Json request = command("backup");
     request["to"] = absolute(o.to);
-    if (!o.since.empty()) request["since"] = absolute(o.since);
-    if (o.rate != 0) request["bytes_per_second"] = o.rate;
+    if (o.since) request["since"] = absolute(*o.since);
+    if (o.rate) request["bytes_per_second"] = *o.rate;
     const auto answer = client->ask(request, -1);
     if (!answer) return live_failed(answer.error(), o.json);
     made = *answer;
@@ -81,9 +85,9 @@ int copy_store(const BackupSettings& o, Json& told) {
     if (const auto status = backup_live(o, told)) return *status;
     BackupInfo since;
     BackupOptions options{.bytes_per_second = o.rate};
-    if (!o.since.empty()) {
-        const auto read = read_backup(o.since);
-        if (!read) return complain(o.since, read.error(), o.json);
+    if (o.since) {
+        const auto read = read_backup(*o.since);
+        if (!read) return complain(*o.since, read.error(), o.json);
         since = *read;
         options.since = &since;
     }
@@ -140,10 +144,22 @@ int run_backup(const BackupSettings& o) {
     return status;
 }
 
-// One backup: the exit status. `all` gets it, also one that could not be checked.
-int verify_one(const std::string& path, bool json, Json& all) {
+// An incremental backup behind another one must follow it, else a restore refuses the two.
+void check_chain(const std::string& before, const std::string& path,
+                 std::vector<std::string>& faults) {
+    const auto disk = threads::make_disk(threads::IoBackend::pool);
+    const auto earlier = sm::read_manifest(*disk, before), next = sm::read_manifest(*disk, path);
+    if (!earlier || !next || !next->incremental()) return;
+    if (const auto follows = sm::check_follows(*earlier, *next, path); !follows)
+        faults.push_back(follows.error().text());
+}
+
+// One backup: the exit status. `before`: the one named before it, or empty. `all` gets it, also one
+// that could not be checked.
+int verify_one(const std::string& before, const std::string& path, bool json, Json& all) {
     const auto info = read_backup(path);
-    const auto faults = info ? verify_backup(path) : std::unexpected(info.error());
+    auto faults = info ? verify_backup(path) : std::unexpected(info.error());
+    if (faults && !before.empty()) check_chain(before, path, *faults);
     if (!faults) {
         all.push_back({{"path", path}, {"error", faults.error().text()}});
         return complain(path, faults.error().text());
@@ -160,88 +176,46 @@ int verify_one(const std::string& path, bool json, Json& all) {
     return faults->empty() ? 0 : kUnsound;
 }
 
+// The backups as a chain, and the archive's log behind them.
+int verify_archive(const RestoreSettings& o) {
+    const auto faults = verify_restore(o.backups, {.archive = o.archive});
+    if (!faults) return complain(*o.archive, faults.error(), o.json);
+    if (o.json) {
+        fmt::print(
+            "{}\n",
+            json_text({{"path", o.backups}, {"archive", *o.archive}, {"faults", *faults}}, 2));
+    } else {
+        for (const auto& fault : *faults) fmt::print("{}\n", fault);
+        fmt::print("{} with {}: {}\n", o.backups.back(), *o.archive,
+                   counted(faults->size(), "fault", "faults"));
+    }
+    return faults->empty() ? 0 : kUnsound;
+}
+
 // Each backup is checked, whatever the others are like. One that could not be checked decides the
 // status.
 int run_verify(const RestoreSettings& o) {
     int status = 0;
     Json all = Json::array();
-    for (const std::string& path : o.backups) {
-        const int one = verify_one(path, o.json, all);
+    if (o.archive) return verify_archive(o);
+    for (size_t i = 0; i < o.backups.size(); ++i) {
+        const int one =
+            verify_one(i == 0 ? std::string() : o.backups[i - 1], o.backups[i], o.json, all);
         status = status == 1 || one == 1 ? 1 : std::max(status, one);
     }
     if (o.json) fmt::print("{}\n", json_text(all, 2));
     return status;
 }
 
-// Takes the distance from UTC off the end of a time: Z, +01:00, -0330 or +01. Seconds; empty: none.
-std::optional<time_t> take_utc_offset(std::string& text) {
-    if (text.ends_with('Z')) {
-        text.pop_back();
-        return 0;
-    }
-    constexpr size_t kDateBytes = 10;  // a date has signs, too
-    const size_t sign = text.find_last_of("+-");
-    if (sign == std::string::npos || sign < kDateBytes) return {};
-    std::string digits = text.substr(sign + 1);
-    if (digits.size() == 5 && digits[2] == ':') digits.erase(2, 1);
-    if (digits.size() == 2) digits += "00";
-    if (digits.size() != 4 || digits.find_first_not_of("0123456789") != std::string::npos)
-        return {};
-    const int number = std::atoi(digits.c_str()), hours = number / 100, minutes = number % 100;
-    if (hours > 23 || minutes > 59) return {};
-    DCHECK(hours >= 0 && minutes >= 0);
-    const time_t seconds = hours * 3600 + minutes * 60;
-    const bool behind = text[sign] == '-';
-    text.erase(sign);
-    return behind ? -seconds : seconds;
-}
-
-// "2026-11-24 03:00:00.25": local time, or with a Z or an offset from UTC at the end; or seconds
-// since 1970 behind an @. Nanoseconds since 1970; empty: not a time.
-std::optional<Nanos> time_of(std::string text) {
-    // In 2255: behind the end of each archive. Milliseconds since 1970 would overflow Nanos.
-    constexpr time_t kSecondsMax = 9'000'000'000;
-    const std::optional<time_t> offset = take_utc_offset(text);
-    double fraction = 0;
-    if (const size_t dot = text.find('.'); dot != std::string::npos) {
-        if (text.find_first_not_of("0123456789", dot + 1) != std::string::npos) return {};
-        fraction = std::strtod(("0" + text.substr(dot)).c_str(), nullptr);
-        text.erase(dot);
-    }
-    std::optional<time_t> seconds;
-    if (text.starts_with('@') && !offset) {
-        time_t number = 0;
-        const char* const last = text.data() + text.size();
-        const auto [end, error] = std::from_chars(text.data() + 1, last, number);
-        if (error == std::errc{} && end == last) seconds = number;
-    } else {
-        std::ranges::replace(text, 'T', ' ');
-        tm parts{};
-        parts.tm_isdst = -1;
-        const char* const end = strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
-        const int day = parts.tm_mday;
-        if (end != nullptr && *end == '\0')
-            seconds = offset ? timegm(&parts) - *offset : mktime(&parts);
-        if (parts.tm_mday != day) return {};  // the month has no such day
-    }
-    if (!seconds || *seconds < 0) return {};
-    return static_cast<Nanos>(std::min(*seconds, kSecondsMax)) * kSecond +
-           static_cast<Nanos>(fraction * static_cast<double>(kSecond));
-}
-
 int run_restore(const RestoreSettings& o) {
-    RestoreOptions options{
-        .archive = o.archive, .until = Lsn{o.until}, .memory_bytes = o.memory_bytes};
-    if (!o.until_time.empty()) {
-        const auto time = time_of(o.until_time);
-        if (!time)
-            return complain(o.until_time,
-                            "is no time: write 2026-11-24T03:00:00Z, or +01:00 in place of the Z, "
-                            "the same in local time without either, or @SECONDS since 1970",
-                            o.json);
+    RestoreOptions options{.archive = o.archive, .memory_bytes = o.memory_bytes};
+    if (o.until) options.until = Lsn{*o.until};
+    if (o.until_time) {
+        const auto time = time_of(*o.until_time);
+        if (!time) return complain("--until-time", time.error(), o.json);
         options.until_time = *time;
     }
-    if (!o.history.empty()) options.history = std::strtoull(o.history.c_str(), nullptr, 16);
+    if (o.history) options.history = std::strtoull(o.history->c_str(), nullptr, 16);
     const auto info = restore_backup(o.backups, o.to, options);
     if (!info) return complain(o.to, info.error(), o.json);
     print(o.to, json_of(*info), o.json);
@@ -303,9 +277,9 @@ void add_backup_command(CLI::App& app, int& status) {
         ->excludes(since);
     command
         ->add_option("--rate", o->rate,
-                     "Copy at most that fast: bytes a second (suffixes K, M, G, T; default: 0, no "
+                     "Copy at most that fast: bytes a second (suffixes K, M, G, T; default: no "
                      "limit)")
-        ->transform(size_in(0, 1ull << 40, "0 - 1T"));
+        ->transform(size_in(1, 1ull << 40, "1 - 1T"));
     add_archive_option(*command, o->archive);
     command->add_option("--pool", o->pool, "Buffer pool in bytes, if no process has the store open")
         ->transform(pool_size())
@@ -317,10 +291,16 @@ void add_backup_command(CLI::App& app, int& status) {
 void add_verify_command(CLI::App& app, int& status) {
     auto* verify = app.add_subcommand(
         "verify-backup",
-        "Check every page and log record of backups, without opening or changing them.\n"
+        "Check every page and log record of backups, without opening or changing them. An "
+        "incremental one behind another must follow it.\n"
         "Exit status: 0 sound; 1 one could not be checked; 2 faults were found, one a line.");
     auto o = std::make_shared<RestoreSettings>();
     verify->add_option("backups", o->backups, "Directories of backups")->required();
+    verify
+        ->add_option("--archive", o->archive,
+                     "Directory of the log archive: check its log too, as a restore of these "
+                     "backups to its end reads it")
+        ->check(tpcc::kNotEmpty);
     verify->add_flag("--json", o->json, "Print JSON");
     verify->callback([o, &status] { status = run_verify(*o); });
 }

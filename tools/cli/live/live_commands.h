@@ -15,7 +15,8 @@ struct TopSettings {
 };
 
 struct TwoPhaseSettings {
-    std::string path, archive;  // the archive: if no process has the store open
+    std::string path;
+    std::optional<std::string> archive;  // if no process has the store open
     bool json = false;
 };
 

@@ -17,7 +17,8 @@ struct Given {
     std::string path;
     bool json = false;
     uint64_t id = 0;
-    std::string gid, archive;
+    std::string gid;
+    std::optional<std::string> archive;
     TopSettings top;
 };
 

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/live/live_top.h"
@@ -20,10 +21,11 @@ volatile sig_atomic_t stopped_by_signal = 0;
 constexpr int kExitBySignal = 128;  // and the number, as shells have it
 
 // The alternate screen without cursor, and keys without echo, while it lives. Does nothing if
-// standard output is no terminal.
+// standard output is no terminal, or one that knows no cursor codes.
 class Terminal {
 public:
-    Terminal() : on_(isatty(STDOUT_FILENO) == 1), keys_(on_ && isatty(STDIN_FILENO) == 1) {
+    Terminal()
+        : on_(isatty(STDOUT_FILENO) == 1 && has_cursor()), keys_(on_ && isatty(STDIN_FILENO) == 1) {
         if (keys_ && tcgetattr(STDIN_FILENO, &before_) == 0) {
             termios raw = before_;
             raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -59,6 +61,10 @@ public:
     }
 
 private:
+    static bool has_cursor() {
+        const char* const term = std::getenv("TERM");
+        return term != nullptr && *term != '\0' && std::strcmp(term, "dumb") != 0;
+    }
     static void write(const std::string& text) {
         std::fwrite(text.data(), 1, text.size(), stdout);
         std::fflush(stdout);

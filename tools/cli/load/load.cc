@@ -34,7 +34,8 @@ namespace {
 constexpr size_t kRunsMax = 64;
 
 struct LoadOptions {
-    std::string path, input = "-", format, archive, progress = "auto";
+    std::string path, input = "-", format, progress = "auto";
+    std::optional<std::string> archive;
     uint64_t memory = 1ull << 30, pool = 256ull << 20;
     uint32_t jobs = cores(), fill = 90;
     bool resume = false, forget = false, replace = false, json = false;
@@ -49,8 +50,16 @@ T need(Result<T> result, const std::string& doing) {
 class Load {
 public:
     Load(const LoadOptions& options, Store& store, RowReader& reader)
-        : options_(options), store_(store), reader_(reader), notes_(store), folder_(options.path) {}
+        : options_(options),
+          store_(store),
+          reader_(reader),
+          notes_(store),
+          folder_(options.path),
+          twice_(options.replace ? Twice::last : Twice::error) {}
     void run();
+    // After run() has failed: an input that is wrong is no load to be continued, as long as none of
+    // its records is in the store. Then the corrected input can be loaded at once.
+    void forget_if_empty();
     uint64_t records() const { return state_.records; }
     size_t targets() const { return state_.targets.size(); }
     // Secondary indexes that the input describes and the store lacks.
@@ -66,7 +75,9 @@ private:
     void cut();
     void build_all();
     void insert(Target& target);
-    [[noreturn]] void wrong(uint64_t line, const std::string& why) const {
+    void sort(Target& target);
+    [[noreturn]] void wrong(uint64_t line, const std::string& why) {
+        input_wrong_ = true;
         throw Failed(fmt::format("{}: line {}: {}", reader_.path(), line, why));
     }
 
@@ -75,6 +86,8 @@ private:
     RowReader& reader_;
     LoadNotes notes_;
     LoadFolder folder_;
+    const Twice twice_;
+    bool input_wrong_ = false, changed_ = false;
     LoadState state_;
     std::map<std::string, size_t, std::less<>> by_name_;
     size_t last_target_ = SIZE_MAX;
@@ -219,6 +232,7 @@ void Load::take(RowBlock&& block) {
 // An index that has records may have a key of the input.
 void Load::insert(Target& target) {
     DCHECK(!target.bulk);
+    changed_ = changed_ || !target.pairs.empty();
     const Result<void> done = notes_.insert(target, options_.replace);
     if (done) return;
     std::string why = target.text() + ": " + done.error().text();
@@ -229,12 +243,18 @@ void Load::insert(Target& target) {
     throw Failed(why);
 }
 
+void Load::sort(Target& target) {
+    input_wrong_ = true;  // if it throws
+    sort_pairs(target.pairs, target.text(), twice_);
+    input_wrong_ = false;
+}
+
 void Load::cut() {
     for (Target& target : state_.targets) {
         if (!target.bulk) {
             insert(target);
         } else if (!target.pairs.empty()) {
-            sort_pairs(target.pairs, target.text());
+            sort(target);
             RunWriter run(folder_.new_run());
             for (const Pair& pair : target.pairs) run.add(pair.key(), pair.value());
             target.runs.push_back(run.finish());
@@ -252,9 +272,9 @@ void Load::build_all() {
     for (Target& target : state_.targets)
         if (target.bulk && !target.done) due.push_back(&target);
     for (Target* target : due) {
-        sort_pairs(target->pairs, target->text());
+        sort(*target);
         if (target->runs.size() > kRunsMax)
-            reduce_runs(target->runs, kRunsMax, folder_.new_run() + ".", target->text());
+            reduce_runs(target->runs, kRunsMax, folder_.new_run() + ".", target->text(), twice_);
     }
     std::atomic<size_t> next{0};
     std::vector<std::string> errors(due.size());
@@ -265,8 +285,9 @@ void Load::build_all() {
             sources.reserve(target.runs.size() + 1);
             for (const RunFile& run : target.runs) sources.push_back(read_run(run));
             if (!target.pairs.empty()) sources.push_back(read_pairs(target.pairs));
-            const auto merged = sources.size() == 1 ? std::move(sources[0])
-                                                    : merge(std::move(sources), target.text());
+            const auto merged = sources.size() == 1
+                                    ? std::move(sources[0])
+                                    : merge(std::move(sources), target.text(), twice_);
             const auto built = notes_.build(target, *merged, options_.fill);
             if (!merged->error().empty()) errors[i] = merged->error();
             else if (!built) errors[i] = target.text() + ": " + built.error().text();
@@ -291,6 +312,7 @@ void Load::run() {
         take(std::move(block));
         progress.at(state_.place.bytes);
     });
+    input_wrong_ = !state_.ended;
     if (!state_.ended)
         throw Failed(reader_.path() + ": ends without an end row, so it was cut short (line " +
                      std::to_string(state_.place.lines) + ")");
@@ -300,6 +322,14 @@ void Load::run() {
     progress.end();
     folder_.remove();
     need(notes_.end(), options_.path);
+}
+
+void Load::forget_if_empty() {
+    for (const Target& target : state_.targets)
+        changed_ = changed_ || target.done || target.inserted > 0;
+    if (!input_wrong_ || changed_) return;
+    folder_.remove();
+    (void)notes_.end();
 }
 
 Store open_target(const LoadOptions& options) {
@@ -330,7 +360,12 @@ int run_load(const LoadOptions& options) try {
                      options.format.empty() ? std::nullopt : format_of(options.format));
     Store store = open_target(options);
     Load load(options, store, reader);
-    load.run();
+    try {
+        load.run();
+    } catch (const std::exception&) {
+        load.forget_if_empty();
+        throw;
+    }
     const std::vector<LeftOut> left_out = load.left_out();
     need(store.close(), options.path);
     for (const LeftOut& secondary : left_out) tpcc::say_error("{}\n", secondary.text());

@@ -35,7 +35,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CompactOptions {
-    std::string path, into, archive;
+    std::string path, into;
+    std::optional<std::string> archive;
     uint32_t jobs = cores(), fill = 100;
     bool new_ids = false, end_only = false, json = false;
 };
@@ -71,7 +72,7 @@ void sync_folder(const fs::path& path) {
 
 // Recovers the store and leaves it closed; its pages are then all there is, unless transactions are
 // in doubt: only the log tells what they changed, and the new store has a new log.
-void recover(const std::string& path, const std::string& archive) {
+void recover(const std::string& path, const std::optional<std::string>& archive) {
     auto store = open_store(path, {.archive = archive});
     if (!store) throw Failed(path + ": " + text_of_failed_open(path, store.error()));
     const size_t in_doubt = store->prepared().size();

@@ -60,7 +60,7 @@ Result<Lsn> end_of_log(threads::Disk& disk, const txn::LogOptions& options,
 
 }  // namespace
 
-int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) {
+int dump_log(const std::string& path, std::optional<uint64_t> from, uint64_t count, bool json) {
     Files files;
     if (auto opened = files.open(path); !opened) return complain(path, opened.error(), json);
     const auto block = sm::read_superblock(*files.disk, files.data);
@@ -69,10 +69,10 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     options.directory = path;
     options.segment_bytes = block->log_segment_bytes;
     txn::LogReader reader(*files.disk, options);
-    reader.seek(Lsn{from != 0 ? from : block->checkpoint_lsn});
+    reader.seek(Lsn{from.value_or(block->checkpoint_lsn)});
     txn::LogRecordView record;
     uint64_t n = 0;
-    for (; count == 0 || n < count; ++n) {
+    for (; n < count; ++n) {
         const auto more = reader.next(record);
         if (!more.has_value()) return complain(path, more.error(), json);
         if (!*more) break;
@@ -84,14 +84,14 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
                                    .dump());
         else fmt::print("{}\n", sm::describe_record(record));
     }
-    if (from != 0 && n == 0) {
+    if (from && n == 0 && count != 0) {
         const auto end = end_of_log(*files.disk, options, *block);
         if (!end) return complain(path, end.error(), json);
-        if (Lsn{from} != *end)
+        if (Lsn{*from} != *end)
             return complain(path,
                             fmt::format("no sound record begins at LSN {}; the log has those "
                                         "from LSN {} on, and ends at LSN {}",
-                                        from, block->log_start, end->value),
+                                        *from, block->log_start, end->value),
                             json);
     }
     const auto durable = txn::recorded_durable_end(*files.disk, path);
@@ -102,7 +102,7 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) 
     else
         fmt::print("read up to LSN {}; recorded durable end LSN {}\n", reader.position().value,
                    durable->value);
-    if (count == 0 && reader.position() < *durable)
+    if (n < count && reader.position() < *durable)
         return complain(path,
                         fmt::format("log is damaged at LSN {}, before its durable end at LSN {}",
                                     reader.position().value, durable->value),

@@ -3,6 +3,7 @@
 // Concepts   The dump holds the store's lock, so no other process changes the store meanwhile. One
 //            read-only transaction reads everything. Memory does not grow with the store. Of a
 //            secondary index the dump has no entries, only a row behind all records.
+//            A store that was closed is opened read-only: no file changes, nor must be writable.
 //            Transactions in doubt keep their locks until somebody decides. So the transaction is a
 //            snapshot then: it sees none of their changes and waits for none of their locks.
 #include <fmt/core.h>
@@ -26,9 +27,10 @@ namespace lockstep::cli {
 namespace {
 
 struct Dump {
-    std::string path, format_name = "json", output, archive;
+    std::string path, format_name = "json", output;
+    std::optional<std::string> archive;
     std::vector<std::string> objects;
-    uint64_t limit = 0;
+    uint64_t limit = UINT64_MAX;
     Format format = Format::json;
 
     int run();
@@ -52,8 +54,9 @@ Result<void> Dump::write_object(Store& store, Txn& txn, const Store::Entry& entr
         row.value = value;
         append_row(out.text(), format, row);
         ++records;
-        return out.flush_if_full() && (limit == 0 || ++shown < limit);
+        return out.flush_if_full() && ++shown < limit;
     };
+    if (limit == 0) return {};
     if (entry.is_index) {
         const Index index = TRY(store.index(entry.name));
         for (Cursor c = index.scan(txn); TRY(c.next());)
@@ -119,7 +122,7 @@ int Dump::run() {
     format = *format_of(format_name);
     if (lies_in(output, path))
         return complain(output, "lies in the store's directory; name a file outside of it");
-    auto store = open_store(path, {.archive = archive});
+    auto store = open_to_look(path, {.archive = archive}, true);
     if (!store) return complain(path, text_of_failed_open(path, store.error()));
     const auto known = store->list();
     for (const std::string& name : objects)
@@ -146,8 +149,9 @@ int Dump::run() {
 void add_dump(CLI::App& app, int& status) {
     auto* command = app.add_subcommand(
         "dump",
-        "Write indexes, heaps and their records as text, which 'load' reads. Opens (and recovers) "
-        "the store; no other process may have it open. The last row has the number of records, so "
+        "Write indexes, heaps and their records as text, which 'load' reads. Reads a closed store, "
+        "and recovers one that was not closed; no other process may have it open for writing. The "
+        "last row has the number of records, so "
         "'load' notices a dump that was cut short. A heap's record ids are in the dump, but 'load' "
         "gives new ones. A secondary index is described, without its entries; it is described "
         "with its primary, too. Of transactions in doubt the dump has no changes; a note names "
@@ -170,7 +174,7 @@ void add_dump(CLI::App& app, int& status) {
     command->add_option("--output,-o", dump->output, "File to write (default: standard output)");
     command
         ->add_option("--limit", dump->limit,
-                     "Stop after that many records of each index or heap (0 = all)")
+                     "Stop after that many records of each index or heap (default: all)")
         ->check(tpcc::kNotNegative);
     command->callback([dump, &status] { status = dump->run(); });
 }

@@ -19,6 +19,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr size_t kChunkBytes = 1u << 20;
+constexpr const char* kTwiceRemedy = " (with --replace the last one counts)";
 
 struct ChunkHeader {
     uint32_t bytes, pairs;
@@ -102,9 +103,9 @@ private:
 
 class Merge final : public PairSource {
 public:
-    Merge(std::vector<std::unique_ptr<PairSource>> sources, std::string object)
-        : object_(std::move(object)) {
-        for (auto& source : sources) heap_.push_back({std::move(source), {}, {}});
+    Merge(std::vector<std::unique_ptr<PairSource>> sources, std::string object, Twice twice)
+        : object_(std::move(object)), twice_(twice) {
+        for (auto& source : sources) heap_.push_back({std::move(source), heap_.size(), {}, {}});
     }
     bool next(Slice& key, Slice& value) override {
         if (!begun_) {
@@ -112,12 +113,13 @@ public:
             std::erase_if(heap_, [&](Head& head) { return !advance(head); });
             std::ranges::make_heap(heap_, after);
         } else if (error_.empty() && !heap_.empty()) {
-            std::ranges::pop_heap(heap_, after);
-            last_.assign(heap_.back().key);
-            if (advance(heap_.back())) std::ranges::push_heap(heap_, after);
-            else heap_.pop_back();
-            if (!heap_.empty() && heap_.front().key == last_)
-                error_ = object_ + ": the key " + readable(last_) + " occurs twice in the input";
+            last_.assign(heap_.front().key);
+            do {
+                step();
+            } while (twice_ == Twice::last && repeats());
+            if (repeats())
+                error_ = object_ + ": the key " + readable(last_) + " occurs twice in the input" +
+                         kTwiceRemedy;
         }
         if (!error_.empty() || heap_.empty()) return false;
         key = heap_.front().key;
@@ -128,9 +130,19 @@ public:
 private:
     struct Head {
         std::unique_ptr<PairSource> source;
+        size_t order;
         Slice key, value;
     };
-    static bool after(const Head& a, const Head& b) { return b.key < a.key; }
+    // Of equal keys the last one of the input comes first.
+    static bool after(const Head& a, const Head& b) {
+        return b.key != a.key ? b.key < a.key : a.order < b.order;
+    }
+    bool repeats() const { return error_.empty() && !heap_.empty() && heap_.front().key == last_; }
+    void step() {
+        std::ranges::pop_heap(heap_, after);
+        if (advance(heap_.back())) std::ranges::push_heap(heap_, after);
+        else heap_.pop_back();
+    }
     bool advance(Head& head) {
         if (head.source->next(head.key, head.value)) return true;
         if (error_.empty()) error_ = head.source->error();
@@ -138,6 +150,7 @@ private:
     }
 
     const std::string object_;
+    const Twice twice_;
     std::vector<Head> heap_;  // the smallest key first
     std::string last_;
     bool begun_ = false;
@@ -150,14 +163,24 @@ Pair Pair::of(Slice key, Slice value, uint64_t line) {
             static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size()), line};
 }
 
-void sort_pairs(std::vector<Pair>& pairs, const std::string& object) {
+void sort_pairs(std::vector<Pair>& pairs, const std::string& object, Twice twice) {
     if (!std::ranges::is_sorted(pairs, std::less<>{})) tbb::parallel_sort(pairs);
-    const auto twice = std::ranges::adjacent_find(
-        pairs, [](const Pair& a, const Pair& b) { return a.key() == b.key(); });
-    if (twice != pairs.end())
-        throw Failed(fmt::format("{}: the key {} occurs twice, on lines {} and {}", object,
-                                 readable(twice->key()), std::min(twice[0].line, twice[1].line),
-                                 std::max(twice[0].line, twice[1].line)));
+    const auto same = [](const Pair& a, const Pair& b) { return a.key() == b.key(); };
+    const auto found = std::ranges::adjacent_find(pairs, same);
+    if (found == pairs.end()) return;
+    if (twice == Twice::error)
+        throw Failed(fmt::format("{}: the key {} occurs twice, on lines {} and {}{}", object,
+                                 readable(found->key()), std::min(found[0].line, found[1].line),
+                                 std::max(found[0].line, found[1].line), kTwiceRemedy));
+    size_t kept = 0;
+    for (const Pair& pair : pairs) {
+        if (kept > 0 && same(pairs[kept - 1], pair)) {
+            if (pair.line > pairs[kept - 1].line) pairs[kept - 1] = pair;
+        } else {
+            pairs[kept++] = pair;
+        }
+    }
+    pairs.resize(kept);
 }
 
 RunWriter::RunWriter(std::string path)
@@ -206,24 +229,27 @@ std::unique_ptr<PairSource> read_run(const RunFile& run) {
     return std::make_unique<RunReader>(run);
 }
 std::unique_ptr<PairSource> merge(std::vector<std::unique_ptr<PairSource>> sources,
-                                  std::string object) {
-    return std::make_unique<Merge>(std::move(sources), std::move(object));
+                                  std::string object, Twice twice) {
+    return std::make_unique<Merge>(std::move(sources), std::move(object), twice);
 }
 
 void reduce_runs(std::vector<RunFile>& runs, size_t most, const std::string& prefix,
-                 const std::string& object) {
-    for (uint32_t number = 0; runs.size() > most; ++number) {
+                 const std::string& object, Twice twice) {
+    size_t at = 0;
+    for (uint32_t number = 0; runs.size() > most; ++number, ++at) {
         const size_t n = std::min(most, runs.size() - most + 1);
+        if (at + n > runs.size()) at = 0;
         std::vector<std::unique_ptr<PairSource>> sources;
-        for (size_t i = 0; i < n; ++i) sources.push_back(read_run(runs[i]));
+        for (size_t i = 0; i < n; ++i) sources.push_back(read_run(runs[at + i]));
         RunWriter writer(prefix + std::to_string(number));
-        const auto merged = merge(std::move(sources), object);
+        const auto merged = merge(std::move(sources), object, twice);
         for (Slice key, value; merged->next(key, value);) writer.add(key, value);
         if (!merged->error().empty()) throw Failed(merged->error());
         const RunFile made = writer.finish();
         // The old files stay until the load has ended: a resumed load begins with them.
-        runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(n));
-        runs.push_back(made);
+        const auto first = runs.begin() + static_cast<ptrdiff_t>(at);
+        *first = made;
+        runs.erase(first + 1, first + static_cast<ptrdiff_t>(n));
     }
 }
 

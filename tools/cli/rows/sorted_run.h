@@ -5,8 +5,9 @@
 //            The runs of sm/store/entry_sort.h end with the process and have neither.
 // Layout     A run file is a sequence of chunks: u32 bytes, u32 pairs, u64 XXH3 of the bytes; then
 //            the pairs: u32 key bytes, u32 value bytes, key, value. Keys ascend strictly.
-// Invariants SR-1 A merge gives each key once, in strictly ascending order. A key that occurs twice
-//                 is an error that names it. [test: tests/tools/load_test.py]
+// Invariants SR-1 A merge gives each key once, in strictly ascending order. Of a key that occurs
+//                 twice the last one counts, or it is an error that names it. [test:
+//                 tests/tools/load_test.py]
 #pragma once
 
 #include <memory>
@@ -32,8 +33,11 @@ struct Pair {
     }
 };
 
-// On all cores. Throws Failed with both lines if a key occurs twice.
-void sort_pairs(std::vector<Pair>& pairs, const std::string& object);
+// What a key means that occurs twice in the input: an error, or the last one counts.
+enum class Twice : uint8_t { error, last };
+
+// On all cores. Throws Failed with both lines if a key occurs twice and must not.
+void sort_pairs(std::vector<Pair>& pairs, const std::string& object, Twice twice);
 
 struct RunFile {
     std::string path = {};
@@ -71,13 +75,13 @@ protected:
 
 std::unique_ptr<PairSource> read_pairs(const std::vector<Pair>& pairs);
 std::unique_ptr<PairSource> read_run(const RunFile& run);
-// Checks SR-1; `object` is for the message.
+// Keeps to SR-1; `object` is for the message. Later sources are later in the input.
 std::unique_ptr<PairSource> merge(std::vector<std::unique_ptr<PairSource>> sources,
-                                  std::string object);
+                                  std::string object, Twice twice);
 
-// Merges the oldest runs into one until at most `most` (2 or more) are left. The new files are
-// called `prefix` and a number; the old ones stay. Throws Failed.
+// Merges neighbours into one until at most `most` (2 or more) are left, in their order. The new
+// files are called `prefix` and a number; the old ones stay. Throws Failed.
 void reduce_runs(std::vector<RunFile>& runs, size_t most, const std::string& prefix,
-                 const std::string& object);
+                 const std::string& object, Twice twice);
 
 }  // namespace lockstep::cli

@@ -57,6 +57,20 @@ Result<void> run(kv::ServerOptions options) {
     return {};
 }
 
+// Turns a name into its choice. CLI11's own help would print the choices as raw bytes.
+template <class T>
+CLI::Validator chosen_from(const std::map<std::string, T>& names) {
+    std::vector<std::string> list;
+    for (const auto& entry : names) list.push_back(entry.first);
+    const CLI::Validator member = CLI::IsMember(list);
+    return {[names, member](std::string& text) {
+                const std::string wrong = member(text);
+                if (wrong.empty()) text = std::to_string(static_cast<unsigned>(names.at(text)));
+                return wrong;
+            },
+            member.get_description()};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,7 +87,7 @@ int main(int argc, char** argv) {
         {"none", kv::Durability::none}};
     app.add_option("--durability", options.durability,
                    "as Redis's appendfsync: always, everysec or none")
-        ->transform(CLI::CheckedTransformer(durabilities));
+        ->transform(chosen_from(durabilities));
     app.add_option("--connections-max", options.connections_max, "open connections")
         ->check(CLI::Range(1, 30'000));
     app.add_option("--buffer-bytes", options.limits.bytes, "longest request in bytes")
@@ -83,7 +97,7 @@ int main(int argc, char** argv) {
                                                      {"io_uring", IoMethod::io_uring},
                                                      {"pool", IoMethod::pool}};
     app.add_option("--io", options.io, "automatic, io_uring, or a pool of kernel threads")
-        ->transform(CLI::CheckedTransformer(methods));
+        ->transform(chosen_from(methods));
     app.option_defaults()->always_capture_default();
     CLI11_PARSE(app, argc, argv);
     const auto done = run(options);

@@ -8,6 +8,8 @@ from ._objects import Heap, Index, RecordId
 from ._transaction import Transaction
 
 NEVER: int
+DERIVED: int
+NO_ESCALATION: int
 GID_BYTES_MAX: int
 KEY_BYTES_MAX: int
 VALUE_BYTES_MAX: int
@@ -52,7 +54,7 @@ def backup(
     store: int,
     directory: str | None,
     sink: Callable[[str, int, bytes], object] | None,
-    bytes_per_second: int,
+    bytes_per_second: int | None,
     since: tuple[Any, ...] | None,
     progress: Callable[[int, int, int], object] | None,
     /,
@@ -63,8 +65,8 @@ def restore_backup(
     backups: list[str],
     to: str,
     archive: str | None,
-    until: int,
-    until_time: int,
+    until: int | None,
+    until_time: int | None,
     history: int | None,
     memory_bytes: int | None,
     /,
@@ -106,7 +108,7 @@ def secondary(
     of: Index,
     key: Callable[[bytes, bytes], object],
     unique: bool,
-    build_bytes: int,
+    build_bytes: int | None,
     progress: Callable[[int, int], object] | None,
     /,
 ) -> int: ...

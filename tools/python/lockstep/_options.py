@@ -72,17 +72,17 @@ class Options(TypedDict, total=False):
     log_segment_bytes: int
     log_ring_bytes: int
     lazy_flush_interval: float
-    checkpoint_log_bytes: int
+    checkpoint_log_bytes: int | None
     lock_timeout: float | None
     lock_table_bytes_log2: int
-    escalate_at: int
-    version_bytes: int
+    escalate_at: int | None
+    version_bytes: int | None
     retries_max: int
     offload_threads: int
-    slice_warning: float
+    slice_warning: float | None
     archive: str | os.PathLike[str] | None
-    archive_interval: float
-    archive_backlog_bytes: int
+    archive_interval: float | None
+    archive_backlog_bytes: int | None
     archive_failure: ArchiveFailure
     logger: Logger | None
     steps: StepsOptions | StepsMode
@@ -122,6 +122,14 @@ _SECONDS = (
     "archive_interval",
 )
 
+#: What the engine takes where None is given.
+_NONE = {
+    "checkpoint_log_bytes": _core.DERIVED,
+    "version_bytes": _core.DERIVED,
+    "archive_backlog_bytes": _core.DERIVED,
+    "escalate_at": _core.NO_ESCALATION,
+}
+
 #: What `_core.begin()` takes behind the store.
 Begin = tuple[int, int, bool, int, int, int]
 DEFAULT_BEGIN: Begin = (0, 0, False, 0, 0, _core.NEVER)
@@ -131,7 +139,7 @@ def nanos(name: str, seconds: Any) -> int:
     """The seconds of an option as nanoseconds; None is never. Raises TypeError, ValueError."""
     if seconds is None:
         return _core.NEVER
-    if not isinstance(seconds, Real):
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
         raise wrong_type(name, "a number of seconds, or None for never", seconds)
     try:
         nanoseconds = float(seconds) * 1e9
@@ -165,7 +173,7 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 def whole(name: str, value: Any) -> int:
     """The value of an option of a transaction that is an unsigned integer of 4 bytes."""
-    if not isinstance(value, SupportsIndex):
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise wrong_type(name, "an int", value)
     if not 0 <= index(value) <= _U32_MAX:
         raise OverflowError(f"option {name} is from 0 to {_U32_MAX}, not {value!r}")
@@ -181,6 +189,8 @@ def number(name: str, value: Any) -> Any:
         return path_text(given) if isinstance(given, str) else given
     if name == "points" and isinstance(value, str):
         return _core.ctx_points(value)
+    if name in _NONE:
+        return optional(name, value)
     choices = _CHOICES.get(name)
     if choices is None:
         return value
@@ -189,8 +199,20 @@ def number(name: str, value: Any) -> Any:
     return choices.index(value)
 
 
+def optional(name: str, value: Any) -> Any:
+    """The value of an option that may be None."""
+    none = _NONE[name]
+    if value is None:
+        return none
+    if isinstance(value, int) and value == none:
+        raise OverflowError(f"option {name} is from 0 to {none - 1}, or None, not {value!r}")
+    return value
+
+
 def text(name: str, value: Any) -> Any:
     """The reverse of number()."""
+    if name in _NONE:
+        return None if value == _NONE[name] else value
     if name in _SECONDS:
         return None if value == _core.NEVER else value / 1e9
     return _CHOICES[name][value] if name in _CHOICES else value

@@ -290,12 +290,13 @@ class Store(OfOneProcess):
         directory: Path,
         *,
         since: BackupInfo | None = None,
-        bytes_per_second: int = 0,
+        bytes_per_second: int | None = None,
         progress: Progress | None = None,
     ) -> BackupInfo:
         """Copies the running store to a directory, which is made, or empty.
 
-        `since`: copies only what has changed since that backup. `progress` runs on another thread.
+        `since`: copies only what has changed since that backup. `bytes_per_second` bounds the
+        speed; None does not. `progress` runs on another thread.
         """
         return self._backup(_options.path_text(directory), None, since, bytes_per_second, progress)
 
@@ -304,7 +305,7 @@ class Store(OfOneProcess):
         sink: Callable[[str, int, bytes], object],
         *,
         since: BackupInfo | None = None,
-        bytes_per_second: int = 0,
+        bytes_per_second: int | None = None,
         progress: Progress | None = None,
     ) -> BackupInfo:
         """The same to a function: sink(file, offset, bytes), on another thread.
@@ -318,7 +319,7 @@ class Store(OfOneProcess):
         path: str | None,
         sink: Callable[[str, int, bytes], object] | None,
         since: BackupInfo | None,
-        bytes_per_second: int,
+        bytes_per_second: int | None,
         progress: Progress | None,
     ) -> BackupInfo:
         if since is not None and not isinstance(since, BackupInfo):
@@ -400,26 +401,16 @@ def restore_backup(
     """Puts a full backup, and the incremental ones behind it, together in a directory.
 
     With the log archive of their store the result is the state at its end, at the LSN `until`, or
-    at that time: no transaction that committed later is in it. What was prepared and undecided then
-    is in doubt in the result (Store.prepared()). `history` says whose log is followed; None is that
-    of the last backup. `memory_bytes` bounds the pages in memory while the archive's log is applied
-    to them; None is 1 GB. Blocks; releases the GIL.
+    at that time: what was durable before is in it, and nothing that committed later. `lsn` and
+    `ended_at` of the result tell the point and the moment that were reached. What was prepared and
+    undecided then is in doubt in the result (Store.prepared()). `history` says whose log is
+    followed; None is that of the last backup. `memory_bytes` bounds the pages in memory while the
+    archive's log is applied to them; None is 1 GB. Blocks; releases the GIL.
     """
     if isinstance(backups, (str, bytes, os.PathLike)):
         what = "a path" if isinstance(backups, os.PathLike) else "a text"
         raise TypeError(f"backups is a list of directories, not {what}")
-    if history is not None and not isinstance(history, int):
-        raise TypeError(f"history is an int, not {history!r}")
-    lsn, nanos = 0, 0
-    if isinstance(until, datetime.datetime):
-        if until.tzinfo is None:
-            raise ValueError("until has no time zone; pass datetime(..., tzinfo=datetime.UTC)")
-        since = until - datetime.datetime.fromtimestamp(0, datetime.UTC)
-        nanos = since // datetime.timedelta(microseconds=1) * 1000
-    elif isinstance(until, int):
-        lsn = until
-    elif until is not None:
-        raise TypeError(f"until is an LSN or a datetime, not {until!r}")
+    lsn, nanos = _point(until)
     return BackupInfo(
         *_core.restore_backup(
             [_options.path_text(b) for b in backups],
@@ -431,6 +422,32 @@ def restore_backup(
             memory_bytes,
         )
     )
+
+
+def _point(until: int | datetime.datetime | None) -> tuple[int | None, int | None]:
+    """A point as an LSN, or as nanoseconds since 1970."""
+    if not isinstance(until, datetime.datetime):
+        if until is not None and (isinstance(until, bool) or not isinstance(until, int)):
+            raise TypeError(f"until is an LSN or a datetime, not {until!r}")
+        return until, None
+    if until.tzinfo is None:
+        raise ValueError("until has no time zone; pass datetime(..., tzinfo=datetime.UTC)")
+    moments = {until.replace(fold=fold).astimezone(datetime.UTC) for fold in (0, 1)}
+    zone = until.tzinfo
+    if all(_clock(m.astimezone(zone)) != _clock(until) for m in moments):
+        raise ValueError(f"until {until} is skipped by the clocks of its zone; pass it in UTC")
+    if len(moments) > 1:
+        raise ValueError(f"until {until} is twice on the clocks of its zone; pass it in UTC")
+    since = moments.pop() - datetime.datetime.fromtimestamp(0, datetime.UTC)
+    nanos = since // datetime.timedelta(microseconds=1) * 1000
+    if nanos < 0:
+        raise ValueError(f"until {until} is before 1970: each archive begins later")
+    return None, nanos
+
+
+def _clock(time: datetime.datetime) -> datetime.datetime:
+    """What a clock of its zone shows."""
+    return time.replace(tzinfo=None, fold=0)
 
 
 def update_backup(full: Path, next: Path) -> BackupInfo:

@@ -410,7 +410,7 @@ class Transaction(OfOneProcess):
         key: KeyFunction,
         *,
         unique: bool = False,
-        build_bytes: int = 0,
+        build_bytes: int | None = None,
         progress: Callable[[int, int], object] | None = None,
         new: bool = False,
     ) -> Index:

@@ -96,7 +96,12 @@ nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::
                  nb::handle progress) {
     lockstep_backup_options options;
     lockstep_backup_options_init(&options, sizeof options);
-    options.bytes_per_second = whole<uint64_t>(bytes_per_second, "bytes_per_second");
+    if (!bytes_per_second.is_none()) {
+        options.bytes_per_second = whole<uint64_t>(bytes_per_second, "bytes_per_second");
+        if (options.bytes_per_second == LOCKSTEP_UNLIMITED)
+            refuse_range("bytes_per_second", "1", std::to_string(LOCKSTEP_UNLIMITED - 1),
+                         bytes_per_second);
+    }
     if (!directory) python::function(function, "sink");
     lockstep_backup_info from{};
     if (since) {
@@ -148,16 +153,22 @@ nb::list verify_backup(const std::string& directory) {
 }
 
 nb::tuple restore_backup(const std::vector<std::string>& backups, const std::string& to,
-                         const std::optional<std::string>& archive, uint64_t until,
-                         uint64_t until_time, const std::optional<uint64_t>& history,
-                         const std::optional<uint64_t>& memory_bytes) {
+                         const std::optional<std::string>& archive, nb::handle until,
+                         nb::handle until_time, nb::handle history, nb::handle memory_bytes) {
+    const auto given = [](nb::handle value, const char* name) {
+        return value.is_none() ? std::nullopt : std::optional(whole<uint64_t>(value, name));
+    };
+    const std::optional<uint64_t> lsn = given(until, "until"),
+                                  time = given(until_time, "until in nanoseconds"),
+                                  followed = given(history, "history"),
+                                  memory = given(memory_bytes, "memory_bytes");
     lockstep_restore_options options;
     lockstep_restore_options_init(&options, sizeof options);
     if (archive) options.archive = archive->c_str();
-    options.until = until;
-    options.until_time = until_time;
-    if (history) options.history = *history;
-    if (memory_bytes) options.memory_bytes = *memory_bytes;
+    if (lsn) options.until = &*lsn;
+    if (time) options.until_time = &*time;
+    if (followed) options.history = &*followed;
+    if (memory) options.memory_bytes = *memory;
     std::vector<const char*> names;
     for (const std::string& backup : backups) names.push_back(backup.c_str());
     lockstep_backup_info info{};
@@ -186,8 +197,8 @@ void add_backup(nb::module_& module) {
     module.def("read_backup", read_backup);
     module.def("update_backup", update_backup);
     module.def("verify_backup", verify_backup);
-    module.def("restore_backup", restore_backup, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-               nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("restore_backup", restore_backup, nb::arg(), nb::arg(), nb::arg().none(),
+               nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
 }  // namespace lockstep::python

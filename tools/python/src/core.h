@@ -133,7 +133,8 @@ private:
 template <class T>
 T whole(nb::handle value, const std::string& name) {
     T number{};
-    if (!PyIndex_Check(value.ptr())) [[unlikely]]
+    // A bool is an index, but a switch that was meant for another argument.
+    if (!PyIndex_Check(value.ptr()) || PyBool_Check(value.ptr())) [[unlikely]]
         refuse_type(name, "an int", value);
     const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
     if (!index.is_valid()) throw nb::python_error();

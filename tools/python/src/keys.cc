@@ -81,6 +81,8 @@ void add_keys(nb::module_& module) {
     module.def("error_name", [](int code) { return nb::str(lockstep_error_name(code)); });
     module.def("strerror", [](int code) { return nb::str(lockstep_strerror(code)); });
     module.attr("NEVER") = LOCKSTEP_NEVER;
+    module.attr("DERIVED") = LOCKSTEP_DERIVED;
+    module.attr("NO_ESCALATION") = LOCKSTEP_NO_ESCALATION;
     module.attr("KEY_BYTES_MAX") = LOCKSTEP_KEY_BYTES_MAX;
     module.attr("VALUE_BYTES_MAX") = LOCKSTEP_VALUE_BYTES_MAX;
 }

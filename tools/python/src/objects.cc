@@ -46,8 +46,7 @@ Number secondary(Number store, Number txn, nb::handle given, bool open_too, nb::
     options.of = index_of(of, "of");
     options.key = secondary_keys;
     options.unique = flag(unique, "unique");
-    if (const auto bytes = whole<uint64_t>(build_bytes, "build_bytes"); bytes != 0)
-        options.build_bytes = bytes;
+    if (!build_bytes.is_none()) options.build_bytes = whole<uint64_t>(build_bytes, "build_bytes");
     if (!progress.is_none()) {
         options.progress = progressed;
         options.progress_arg = function(progress, "progress").ptr();

@@ -22,14 +22,14 @@ typedef struct lockstep_backup_info {
     uint64_t bytes;
     uint64_t log_bytes;
     uint64_t nanos;
-    uint64_t ended_at;  // nanoseconds since 1970, UTC
+    uint64_t ended_at;  // the moment of `lsn`: nanoseconds since 1970, UTC
     uint64_t history;
 } lockstep_backup_info;
 
 // How a backup is made.
 typedef struct lockstep_backup_options {
     size_t size;
-    uint64_t bytes_per_second;          // of pages and log; 0: as fast as possible
+    uint64_t bytes_per_second;          // of pages and log, from 1; LOCKSTEP_UNLIMITED
     const lockstep_backup_info* since;  // incremental to this one; NULL: all pages
     // Called after each megabyte; NULL: not called. It runs on a user thread of the store and must
     // not block.
@@ -63,10 +63,10 @@ int lockstep_verify_backup(const char* directory, lockstep_line each, void* arg,
 // at that point is in doubt in the result (lockstep_list_prepared()).
 typedef struct lockstep_restore_options {
     size_t size;
-    const char* archive;  // directory of the log archive; NULL: the state of the last backup
-    uint64_t until;       // LSN; 0: the archive's end
-    uint64_t until_time;  // or nanoseconds since 1970, UTC; 0: not by time
-    uint64_t history;     // whose log is followed; UINT64_MAX: the backup's
+    const char* archive;         // directory of the log archive; NULL: state of the last backup
+    const uint64_t* until;       // LSN; NULL: the archive's end
+    const uint64_t* until_time;  // or nanoseconds since 1970, UTC; NULL: not by time
+    const uint64_t* history;     // whose log is followed; NULL: the backup's
     // Bound on the pages in memory while the archive's log is applied to them.
     uint64_t memory_bytes;
 } lockstep_restore_options;

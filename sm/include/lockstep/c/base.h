@@ -64,6 +64,12 @@ enum lockstep_code {
 
 // A limit of time that is never reached, in nanoseconds.
 #define LOCKSTEP_NEVER UINT64_MAX
+// For a number of bytes that another option decides.
+#define LOCKSTEP_DERIVED UINT64_MAX
+// For a rate without a bound.
+#define LOCKSTEP_UNLIMITED UINT64_MAX
+// For lockstep_options::escalate_at.
+#define LOCKSTEP_NO_ESCALATION UINT32_MAX
 // The longest key and the longest value of an index, in bytes.
 #define LOCKSTEP_KEY_BYTES_MAX 1024
 #define LOCKSTEP_VALUE_BYTES_MAX (16u << 20)

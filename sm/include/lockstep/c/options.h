@@ -74,7 +74,8 @@ enum lockstep_io { LOCKSTEP_IO_AUTOMATIC = 0, LOCKSTEP_IO_URING = 1, LOCKSTEP_IO
 // What follows when the log archive has failed for long.
 enum lockstep_archive_failure { LOCKSTEP_ARCHIVE_STOPS_WRITERS = 0, LOCKSTEP_ARCHIVE_GOES_ON = 1 };
 
-// How a store runs. Times are in nanoseconds.
+// How a store runs. Times are in nanoseconds. What <lockstep/options.h> leaves out as nullopt is
+// here LOCKSTEP_NEVER for a time, LOCKSTEP_DERIVED for a number of bytes, and NULL for the archive.
 typedef struct lockstep_options {
     size_t size;
     bool create;
@@ -92,32 +93,32 @@ typedef struct lockstep_options {
     int packet_policy;  // enum lockstep_packet_policy
     int lock_policy;    // enum lockstep_lock_policy
     uint32_t lock_bypass_max;
-    int io;  // enum lockstep_io
-    uint64_t transaction_age_max;
+    int io;                        // enum lockstep_io
+    uint64_t transaction_age_max;  // LOCKSTEP_NEVER
     uint64_t log_bytes;
     uint64_t log_segment_bytes;
     uint64_t log_ring_bytes;
     uint64_t lazy_flush_interval;
-    uint64_t checkpoint_log_bytes;
+    uint64_t checkpoint_log_bytes;  // LOCKSTEP_DERIVED
     uint64_t lock_timeout;
     uint32_t lock_table_bytes_log2;
-    uint32_t escalate_at;
-    uint64_t version_bytes;
+    uint32_t escalate_at;    // LOCKSTEP_NO_ESCALATION
+    uint64_t version_bytes;  // LOCKSTEP_DERIVED
     uint32_t retries_max;
     uint32_t offload_threads;
-    uint64_t slice_warning;
+    uint64_t slice_warning;  // LOCKSTEP_NEVER
     // NULL: levels 0 and 1 go to stderr. A function that does nothing silences them.
     lockstep_logger logger;
     void* logger_arg;
     const lockstep_steps_options* steps;  // NULL: off; need live only until the call returns
-    // Directory of the log archive; NULL or empty: no archive. lockstep_open() copies it;
+    // Directory of the log archive; NULL: no archive. lockstep_open() copies it;
     // lockstep_get_options() gives a text that lives until lockstep_close().
     const char* archive;
     lockstep_archive_sink archive_sink;  // instead of the directory; NULL: none
     void* archive_sink_arg;
-    uint64_t archive_interval;
-    uint64_t archive_backlog_bytes;
-    int archive_failure;  // enum lockstep_archive_failure
+    uint64_t archive_interval;       // LOCKSTEP_NEVER
+    uint64_t archive_backlog_bytes;  // LOCKSTEP_DERIVED
+    int archive_failure;             // enum lockstep_archive_failure
 } lockstep_options;
 
 // What a transaction may see; lockstep_txn_options::isolation.
