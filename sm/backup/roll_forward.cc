@@ -45,7 +45,7 @@ Result<std::optional<Nanos>> time_in(const txn::LogRecordView& record) {
 
 }  // namespace
 
-RollForward::RollForward(Disk& disk, ArchiveIndex index, std::string directory,
+RollForward::RollForward(Disk& disk, ArchiveIndex index, threads::Directory directory,
                          const BackupManifest& backup, const RestoreOptions& options)
     : disk_(&disk),
       index_(std::move(index)),
@@ -57,7 +57,7 @@ RollForward::RollForward(Disk& disk, ArchiveIndex index, std::string directory,
       end_time_(backup.ended_at),
       analysis_(Lsn{backup.superblock.checkpoint_lsn}) {}
 
-Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
+Result<RollForward> RollForward::plan(Disk& disk, const threads::Directory& directory,
                                       const BackupManifest& backup, const RestoreOptions& options) {
     if (options.until != kLsnNone && options.until_time != 0)
         return fail(ErrorCode::bad_argument, "a restore goes to an LSN or to a time, not to both");
@@ -72,14 +72,15 @@ Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
     const uint64_t history =
         options.history == kHistoryOfBackup ? backup.superblock.history : options.history;
     RollForward roll(disk,
-                     TRY(ArchiveIndex::load(disk, std::string(options.archive), backup, history)),
+                     TRY(ArchiveIndex::load(disk, threads::Directory::opened(disk, options.archive),
+                                            backup, history)),
                      directory, backup, options);
     const uint64_t end = roll.chain_end_;
     const auto behind = roll.index_.next_begin(end);
     const bool reached = options.until != kLsnNone && end >= options.until.value;
     if (behind && !reached && !MUTANT(archive_gap_unseen))
         return bad_archive("log archive",
-                           roll.index_.directory() + " has a gap from " + lsn(end) + " to " +
+                           roll.index_.directory().path() + " has a gap from " + lsn(end) + " to " +
                                lsn(*behind) +
                                ": bring the missing files back, restore to a point before the gap, "
                                "or use a backup made behind it");
@@ -124,12 +125,12 @@ Result<void> RollForward::find_time(CopyStream& stream) {
                            at_time(newest) + ": restore without a time for the archive's end");
 }
 
-Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns,
+Result<void> RollForward::run(const threads::Directory& to, std::vector<uint64_t>& lsns,
                               CopyStream& stream) {
     RestoreLog log(*disk_, directory_, backup_, index_);
     {
         RestoredPages pages =
-            TRY(RestoredPages::open(*disk_, to + "/data", lsns, options_.memory_bytes));
+            TRY(RestoredPages::open(*disk_, to / "data", lsns, options_.memory_bytes));
         TRY(apply(log, pages, stream));
         TRY(pages.finish());
     }
@@ -171,7 +172,7 @@ Result<void> RollForward::note(const txn::LogRecordView& record) {
 }
 
 // The target's log has the last record, so that it is a log, and those that rollbacks need.
-Result<void> RollForward::keep_log(RestoreLog& log, const std::string& to, CopyStream& stream) {
+Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to, CopyStream& stream) {
     log_begin_ = last_record_;
     for (const Unended& unended : analysis_.unended())
         if (!MUTANT(unended_log_dropped)) log_begin_ = std::min(log_begin_, unended.first.value);
@@ -189,7 +190,7 @@ Result<void> RollForward::keep_log(RestoreLog& log, const std::string& to, CopyS
         TRY(disk_->sync_now(file.id()));
     }
     const DiskFile file =
-        TRY(DiskFile::open(*disk_, files.mark_path(), Disk::kCreate | Disk::kDirect));
+        TRY(DiskFile::open(*disk_, files.mark(), Disk::kCreate | Disk::kDirect));
     const txn::DurableEnd mark{
         .sequence = 3, .durable_end = end_, .segment_bytes = files.segment_bytes()};
     return mark.store(*disk_, file.id());

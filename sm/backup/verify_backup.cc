@@ -23,7 +23,7 @@ constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pa
 
 class Verifier {
 public:
-    Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
+    Verifier(threads::Disk& disk, const threads::Directory& directory, const BackupManifest& manifest,
              CopyStream& stream, const std::vector<PageId>* only)
         : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream), only_(only) {}
     Result<std::vector<std::string>> run();
@@ -45,7 +45,7 @@ private:
         else if (faults_.size() == kFaultsMax) faults_.push_back("and more");
     }
     threads::Disk& disk_;
-    const std::string& directory_;
+    const threads::Directory& directory_;
     const BackupManifest& manifest_;
     CopyStream& stream_;
     const std::vector<PageId>* const only_;
@@ -88,13 +88,13 @@ Result<void> Verifier::look_through(const std::string& name, std::span<const Ran
                                     Look look) {
     DCHECK(!ranges.empty());
     if (ranges.back().end == 0) return {};
-    const std::string path = directory_ + "/" + name;
-    if (!disk_.exists(path)) {
+    if (!disk_.exists(directory_ / name)) {
         fault(name + ": the file is missing");
         return {};
     }
     const DiskFile file =
-        TRY(DiskFile::open(disk_, path, threads::Disk::kReadOnly | threads::Disk::kDirect));
+        TRY(DiskFile::open(disk_, directory_ / name,
+                           threads::Disk::kReadOnly | threads::Disk::kDirect));
     size_t at = 0;
     uint64_t next = ranges[0].begin;
     std::optional<uint64_t> cut_off;
@@ -166,13 +166,13 @@ Result<void> Verifier::check_log() {
                        to = std::min(segment_begin_ + block.log_segment_bytes,
                                      txn::block_ceil(manifest_.end));
         const Range range{from - segment_begin_, to - segment_begin_};
-        TRY(look_through(files.segment_path(n).substr(directory_.size() + 1), {&range, 1},
+        TRY(look_through(txn::LogFiles::segment_name(n), {&range, 1},
                          &Verifier::look_at_log));
     }
     if (records_->position().value != manifest_.end)
         fault("log: no valid record at " + std::to_string(records_->position().value) +
               "; the backup's end is " + std::to_string(manifest_.end));
-    const auto read = txn::DurableEnd::load(disk_, files.mark_path());
+    const auto read = txn::DurableEnd::load(disk_, files.mark());
     const std::optional<txn::DurableEnd> mark = read ? *read : std::nullopt;
     if (!mark || mark->durable_end != manifest_.end)
         fault("log.mark: missing, damaged, or of another end");
@@ -181,18 +181,18 @@ Result<void> Verifier::check_log() {
 
 }  // namespace
 
-Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
+Result<std::vector<std::string>> find_faults(threads::Disk& disk, const threads::Directory& directory,
                                              const BackupManifest& manifest, CopyStream& stream,
                                              const std::vector<PageId>* only) {
     DCHECK(only == nullptr || !manifest.incremental());
     return Verifier(disk, directory, manifest, stream, only).run();
 }
 
-Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
+Result<std::string> load_lsns(threads::Disk& disk, const threads::Directory& directory,
                               const BackupManifest& manifest, WrittenLsns& lsns) {
-    const std::string path = directory + "/data.lsn";
-    if (!disk.exists(path)) return "data.lsn: the file is missing";
-    const DiskFile file = TRY(DiskFile::open(disk, path, threads::Disk::kReadOnly));
+    const threads::Place place = directory / "data.lsn";
+    if (!disk.exists(place)) return "data.lsn: the file is missing";
+    const DiskFile file = TRY(DiskFile::open(disk, place, threads::Disk::kReadOnly));
     const auto loaded = lsns.load(disk, file.id(), manifest.superblock.store_number());
     const uint64_t blocks =
         (manifest.pages + WrittenLsns::kPagesPerBlock - 1) / WrittenLsns::kPagesPerBlock;
@@ -205,10 +205,10 @@ Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
 
 Result<std::vector<std::string>> verify_backup(std::string_view directory) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
-    const std::string path(directory);
-    const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, path));
+    const auto opened = threads::Directory::opened(*disk, directory);
+    const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, opened));
     auto stream = TRY(threads::CopyStream::create(threads::CopySteps::overlap));
-    return sm::find_faults(*disk, path, manifest, stream);
+    return sm::find_faults(*disk, opened, manifest, stream);
 }
 
 }  // namespace lockstep
