@@ -33,6 +33,8 @@ uint64_t default_pool_bytes(const Settings& s, uint64_t data_bytes) {
                     std::min(memory * 6 / 10, data_bytes + grown + 256 * kMegabyte));
 }
 
+constexpr uint64_t kSegmentBytesMax = 64 * kMegabyte;  // of the log
+
 uint64_t rounded_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
@@ -46,12 +48,8 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     // The load writes whole pages to the log within one transaction per table.
     const uint64_t log_wanted =
         log_bytes ? log_bytes : std::clamp(2 * data_bytes, 2 * kGigabyte, kLogBytesMax);
-    options.log_bytes = rounded_up(log_wanted, options.log_segment_bytes);
-    while (options.log_bytes / options.log_segment_bytes < 8 &&
-           options.log_segment_bytes > kMegabyte)
-        options.log_segment_bytes /= 2;
-    options.log_ring_bytes =
-        std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
+    options.log_bytes = rounded_up(log_wanted, kSegmentBytesMax);
+    options.log_segment_bytes = std::min(kSegmentBytesMax, std::bit_floor(options.log_bytes / 8));
     // A check reads for long while the terminals change records. At least the default.
     if (audit_every != 0) options.version_bytes = std::max(kGigabyte, options.pool_bytes / 4);
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);

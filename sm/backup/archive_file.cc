@@ -65,10 +65,10 @@ void encode_archive(ArchiveHeader header, std::string_view path, ArchiveBlock& b
     std::memcpy(block.bytes, &header.checksum, sizeof header.checksum);
 }
 
-Result<ArchiveFile> read_archive_file(threads::Disk& disk, const std::string& directory,
+Result<ArchiveFile> read_archive_file(threads::Disk& disk, const threads::Directory& directory,
                                       const std::string& name) {
     DCHECK(!name.empty() && name.find('/') == std::string::npos);
-    const threads::FileId file = TRY(disk.open(directory + "/" + name, threads::Disk::kReadOnly));
+    const threads::FileId file = TRY(disk.open(directory / name, threads::Disk::kReadOnly));
     const auto block = std::make_unique<ArchiveBlock>();
     std::memset(block->bytes, 0, sizeof block->bytes);
     const Result<size_t> got = disk.read_now(file, 0, block->bytes, sizeof block->bytes);
@@ -88,7 +88,7 @@ Result<ArchiveFile> read_archive_file(threads::Disk& disk, const std::string& di
                     .what = "log archive",
                     .a = header.version,
                     .b = kArchiveVersion};
-        set_error_detail(error, directory + "/" + name + " has version " + std::to_string(error.a) +
+        set_error_detail(error, directory.path(name) + " has version " + std::to_string(error.a) +
                                     ", this program reads " + std::to_string(error.b));
         return std::unexpected(error);
     }

@@ -83,7 +83,7 @@ struct ArchiveFile {
     uint64_t bytes = 0;  // length of the file
 };
 // Reads and checks the first block. Blocking. Errors: bad_archive that names the file, bad_version.
-Result<ArchiveFile> read_archive_file(threads::Disk& disk, const std::string& directory,
+Result<ArchiveFile> read_archive_file(threads::Disk& disk, const threads::Directory& directory,
                                       const std::string& name);
 
 struct PieceName {

@@ -24,7 +24,7 @@ std::string hex(uint64_t number) {
 
 }  // namespace
 
-ArchiveIndex::ArchiveIndex(std::string directory, Pieces pieces)
+ArchiveIndex::ArchiveIndex(threads::Directory directory, Pieces pieces)
     : directory_(std::move(directory)), pieces_(std::move(pieces)) {
     // Of pieces that begin together, the longest comes first.
     std::ranges::sort(pieces_, {}, [](const PieceName& piece) {
@@ -46,31 +46,31 @@ void ArchiveIndex::assert_state() const {
     DCHECK(path_.empty() || path_.front().below == UINT64_MAX);
 }
 
-Result<ArchiveIndex> ArchiveIndex::list(threads::Disk& disk, const std::string& directory,
+Result<ArchiveIndex> ArchiveIndex::list(threads::Disk& disk, const threads::Directory& directory,
                                         const BackupManifest& backup) {
-    if (!TRY(is_there(disk, directory + "/" + kArchiveName)))
+    if (!TRY(is_there(disk, directory / kArchiveName)))
         return bad_archive("log archive",
-                           directory +
+                           directory.path() +
                                " is no archive: its file archive is missing; name the archive of "
                                "the backup's store, or bring the file from a copy of the archive");
     if (!TRY(read_archive_file(disk, directory, kArchiveName)).header.of(backup.superblock))
-        return bad_archive("log archive", directory +
+        return bad_archive("log archive", directory.path() +
                                               " has the log of another store than the backup: name "
                                               "the archive of the backup's store");
     Pieces pieces;
-    for (const std::string& name : TRY(disk.list(directory)))
+    for (const std::string& name : TRY(disk.list(directory.here())))
         if (const auto piece = PieceName::parse(name)) pieces.push_back(*piece);
     return ArchiveIndex(directory, std::move(pieces));
 }
 
-Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
+Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const threads::Directory& directory,
                                         const BackupManifest& backup, uint64_t history) {
     ArchiveIndex index = TRY(list(disk, directory, backup));
     TRY(index.find_path(disk, backup, {history, UINT64_MAX}));
     return index;
 }
 
-Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
+Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const threads::Directory& directory,
                                         const BackupManifest& backup, const Superblock& store) {
     ArchiveIndex index = TRY(list(disk, directory, backup));
     Step step{store.history, UINT64_MAX};
@@ -100,7 +100,7 @@ Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& 
         const auto piece = behind(history, 0);
         if (piece == pieces_.end() || piece->history != history)
             return bad_archive("log archive",
-                               directory_ + " has no log of history " + hex(history) +
+                               directory_.path() + " has no log of history " + hex(history) +
                                    ", or it does not come from the backup's history " +
                                    hex(store.history));
         const ArchiveFile file = TRY(read_archive_file(disk, directory_, piece->text()));
@@ -189,7 +189,7 @@ Result<void> ArchiveReader::open(const PieceName& piece) {
                                std::to_string(piece.file_bytes()) +
                                " bytes; bring it from a copy of the archive");
     DCHECK(file_.value < 0 && name_.empty());
-    file_ = TRY(disk_.open(index_.directory() + "/" + name,
+    file_ = TRY(disk_.open(index_.directory() / name,
                            threads::Disk::kReadOnly | threads::Disk::kDirect));
     name_ = name;
     header_ = header;

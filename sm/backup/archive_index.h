@@ -20,10 +20,10 @@ public:
     // The log of `history` and of those it came from, down to that of `backup`. Errors: bad_archive
     // (no archive, of another store, no such history, or one that left the backup's before its
     // point), those of the disk.
-    static Result<ArchiveIndex> load(threads::Disk& disk, const std::string& directory,
+    static Result<ArchiveIndex> load(threads::Disk& disk, const threads::Directory& directory,
                                      const BackupManifest& backup, uint64_t history);
     // The same of an open store, whose history may have no piece yet.
-    static Result<ArchiveIndex> load(threads::Disk& disk, const std::string& directory,
+    static Result<ArchiveIndex> load(threads::Disk& disk, const threads::Directory& directory,
                                      const BackupManifest& backup, const Superblock& store);
     struct Place {
         PieceName piece;
@@ -37,22 +37,22 @@ public:
     std::optional<uint64_t> next_begin(uint64_t lsn) const;
     // A history that began behind `lsn` of a store on this path, for an error's text; or empty.
     std::string other_histories() const;
-    const std::string& directory() const { return directory_; }
+    const threads::Directory& directory() const { return directory_; }
 
 private:
     struct Step {
         uint64_t history, below;  // gives the log below that LSN
     };
     using Pieces = std::vector<PieceName>;
-    ArchiveIndex(std::string directory, Pieces pieces);
-    static Result<ArchiveIndex> list(threads::Disk& disk, const std::string& directory,
+    ArchiveIndex(threads::Directory directory, Pieces pieces);
+    static Result<ArchiveIndex> list(threads::Disk& disk, const threads::Directory& directory,
                                      const BackupManifest& backup);
     Result<void> find_path(threads::Disk& disk, const BackupManifest& backup, Step step);
     // The first piece of that history that begins behind `lsn`, or where it would stand.
     Pieces::const_iterator behind(uint64_t history, uint64_t lsn) const;
     void assert_state() const;
 
-    std::string directory_;
+    threads::Directory directory_;
     // By history, then by begin. None lies within another of its history, so ends go up as well.
     Pieces pieces_;
     std::vector<Step> path_;  // newest first

@@ -12,21 +12,56 @@
 
 namespace lockstep::sm {
 
-using threads::Disk;
+using threads::Directory, threads::Disk, threads::Place;
+
+ArchivePlace::ArchivePlace(Disk& disk, std::string path)
+    : disk_(disk),
+      path_(std::move(path)),
+      begin_(path_.starts_with('/') ? Directory() : Directory::opened(disk, ".")) {
+    DCHECK(!path_.empty());
+}
+
+Place ArchivePlace::place() const { return begin_.is_open() ? begin_ / path_ : Place(path_); }
+
+Result<Directory> ArchivePlace::open() {
+    {
+        const SpinGuard guard(lock_);
+        if (directory_.is_open()) return directory_;
+    }
+    const Directory found = TRY(Directory::open(disk_, place()));
+    const SpinGuard guard(lock_);
+    if (!directory_.is_open()) directory_ = found;
+    return directory_;
+}
+
+Result<Directory> ArchivePlace::make() {
+    if (const auto known = open()) return known;
+    TRY(disk_.make_directory(place()));
+    return open();
+}
+
+void ArchivePlace::look_again() {
+    const auto known = open();
+    if (!known || disk_.exists(*known / kArchiveName)) return;
+    const SpinGuard guard(lock_);
+    if (directory_.id() == known->id()) directory_ = {};
+}
 
 Result<Lsn> DirectoryArchive::look(const Superblock& store) {
-    TRY(disk_.make_directory(directory_));
+    directory_ = TRY(place_.make());
+    store_ = store;
     // A run that was killed may not have synced the last name, and log is recycled by what is here.
-    if (sync_ && !MUTANT(archive_names_unsynced)) TRY(disk_.sync_directory(directory_));
-    const std::vector<std::string> names = TRY(disk_.list(directory_));
+    if (sync_ && !MUTANT(archive_names_unsynced)) TRY(disk_.sync_directory(directory_.here()));
+    const std::vector<std::string> names = TRY(disk_.list(directory_.here()));
     if (std::ranges::find(names, kArchiveName) == names.end()) {
         const auto block = std::make_unique<ArchiveBlock>();
         encode_archive(archive_header(store, ArchiveKind::store), {}, *block);
         TRY(begin(kArchiveName));
         TRY(finish(*block));
     } else if (!TRY(read_archive_file(disk_, directory_, kArchiveName)).header.of(store)) {
-        return bad_archive("option archive",
-                           directory_ + " has the log of another store: name another directory");
+        return bad_archive(
+            "option archive",
+            directory_.path() + " has the log of another store: name another directory");
     }
     DCHECK(file_.value < 0);
     uint64_t end = 0;
@@ -39,11 +74,22 @@ Result<Lsn> DirectoryArchive::look(const Superblock& store) {
 Result<void> DirectoryArchive::begin(const std::string& name) {
     give_up();
     DCHECK(!name.empty() && name.find('/') == std::string::npos);
-    // What a crash has left of it would be longer.
-    if (disk_.exists(directory_ + "/" + name + ".new"))
-        TRY(disk_.unlink(directory_ + "/" + name + ".new"));
-    file_ = TRY(disk_.open(directory_ + "/" + name + ".new", Disk::kCreate | Disk::kDirect));
+    const Directory now = TRY(place_.open());
+    // Another directory than the one that look() has seen.
+    if (store_ && now.id() != directory_.id()) (void)TRY(look(*store_));
+    directory_ = now;
     name_ = name;
+    // What a crash has left of it would be longer.
+    Result<void> free;
+    if (disk_.exists(directory_ / new_name())) free = disk_.unlink(directory_ / new_name());
+    auto file = free ? disk_.open(directory_ / new_name(), Disk::kCreate | Disk::kDirect)
+                     : Result<threads::FileId>(std::unexpected(free.error()));
+    if (!file) {
+        name_.clear();
+        place_.look_again();
+        return std::unexpected(file.error());
+    }
+    file_ = *file;
     assert_state();
     return {};
 }
@@ -61,16 +107,15 @@ Result<void> DirectoryArchive::finish(const ArchiveBlock& first) {
     TRY(write(0, first.slice()));
     if (sync_ && !MUTANT(archive_unsynced)) TRY(threads::io_sync(file_, "file of the archive"));
     disk_.close(std::exchange(file_, threads::FileId{-1}));
-    const std::string whole = path();
-    name_.clear();
-    TRY(disk_.rename(whole + ".new", whole));
-    return disk_.sync_directory(directory_);
+    const std::string name = std::exchange(name_, {});
+    TRY(disk_.rename(directory_ / (name + ".new"), directory_ / name));
+    return disk_.sync_directory(directory_.here());
 }
 
 void DirectoryArchive::give_up() {
     if (file_.value < 0) return;
     disk_.close(std::exchange(file_, threads::FileId{-1}));
-    (void)disk_.unlink(path() + ".new");
+    (void)disk_.unlink(directory_ / new_name());
     name_.clear();
 }
 

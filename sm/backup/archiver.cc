@@ -25,10 +25,11 @@ bool is_final(const Error& error) {
            (error.code == ErrorCode::bad_version && !MUTANT(archive_version_retried));
 }
 
-std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, threads::Disk& disk) {
+std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, ArchivePlace* place) {
     const Options& o = env.options;
     if (o.archive_sink) return std::make_unique<SinkArchive>(o.archive_sink);
-    return std::make_unique<DirectoryArchive>(disk, o.archive.value_or(""), o.sync);
+    DCHECK(place != nullptr);
+    return std::make_unique<DirectoryArchive>(*place, o.sync);
 }
 
 }  // namespace
@@ -47,10 +48,10 @@ Archiver::Archiver(RestartEnv& env, txn::LogHold hold, std::unique_ptr<ArchiveTa
     });
 }
 
-Result<std::unique_ptr<Archiver>> Archiver::create(RestartEnv& env, threads::Disk& disk) {
+Result<std::unique_ptr<Archiver>> Archiver::create(RestartEnv& env, ArchivePlace* place) {
     txn::LogHold hold = TRY(env.log->hold());
     env.log->keep_times();
-    return std::unique_ptr<Archiver>(new Archiver(env, std::move(hold), target_of(env, disk)));
+    return std::unique_ptr<Archiver>(new Archiver(env, std::move(hold), target_of(env, place)));
 }
 
 Archiver::~Archiver() { hold_.forget(); }
@@ -298,18 +299,18 @@ Archiver::Stats Archiver::stats() const {
             .backlog_bytes = backlog()};
 }
 
-Result<void> note_backup(threads::Disk& disk, const std::string& archive, const Superblock& block,
-                         Lsn point, const std::string& directory, bool sync) {
+Result<void> note_backup(ArchivePlace& archive, const Superblock& block, Lsn point,
+                         const std::string& directory, bool sync) {
     if (directory.size() > kArchivePathMax)
         return fail_with(ErrorCode::bad_path, "backup: the path is too long for the archive",
                          directory + " has " + std::to_string(directory.size()) + " bytes, " +
                              std::to_string(kArchivePathMax) + " at most");
     ArchiveHeader header = archive_header(block, ArchiveKind::backup);
     header.begin = header.end = point.value;
-    DCHECK(point != kLsnNone && !archive.empty());
+    DCHECK(point != kLsnNone);
     const auto first = std::make_unique<ArchiveBlock>();
     encode_archive(header, directory, *first);
-    DirectoryArchive target(disk, archive, sync);
+    DirectoryArchive target(archive, sync);
     char name[40];
     std::snprintf(name, sizeof name, "backup-%020llu",
                   static_cast<unsigned long long>(point.value));

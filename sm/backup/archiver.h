@@ -45,7 +45,7 @@ public:
 
     // Holds the log from its start. `target` as Options say. Before the log's flusher starts.
     // `disk` has the archive, and must outlive this object.
-    static Result<std::unique_ptr<Archiver>> create(RestartEnv& env, threads::Disk& disk);
+    static Result<std::unique_ptr<Archiver>> create(RestartEnv& env, ArchivePlace* place);
     ~Archiver();
     // AR-6. When a restart has read the log, and before it appends anything: damage that the log
     // itself tells comes first. On a user thread. Errors: those of start().
@@ -110,7 +110,7 @@ private:
 
 // Notes in the archive that `directory` has the backup; page_rebuild.h finds it there.
 // Parks. Errors: those of the archive.
-Result<void> note_backup(threads::Disk& disk, const std::string& archive, const Superblock& block,
-                         Lsn point, const std::string& directory, bool sync);
+Result<void> note_backup(ArchivePlace& archive, const Superblock& block, Lsn point,
+                         const std::string& directory, bool sync);
 
 }  // namespace lockstep::sm

@@ -11,7 +11,7 @@ namespace lockstep {
 
 Result<BackupInfo> read_backup(std::string_view directory) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
-    return TRY(sm::read_manifest(*disk, std::string(directory))).info();
+    return TRY(sm::read_manifest(*disk, threads::Directory::opened(*disk, directory))).info();
 }
 
 Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,

@@ -34,24 +34,26 @@ std::string text_of_version(const std::string& path, const Error& error) {
            (error.a > error.b ? ": use a newer program" : ": use the program that made it");
 }
 
-std::string path_of(const std::string& directory) { return directory + "/" + kManifestName; }
-std::string before_of(const std::string& directory) { return directory + "/" + kBeforeName; }
+threads::Place path_of(const threads::Directory& directory) { return directory / kManifestName; }
+threads::Place before_of(const threads::Directory& directory) { return directory / kBeforeName; }
 
 // The bytes that the file has.
-Result<size_t> read_bytes(threads::Disk& disk, const std::string& path, ManifestBlock& block) {
+Result<size_t> read_bytes(threads::Disk& disk, const threads::Place& place, ManifestBlock& block) {
     const threads::DiskFile file =
-        TRY(threads::DiskFile::open(disk, path, threads::Disk::kReadOnly));
+        TRY(threads::DiskFile::open(disk, place, threads::Disk::kReadOnly));
     std::memset(block.bytes, 0, sizeof block.bytes);
     return disk.read_now(file.id(), 0, block.bytes, sizeof block.bytes);
 }
 
-Result<BackupManifest> read_block(threads::Disk& disk, const std::string& path) {
+Result<BackupManifest> read_block(threads::Disk& disk, const threads::Directory& directory,
+                                  const char* name) {
     const auto block = std::make_unique<ManifestBlock>();
-    const size_t got = TRY(read_bytes(disk, path, *block));
+    const size_t got = TRY(read_bytes(disk, directory / name, *block));
     Result<BackupManifest> manifest = decode_manifest(*block, got);
     if (manifest) return manifest;
     Error error = manifest.error();
     const bool version = error.code == ErrorCode::bad_version;
+    const std::string path = directory.path(name);
     set_error_detail(error, version ? text_of_version(path, error) : path);
     return std::unexpected(error);
 }
@@ -65,9 +67,9 @@ bool is_valid(const ManifestBlock& block, uint64_t bytes) {
 
 }  // namespace
 
-Result<bool> is_there(threads::Disk& disk, const std::string& path) {
-    if (disk.exists(path)) return true;
-    const auto opened = threads::DiskFile::open(disk, path, threads::Disk::kReadOnly);
+Result<bool> is_there(threads::Disk& disk, const threads::Place& place) {
+    if (disk.exists(place)) return true;
+    const auto opened = threads::DiskFile::open(disk, place, threads::Disk::kReadOnly);
     if (opened || opened.error().os == ENOENT) return opened.has_value();
     return std::unexpected(opened.error());
 }
@@ -126,20 +128,20 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
     return manifest;
 }
 
-Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory) {
+Result<BackupManifest> read_manifest(threads::Disk& disk, const threads::Directory& directory) {
     if (!TRY(is_there(disk, path_of(directory))))
         return fail_with(ErrorCode::bad_backup,
                          "no backup in this directory: file backup is missing",
-                         directory + "; name the directory of a backup");
+                         directory.path() + "; name the directory of a backup");
     if (TRY(read_before(disk, directory)))  // BM-3
         return fail_with(ErrorCode::bad_backup,
                          "an update of the backup was cut off: repeat it with the same incremental "
                          "backup",
-                         directory);
-    return read_block(disk, path_of(directory));
+                         directory.path());
+    return read_block(disk, directory, kManifestName);
 }
 
-Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory) {
+Result<bool> is_unfinished(threads::Disk& disk, const threads::Directory& directory) {
     if (!TRY(is_there(disk, path_of(directory)))) return false;
     if (MUTANT(refused_backup_unfinished)) return !read_manifest(disk, directory);
     const auto block = std::make_unique<ManifestBlock>();
@@ -150,10 +152,10 @@ Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory) {
 
 // A block that is not valid was never durable, so nothing has been changed.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
-                                                  const std::string& directory) {
+                                                  const threads::Directory& directory) {
     if (!TRY(is_there(disk, before_of(directory))) || MUTANT(cut_off_update_unseen))
         return std::optional<BackupManifest>();
-    const auto before = read_block(disk, before_of(directory));
+    const auto before = read_block(disk, directory, kBeforeName);
     if (!before && before.error().code == ErrorCode::bad_backup)
         return std::optional<BackupManifest>();
     return std::optional(TRY(before));
@@ -182,7 +184,7 @@ Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& 
     return {};
 }
 
-Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
+Result<void> check_backup(threads::Disk& disk, const threads::Directory& directory) {
     if (!TRY(is_there(disk, path_of(directory)))) return {};
     const BackupManifest manifest = TRY(read_manifest(disk, directory));  // BM-1
     if (!manifest.incremental()) return {};
@@ -191,11 +193,11 @@ Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
                 manifest.since_end, manifest.end);
 }
 
-Result<void> adopt_backup(threads::Disk& disk, const std::string& directory) {
+Result<void> adopt_backup(threads::Disk& disk, const threads::Directory& directory) {
     if (!disk.exists(path_of(directory)) || MUTANT(adopted_backup_kept)) return {};
     if (disk.exists(before_of(directory))) TRY(disk.unlink(before_of(directory)));
     TRY(disk.unlink(path_of(directory)));  // BM-2
-    return disk.sync_directory(directory);
+    return disk.sync_directory(directory.here());
 }
 
 }  // namespace lockstep::sm

@@ -37,7 +37,7 @@
 
 #include <lockstep/backup.h>
 #include "sm/buffer/superblock.h"
-#include "threads/io/io.h"
+#include "threads/io/directory.h"
 
 namespace lockstep::sm {
 
@@ -53,7 +53,7 @@ inline constexpr const char* kBackupRemedy =
     "bring the file from a copy of the backup, or use another backup";
 
 // Disk::exists() of a path that cannot be looked at is false. This is the error then.
-Result<bool> is_there(threads::Disk& disk, const std::string& path);
+Result<bool> is_there(threads::Disk& disk, const threads::Place& place);
 
 struct BackupManifest {
     uint64_t checksum;
@@ -100,13 +100,13 @@ void encode_manifest(BackupManifest manifest, ManifestBlock& block);
 Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t bytes);
 // Of the backup in `directory`. Blocking. Errors: bad_backup (also if there is none), bad_path,
 // bad_version, io_error.
-Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory);
+Result<BackupManifest> read_manifest(threads::Disk& disk, const threads::Directory& directory);
 // True if the directory has the file without a valid block (BM-1). False also if the block is valid
 // and its version or content is refused. Blocking. Errors: bad_path, io_error.
-Result<bool> is_unfinished(threads::Disk& disk, const std::string& directory);
+Result<bool> is_unfinished(threads::Disk& disk, const threads::Directory& directory);
 // Of a backup that an update has cut off: what it was before. Nothing: no update was cut off.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
-                                                  const std::string& directory);
+                                                  const threads::Directory& directory);
 
 // Error bad_backup if the incremental backup `next`, in `directory`, does not have what changed
 // since `earlier` (BM-4), or is of another history.
@@ -115,7 +115,7 @@ Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& 
 
 // For an open: nothing if the directory is no backup. A complete full backup becomes a store if
 // `writable`. Blocking. Errors: bad_backup (incomplete or incremental), and those of the disk.
-Result<void> check_backup(threads::Disk& disk, const std::string& directory);
-Result<void> adopt_backup(threads::Disk& disk, const std::string& directory);
+Result<void> check_backup(threads::Disk& disk, const threads::Directory& directory);
+Result<void> adopt_backup(threads::Disk& disk, const threads::Directory& directory);
 
 }  // namespace lockstep::sm

@@ -17,17 +17,11 @@ namespace {
 
 constexpr uint32_t kNew = threads::Disk::kCreate | threads::Disk::kExclusive;
 
-std::string parent_of(const std::string& path) {
-    const size_t end = path.find_last_not_of('/');
-    const size_t slash = end == std::string::npos ? end : path.find_last_of('/', end);
-    return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
-}
-
 // Says where the backup is: the error of a file or a request has no path.
-[[gnu::cold]] std::unexpected<Error> refused_in(const std::string& directory, Error error) {
+[[gnu::cold]] std::unexpected<Error> refused_in(const threads::Directory& directory, Error error) {
     DCHECK(error.code != ErrorCode::none);
     const bool full = error.code == ErrorCode::no_space;
-    set_error_detail(error, directory + (full ? ": free some space on the device of this directory"
+    set_error_detail(error, directory.path() + (full ? ": free some space on the device of this directory"
                                               : ": the device of this directory refuses"));
     return std::unexpected(error);
 }
@@ -52,18 +46,21 @@ DirectoryTarget::~DirectoryTarget() {
 
 Result<void> DirectoryTarget::begin() {
     DCHECK(files_.empty());
-    if (directory_.empty()) return fail(ErrorCode::bad_path, "backup: empty path");
-    TRY(disk_.make_directory(directory_));
-    if (!TRY(disk_.list(directory_)).empty()) {
+    if (path().empty()) return fail(ErrorCode::bad_path, "backup: empty path");
+    if (!directory_.is_open()) {
+        TRY(disk_.make_directory(directory_.here()));
+        directory_ = TRY(threads::Directory::open(disk_, directory_.here()));
+    }
+    if (!TRY(disk_.list(directory_.here())).empty()) {
         const bool unfinished = TRY(is_unfinished(disk_, directory_));
         return fail_with(
             ErrorCode::bad_path, "backup: the directory is not empty",
-            directory_ + "; name a new or an empty one" +
+            path() + "; name a new or an empty one" +
                 (unfinished ? ", or delete the unfinished or damaged backup in it" : ""));
     }
     TRY(file(kManifestName));
-    TRY(disk_.sync_directory(directory_));
-    TRY(disk_.sync_directory(parent_of(directory_)));
+    TRY(disk_.sync_directory(directory_.here()));
+    TRY(disk_.sync_directory(directory_ / ".."));
     for (Slot& slot : slots_)
         slot.memory = TRY(threads::make_aligned_buffer(kRoomBytes, threads::PageSize::huge));
     return {};
@@ -74,7 +71,7 @@ Result<threads::FileId> DirectoryTarget::file(std::string_view name) {
     const auto known = std::ranges::find(files_, name, &File::name);
     if (known != files_.end()) return known->id;
     const threads::FileId id =
-        TRY(disk_.open(directory_ + "/" + std::string(name), kNew | threads::Disk::kDirect));
+        TRY(disk_.open(directory_ / name, kNew | threads::Disk::kDirect));
     files_.push_back({std::string(name), id});
     assert_state();
     return id;
@@ -147,7 +144,7 @@ Result<void> DirectoryTarget::finish(const ManifestBlock& manifest) {
     for (const File& of : files_)
         if (of.name != kManifestName && !MUTANT(backup_unsynced))
             TRY(threads::io_sync(of.id, "file of backup"));
-    TRY(disk_.sync_directory(directory_));
+    TRY(disk_.sync_directory(directory_.here()));
     TRY(write(kManifestName, 0,
               {reinterpret_cast<const char*>(manifest.bytes), sizeof manifest.bytes}));
     TRY(wait_all());
@@ -168,7 +165,7 @@ void DirectoryTarget::give_up() {
     names.reserve(files_.size());
     for (const File& of : files_) names.push_back(of.name);
     close_files();
-    for (size_t i = names.size(); i-- > 0;) (void)disk_.unlink(directory_ + "/" + names[i]);
+    for (size_t i = names.size(); i-- > 0;) (void)disk_.unlink(directory_ / names[i]);
 }
 
 Result<void> SinkTarget::begin() {

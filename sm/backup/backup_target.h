@@ -40,8 +40,8 @@ public:
 // begin() fails with bad_path if it is not. give_up() removes what was written.
 class DirectoryTarget final : public BackupTarget {
 public:
-    DirectoryTarget(threads::Disk& disk, std::string directory)
-        : disk_(disk), directory_(std::move(directory)) {}
+    DirectoryTarget(threads::Disk& disk, const std::string& path)
+        : disk_(disk), directory_(threads::Directory::opened(disk, path)) {}
     ~DirectoryTarget() override;
     Result<void> begin() override;
     Result<void> reserve(std::string_view name, uint64_t bytes) override;
@@ -49,6 +49,8 @@ public:
     Result<void> write(std::string_view name, uint64_t offset, Slice bytes) override;
     Result<void> finish(const ManifestBlock& manifest) override;
     void give_up() override;
+    // Where it is now.
+    std::string path() const { return directory_.path(); }
 
 private:
     static constexpr size_t kSlots = 4;
@@ -71,7 +73,7 @@ private:
     void close_files();
 
     threads::Disk& disk_;
-    const std::string directory_;
+    threads::Directory directory_;  // open from begin() on
     std::vector<File> files_;
     Slot slots_[kSlots];
     size_t next_ = 0;

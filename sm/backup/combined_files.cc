@@ -20,7 +20,7 @@ namespace lockstep::sm {
 
 namespace {
 
-using threads::CopyBuffer, threads::Disk, threads::DiskFile;
+using threads::CopyBuffer, threads::Directory, threads::Disk, threads::DiskFile;
 
 // Of a file of a backup that cannot be read.
 Unexpected with_remedy(Error error, const std::string& path) {
@@ -31,10 +31,11 @@ Unexpected with_remedy(Error error, const std::string& path) {
 // Reads the first `end` bytes of a file for a stream.
 class FileReader {
 public:
-    static Result<FileReader> open(Disk& disk, const std::string& path, uint64_t end) {
-        auto file = DiskFile::open(disk, path, Disk::kReadOnly | Disk::kDirect);
-        if (!file) return with_remedy(file.error(), path);
-        return FileReader(disk, path, std::move(*file), end);
+    static Result<FileReader> open(Disk& disk, const Directory& from, const std::string& name,
+                                   uint64_t end) {
+        auto file = DiskFile::open(disk, from / name, Disk::kReadOnly | Disk::kDirect);
+        if (!file) return with_remedy(file.error(), from.path(name));
+        return FileReader(disk, from, name, std::move(*file), end);
     }
     Result<bool> operator()(CopyBuffer& buffer) {
         DCHECK(file_.id().value >= 0 && next_ <= end_);
@@ -42,21 +43,22 @@ public:
         buffer.at = next_;
         buffer.size = std::min(CopyBuffer::kBytes, end_ - next_);
         const auto got = disk_.read_now(file_.id(), next_, buffer.bytes, buffer.size);
-        if (!got) return with_remedy(got.error(), path_);
+        if (!got) return with_remedy(got.error(), from_.path(name_));
         if (*got < buffer.size)
             return fail_with(ErrorCode::bad_backup, "a file of the backup is too short",
-                             path_ + "; " + kBackupRemedy);
+                             from_.path(name_) + "; " + kBackupRemedy);
         next_ += buffer.size;
         DCHECK(buffer.size > 0 && next_ <= end_);
         return true;
     }
 
 private:
-    FileReader(Disk& disk, std::string path, DiskFile file, uint64_t end)
-        : disk_(disk), path_(std::move(path)), file_(std::move(file)), end_(end) {}
+    FileReader(Disk& disk, const Directory& from, std::string name, DiskFile file, uint64_t end)
+        : disk_(disk), from_(from), name_(std::move(name)), file_(std::move(file)), end_(end) {}
 
     Disk& disk_;
-    std::string path_;
+    const Directory from_;
+    std::string name_;
     DiskFile file_;
     uint64_t next_ = 0, end_;
 };
@@ -64,36 +66,36 @@ private:
 // The result is checked later.
 Result<bool> look_away(CopyBuffer&) { return true; }
 
-Result<uint64_t> size_of(Disk& disk, const std::string& path) {
-    const auto file = DiskFile::open(disk, path, Disk::kReadOnly);
-    if (!file) return with_remedy(file.error(), path);
+Result<uint64_t> size_of(Disk& disk, const Directory& from, const std::string& name) {
+    const auto file = DiskFile::open(disk, from / name, Disk::kReadOnly);
+    if (!file) return with_remedy(file.error(), from.path(name));
     return disk.size(file->id());
 }
 
 }  // namespace
 
-Result<void> CombinedFiles::copy_bytes(const std::string& from, threads::FileId to, uint64_t end) {
-    FileReader read = TRY(FileReader::open(disk_, from, end));
+Result<void> CombinedFiles::copy_bytes(const Directory& from, const std::string& name,
+                                       threads::FileId to, uint64_t end) {
+    FileReader read = TRY(FileReader::open(disk_, from, name, end));
     return stream_.run(read, look_away, [&](CopyBuffer& buffer) {
         return disk_.write_now(to, buffer.at, buffer.bytes, buffer.size);
     });
 }
 
-Result<void> CombinedFiles::copy_data(const std::string& from, uint64_t pages,
-                                      threads::FileId data) {
-    const uint64_t there = TRY(size_of(disk_, from + "/data")) / kPageBytes;
+Result<void> CombinedFiles::copy_data(const Directory& from, uint64_t pages, threads::FileId data) {
+    const uint64_t there = TRY(size_of(disk_, from / "data")) / kPageBytes;
     DCHECK(pages >= kSuperblocks && data.value >= 0);
-    return copy_bytes(from + "/data", data, std::min(pages, there) * kPageBytes);
+    return copy_bytes(from, "data", data, std::min(pages, there) * kPageBytes);
 }
 
 // Not direct: of pages far from each other the system writes many at a time.
-Result<void> CombinedFiles::lay_over(const std::string& from, const BackupManifest& manifest,
+Result<void> CombinedFiles::lay_over(const Directory& from, const BackupManifest& manifest,
                                      uint64_t pages) {
     DCHECK(manifest.incremental() && manifest.pages_copied >= kSuperblocks);
     if (manifest.pages_copied == kSuperblocks) return {};  // nothing had changed: no file
-    FileReader read = TRY(FileReader::open(disk_, from + "/" + kPagesName,
+    FileReader read = TRY(FileReader::open(disk_, from, kPagesName,
                                            (manifest.pages_copied - kSuperblocks) * kPageBytes));
-    const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", 0));
+    const DiskFile data = TRY(DiskFile::open(disk_, to_ / "data", 0));
     TRY(stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
         if (MUTANT(restore_skips_overlay)) return {};
         return write_pages(data.id(), pages_in(buffer), pages);
@@ -119,7 +121,7 @@ Result<void> CombinedFiles::write_pages(threads::FileId data, std::span<const Pa
     return {};
 }
 
-Result<bool> CombinedFiles::add_lsns(const std::string& directory, const BackupManifest& manifest) {
+Result<bool> CombinedFiles::add_lsns(const Directory& directory, const BackupManifest& manifest) {
     const auto known = TRY(WrittenLsns::create(manifest.pages));
     const bool whole = TRY(load_lsns(disk_, directory, manifest, *known)).empty();
     lsns_.resize(manifest.pages);
@@ -136,7 +138,7 @@ Result<bool> CombinedFiles::add_lsns(const std::string& directory, const BackupM
 
 Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& result) {
     const DiskFile file =
-        TRY(DiskFile::open(disk_, to_ + "/" + name, Disk::kCreate | Disk::kDirect));
+        TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kDirect));
     const auto room = TRY(threads::make_aligned_buffer(CopyBuffer::kBytes));
     assert_state();
     DCHECK(lsns_.size() == result.pages);
@@ -150,30 +152,30 @@ Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& r
 }
 
 // What the files have behind the end is not read.
-Result<void> CombinedFiles::copy_log(const std::string& from, const BackupManifest& manifest) {
+Result<void> CombinedFiles::copy_log(const Directory& from, const BackupManifest& manifest) {
     const uint64_t segment = manifest.superblock.log_segment_bytes;
     const txn::LogFiles source(disk_, from, segment), target(disk_, to_, segment);
     DCHECK(manifest.superblock.log_start < manifest.end);
     for (uint64_t n = source.number_of(manifest.superblock.log_start); n * segment < manifest.end;
          ++n)
-        TRY(copy_file(source.segment_path(n), target.segment_path(n),
+        TRY(copy_file(from, txn::LogFiles::segment_name(n),
                       std::min(segment, txn::block_ceil(manifest.end) - n * segment)));
     return write_mark(disk_, target, manifest.end);
 }
 
 // The length stays: a log segment may begin with a hole.
-Result<void> CombinedFiles::copy_file(const std::string& from, const std::string& to,
+Result<void> CombinedFiles::copy_file(const Directory& from, const std::string& name,
                                       uint64_t end) {
     const DiskFile made =
-        TRY(DiskFile::open(disk_, to, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-    DCHECK(from != to && made.id().value >= 0 && end % kPageBytes == 0);
+        TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+    DCHECK(made.id().value >= 0 && end % kPageBytes == 0);
     TRY(disk_.allocate(made.id(), end));
-    TRY(copy_bytes(from, made.id(), end));
+    TRY(copy_bytes(from, name, made.id(), end));
     return disk_.sync_now(made.id());
 }
 
 Result<void> CombinedFiles::write_superblocks(Superblock block) {
-    const DiskFile data = TRY(DiskFile::open(disk_, to_ + "/data", Disk::kDirect));
+    const DiskFile data = TRY(DiskFile::open(disk_, to_ / "data", Disk::kDirect));
     const auto page = TRY(threads::make_aligned_buffer(kPageBytes, threads::PageSize::huge));
     for (uint32_t i = 0; i < kSuperblocks; ++i) {
         const uint32_t number = make_superblock_page(block, *reinterpret_cast<Page*>(page.get()));
@@ -186,14 +188,14 @@ Result<void> CombinedFiles::write_superblocks(Superblock block) {
 Result<void> CombinedFiles::write_manifest(const char* name, const BackupManifest& manifest) {
     const auto block = std::make_unique<ManifestBlock>(), found = std::make_unique<ManifestBlock>();
     encode_manifest(manifest, *block);
-    const std::string path = to_ + "/" + name;
-    const DiskFile file = TRY(DiskFile::open(disk_, path, Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(disk_, to_ / name, Disk::kDirect));
     TRY(disk_.write_now(file.id(), 0, block->bytes, sizeof block->bytes));
     TRY(disk_.sync_now(file.id()));
     if (TRY(disk_.read_now(file.id(), 0, found->bytes, sizeof found->bytes)) <
             sizeof found->bytes ||
         std::memcmp(found->bytes, block->bytes, sizeof found->bytes) != 0)
-        return fail_with(ErrorCode::bad_backup, "the device has lost what was written", path);
+        return fail_with(ErrorCode::bad_backup, "the device has lost what was written",
+                         to_.path(name));
     return {};
 }
 

@@ -22,17 +22,19 @@ namespace lockstep::sm {
 class CombinedFiles {
 public:
     // The files lie in directory `to`. The bytes pass through `stream`. All outlive the object.
-    CombinedFiles(threads::Disk& disk, const std::string& to, threads::CopyStream& stream)
+    CombinedFiles(threads::Disk& disk, const threads::Directory& to, threads::CopyStream& stream)
         : disk_(disk), to_(to), stream_(stream) {}
     // The first `pages` pages of the data file in directory `from`. What that file lacks stays
     // zeros.
-    Result<void> copy_data(const std::string& from, uint64_t pages, threads::FileId data);
+    Result<void> copy_data(const threads::Directory& from, uint64_t pages,
+                           threads::FileId data);
     // The pages of the incremental backup in directory `from`, those below `pages`, into the data
     // file, which is there. It is synced.
-    Result<void> lay_over(const std::string& from, const BackupManifest& manifest, uint64_t pages);
+    Result<void> lay_over(const threads::Directory& from, const BackupManifest& manifest,
+                          uint64_t pages);
     // Adds what the backup in `directory` knows, earlier backups first. False: its data.lsn is
     // missing or damaged, and nothing is known of some pages.
-    Result<bool> add_lsns(const std::string& directory, const BackupManifest& manifest);
+    Result<bool> add_lsns(const threads::Directory& directory, const BackupManifest& manifest);
     // What was added, by page; 0: not known.
     std::vector<uint64_t>& lsns() { return lsns_; }
     // Pages of which add_lsns() has learned more than the backup before said. Ascending.
@@ -43,7 +45,7 @@ public:
     Result<void> write_lsns(const char* name, const BackupManifest& result);
     // The log of the backup in directory `from`, which it has up to its end, and a log.mark for it.
     // No file of these names may be there.
-    Result<void> copy_log(const std::string& from, const BackupManifest& manifest);
+    Result<void> copy_log(const threads::Directory& from, const BackupManifest& manifest);
     Result<void> write_superblocks(Superblock block);
     // The block of a manifest, into the file of that name, which is there. It is read again: an
     // older one would say what the other files are not.
@@ -51,16 +53,16 @@ public:
 
 private:
     void assert_state() const {
-        DCHECK(!to_.empty());
         DCHECK(raised_.size() <= lsns_.size());
         DCHECK(raised_.empty() || raised_.back().value < lsns_.size());
     }
-    Result<void> copy_file(const std::string& from, const std::string& to, uint64_t end);
-    Result<void> copy_bytes(const std::string& from, threads::FileId to, uint64_t end);
+    Result<void> copy_file(const threads::Directory& from, const std::string& name, uint64_t end);
+    Result<void> copy_bytes(const threads::Directory& from, const std::string& name,
+                            threads::FileId to, uint64_t end);
     Result<void> write_pages(threads::FileId data, std::span<const Page> run, uint64_t pages);
 
     threads::Disk& disk_;
-    const std::string& to_;
+    const threads::Directory& to_;
     threads::CopyStream& stream_;
     std::vector<uint64_t> lsns_;  // by page; 0: not known
     std::vector<PageId> raised_, laid_over_;

@@ -71,8 +71,7 @@ Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
         TRY(threads::run_on(reader_, [&] {
             return read_checked_log(files_, file_, begin, {room, bytes}, useful, check_);
         }));
-        const std::string path = files_.segment_path(files_.number_of(begin));
-        TRY(target.write(path.substr(files_.directory().size() + 1), begin % files_.segment_bytes(),
+        TRY(target.write(txn::LogFiles::segment_name(files_.number_of(begin)), begin % files_.segment_bytes(),
                          slice_of(room, bytes)));
         next_ = begin + bytes;
         bytes_ += bytes;

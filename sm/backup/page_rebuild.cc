@@ -21,13 +21,13 @@ namespace lockstep::sm {
 
 namespace {
 
-using threads::Disk, threads::ParkReason;
+using threads::Directory, threads::Disk, threads::ParkReason, threads::Place;
 
 constexpr uint64_t kPieceBytes = 1 << 20;
 
 // One backup with those that it follows.
 struct Chain {
-    std::vector<std::string> directories;   // newest first, the last one is full
+    std::vector<Directory> directories;     // newest first, the last one is full
     std::vector<BackupManifest> manifests;  // the same
 };
 
@@ -37,11 +37,12 @@ public:
     explicit ParkingFile(Disk& disk) : disk_(disk) {}
     ~ParkingFile() { close(); }
     ParkingFile(const ParkingFile&) = delete;
-    Result<size_t> read(const std::string& path, uint64_t offset, void* to, size_t bytes) {
-        if (path != path_) {
+    Result<size_t> read(const Place& place, uint64_t offset, void* to, size_t bytes) {
+        if (place.in != in_ || place.name != name_) {
             close();
-            file_ = TRY(disk_.open(path, Disk::kReadOnly));
-            path_ = path;
+            file_ = TRY(disk_.open(place, Disk::kReadOnly));
+            in_ = place.in;
+            name_ = place.name;
         }
         return threads::io_read(file_, offset, to, bytes, "file of a backup", ParkReason::io);
     }
@@ -49,11 +50,13 @@ public:
 private:
     void close() {
         if (file_.value >= 0) disk_.close(std::exchange(file_, threads::FileId{-1}));
-        path_.clear();
+        name_.clear();
     }
     Disk& disk_;
     threads::FileId file_{-1};
-    std::string path_;
+    // Its place: the directory stays open meanwhile.
+    threads::DirectoryId in_ = threads::kNoDirectory;
+    std::string name_;
 };
 
 // Where the copies and the log of a chain come from.
@@ -70,22 +73,22 @@ struct Sources {
 
 class OnePage {
 public:
-    OnePage(RestartEnv& env, Disk& disk, const std::string& archive, txn::LogHold hold, PageId id,
+    OnePage(RestartEnv& env, Disk& disk, const Directory& archive, txn::LogHold hold, PageId id,
             Page& page)
         : env_(env), disk_(disk), archive_(archive), hold_(std::move(hold)), id_(id), page_(page) {}
     Result<bool> from(const Chain& chain);
 
 private:
     Result<void> take_copy(const Chain& chain);
-    Result<bool> copy_in(const std::string& directory, const BackupManifest& manifest);
-    Result<bool> find_in_pages(const std::string& path, uint64_t count);
+    Result<bool> copy_in(const Directory& directory, const BackupManifest& manifest);
+    Result<bool> find_in_pages(const Place& pages, uint64_t count);
     Result<void> scan(const Chain& chain);
     Result<uint64_t> read(uint64_t next, std::byte* to);
     Result<void> apply(const txn::LogRecordView& record);
 
     RestartEnv& env_;
     Disk& disk_;
-    const std::string& archive_;
+    const Directory& archive_;
     const txn::LogHold hold_;
     const PageId id_;
     Page& page_;
@@ -129,19 +132,19 @@ Result<void> OnePage::take_copy(const Chain& chain) {
     return {};
 }
 
-Result<bool> OnePage::copy_in(const std::string& directory, const BackupManifest& manifest) {
+Result<bool> OnePage::copy_in(const Directory& directory, const BackupManifest& manifest) {
     if (manifest.incremental())
-        return find_in_pages(directory + "/" + kPagesName, manifest.pages_copied - kSuperblocks);
+        return find_in_pages(directory / kPagesName, manifest.pages_copied - kSuperblocks);
     const size_t got = TRY(sources_->backup_log.read(
-        directory + "/data", uint64_t{id_.value} * kPageBytes, &page_, kPageBytes));
+        directory / "data", uint64_t{id_.value} * kPageBytes, &page_, kPageBytes));
     return got == kPageBytes;
 }
 
 // Pages lie in the order of their numbers.
-Result<bool> OnePage::find_in_pages(const std::string& path, uint64_t count) {
+Result<bool> OnePage::find_in_pages(const Place& pages, uint64_t count) {
     for (uint64_t low = 0, high = count; low < high;) {
         const uint64_t middle = low + (high - low) / 2;
-        if (TRY(sources_->backup_log.read(path, middle * kPageBytes, &page_, kPageBytes)) <
+        if (TRY(sources_->backup_log.read(pages, middle * kPageBytes, &page_, kPageBytes)) <
             kPageBytes)
             return fail(ErrorCode::bad_backup, "file pages is too short", middle);
         if (page_.header.page_id == id_.value) return true;
@@ -189,7 +192,7 @@ Result<uint64_t> OnePage::read(uint64_t next, std::byte* to) {
     const uint64_t stop = in_backup ? newest.end : env_.log->durable().value;
     const uint64_t bytes = std::min({kPieceBytes, stop - from, files.segment_end(from) - from});
     ParkingFile& file = in_backup ? sources_->backup_log : sources_->live_log;
-    const size_t got = TRY(file.read(files.segment_path(files.number_of(from)),
+    const size_t got = TRY(file.read(files.segment(files.number_of(from)),
                                      from % files.segment_bytes(), to, txn::block_ceil(bytes)));
     return std::min<uint64_t>(got, bytes);
 }
@@ -210,10 +213,10 @@ Result<void> OnePage::apply(const txn::LogRecordView& record) {
 }
 
 // Backups that the archive names, by their points.
-Result<std::map<uint64_t, std::string>> known_backups(Disk& disk, const std::string& archive,
+Result<std::map<uint64_t, std::string>> known_backups(Disk& disk, const Directory& archive,
                                                       const Superblock& store) {
     std::map<uint64_t, std::string> found;
-    for (const std::string& name : TRY(disk.list(archive))) {
+    for (const std::string& name : TRY(disk.list(archive.here()))) {
         if (!name.starts_with("backup-") || name.ends_with(".new")) continue;
         const auto file = read_archive_file(disk, archive, name);
         if (file && file->header.of(store) &&
@@ -230,7 +233,8 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
         const auto found = backups.find(point);
         if (found == backups.end())
             return fail(ErrorCode::bad_backup, "an earlier backup is not known", point);
-        const BackupManifest manifest = TRY(read_manifest(disk, found->second));
+        const Directory directory = Directory::opened(disk, found->second);
+        const BackupManifest manifest = TRY(read_manifest(disk, directory));
         // A full backup may have been brought to a later point (update_backup()).
         const bool updated =
             chain.directories.empty() && !manifest.incremental() && manifest.end > point;
@@ -240,9 +244,10 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
         if (manifest.incremental() && manifest.since_end >= point)
             return fail(ErrorCode::bad_backup, "an earlier backup is not known", point);
         if (!chain.manifests.empty())
-            TRY(check_follows(manifest, chain.manifests.back(), chain.directories.back()));
+            TRY(check_follows(manifest, chain.manifests.back(),
+                              chain.directories.back().path()));
         DCHECK(manifest.end >= point);
-        chain.directories.push_back(found->second);
+        chain.directories.push_back(directory);
         chain.manifests.push_back(manifest);
         if (!manifest.incremental()) return chain;
         point = manifest.since_end;
@@ -252,10 +257,11 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
 }  // namespace
 
 Result<bool> PageRebuild::rebuild(PageId id, Page& page) {
-    if (!disk_.exists(archive_ + "/" + kArchiveName)) return false;
+    const auto archive = archive_.open();
+    if (!archive || !disk_.exists(*archive / kArchiveName)) return false;
     DCHECK(threads::current() != nullptr);
-    const auto backups = TRY(known_backups(disk_, archive_, env_.superblock));
-    OnePage one(env_, disk_, archive_, TRY(env_.log->hold()), id, page);
+    const auto backups = TRY(known_backups(disk_, *archive, env_.superblock));
+    OnePage one(env_, disk_, *archive, TRY(env_.log->hold()), id, page);
     for (auto at = backups.rbegin(); at != backups.rend(); ++at) {
         const auto chain = chain_of(disk_, backups, at->first, env_.superblock);
         const Result<bool> done =

@@ -16,14 +16,15 @@
 #include <atomic>
 #include <string>
 
+#include "sm/backup/archive_target.h"
 #include "sm/recovery/restart_env.h"
 
 namespace lockstep::sm {
 
 class PageRebuild {
 public:
-    PageRebuild(RestartEnv& env, threads::Disk& disk, std::string archive)
-        : env_(env), disk_(disk), archive_(std::move(archive)) {}
+    PageRebuild(RestartEnv& env, ArchivePlace& archive)
+        : env_(env), disk_(archive.disk()), archive_(archive) {}
     // False if no backup gives it. On a user thread.
     Result<bool> rebuild(PageId id, Page& page);
     // Pages rebuilt so far.
@@ -32,7 +33,7 @@ public:
 private:
     RestartEnv& env_;
     threads::Disk& disk_;  // of the archive and the backups
-    const std::string archive_;
+    ArchivePlace& archive_;
     std::atomic<uint64_t> count_{0};
 };
 

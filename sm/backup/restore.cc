@@ -19,7 +19,7 @@ namespace lockstep::sm {
 
 namespace {
 
-using threads::CopyStream, threads::Disk, threads::DiskFile;
+using threads::CopyStream, threads::Directory, threads::Disk, threads::DiskFile;
 
 constexpr uint64_t kRestoreMemoryLeast = 64 << 10, kRestoreMemoryMost = 1ull << 40;
 
@@ -33,11 +33,14 @@ public:
     Restore(Disk& disk, std::span<const std::string> backups, const std::string& to,
             const RestoreOptions& options, CopyStream stream)
         : disk_(disk),
-          backups_(backups),
-          to_(to),
+          paths_(backups),
+          to_path_(to),
+          to_(Directory::opened(disk, to)),
           options_(options),
           stream_(std::move(stream)),
-          files_(disk, to, stream_) {}
+          files_(disk, to_, stream_) {
+        for (const std::string& path : backups) backups_.push_back(Directory::opened(disk, path));
+    }
     Result<BackupInfo> run();
     Result<std::vector<std::string>> find_faults();
 
@@ -54,8 +57,10 @@ private:
     const BackupManifest& last() const { return chain_.back(); }
 
     Disk& disk_;
-    const std::span<const std::string> backups_;
-    const std::string& to_;
+    const std::span<const std::string> paths_;  // of the backups
+    const std::string& to_path_;
+    std::vector<Directory> backups_;
+    Directory to_;  // open from lock_target() on
     const RestoreOptions& options_;
     CopyStream stream_;
     CombinedFiles files_;
@@ -79,7 +84,7 @@ Result<BackupInfo> Restore::run() {
     TRY(files_.write_lsns("data.lsn", made));
     TRY(files_.write_superblocks(made.superblock));
     TRY(check(made));
-    TRY(disk_.sync_directory(to_));
+    TRY(disk_.sync_directory(to_.here()));
     TRY(files_.write_manifest(kManifestName, made));
     return TRY(read_manifest(disk_, to_)).info();
 }
@@ -88,14 +93,14 @@ Result<BackupInfo> Restore::run() {
 Result<std::vector<std::string>> Restore::find_faults() {
     TRY(check_options());
     std::vector<std::string> faults;
-    for (const std::string& directory : backups_) {
+    for (const Directory& directory : backups_) {
         const Result<BackupManifest> manifest = read_manifest(disk_, directory);
         if (!manifest) {
-            faults.push_back(directory + ": " + manifest.error().text());
+            faults.push_back(directory.path() + ": " + manifest.error().text());
             continue;
         }
         for (const std::string& fault : TRY(sm::find_faults(disk_, directory, *manifest, stream_)))
-            faults.push_back(directory + ": " + fault);
+            faults.push_back(directory.path() + ": " + fault);
     }
     if (!faults.empty()) return faults;
     Result<void> done = read_chain();
@@ -104,7 +109,7 @@ Result<std::vector<std::string>> Restore::find_faults() {
     if (done && roll_) done = roll_->check(stream_);
     if (done) return faults;
     if (done.error().code == ErrorCode::out_of_memory) return std::unexpected(done.error());
-    faults.push_back((roll_ ? std::string(*options_.archive) : backups_.back()) + ": " +
+    faults.push_back((roll_ ? std::string(*options_.archive) : backups_.back().path()) + ": " +
                      done.error().text());
     return faults;
 }
@@ -127,8 +132,8 @@ Result<void> Restore::plan() {
 
 Result<void> Restore::read_chain() {
     if (backups_.empty()) return fail(ErrorCode::bad_backup, "no backup is given");
-    for (const std::string& directory : backups_) {
-        const BackupManifest manifest = TRY(read_manifest(disk_, directory));
+    for (const Directory& backup : backups_) {
+        const BackupManifest manifest = TRY(read_manifest(disk_, backup));
         DCHECK(chain_.size() < backups_.size());
         const auto refuse = [&](const char* what) {
             return fail_with(ErrorCode::bad_backup, what, directory);
@@ -148,48 +153,51 @@ Result<void> Restore::read_chain() {
 // RS-1. Only what a restore has begun and not finished may be there. What lies in a source would
 // go with it, and changes what the source is.
 Result<void> Restore::check_target() const {
-    std::vector<std::string> sources(backups_.begin(), backups_.end());
+    std::vector<std::string> sources(paths_.begin(), paths_.end());
     if (options_.archive) sources.emplace_back(*options_.archive);
     for (const std::string& source : sources)
-        if (lies_within(to_, source))
+        if (lies_within(to_path_, source))
             return fail_with(ErrorCode::bad_path, "restore: the target lies in what is restored",
-                             to_ + " is " + source +
+                             to_path_ + " is " + source +
                                  ", or lies in it; name a new or an empty directory elsewhere");
-    if (!disk_.exists(to_)) return {};
-    const std::vector<std::string> names = TRY(disk_.list(to_));
+    if (!to_.is_open() && !disk_.exists(to_.here())) return {};
+    const std::vector<std::string> names = TRY(disk_.list(to_.here()));
     if (names.empty()) return {};
     if (std::ranges::all_of(names, belongs_to_backup) && TRY(is_unfinished(disk_, to_))) return {};
     return fail_with(ErrorCode::bad_path, "restore: the directory is not empty",
-                     to_ + "; name a new or an empty one");
+                     to_path_ + "; name a new or an empty one");
 }
 
 // RS-4. Two restores into one directory would mix their files. Another one may have ended since the
 // first check, so the check is repeated under the lock.
 Result<void> Restore::lock_target() {
     DCHECK(!mark_);
-    TRY(disk_.make_directory(to_));
+    if (!to_.is_open()) {
+        TRY(disk_.make_directory(to_.here()));
+        to_ = TRY(Directory::open(disk_, to_.here()));
+    }
     mark_.emplace(
-        TRY(DiskFile::open(disk_, to_ + "/" + kManifestName, Disk::kCreate | Disk::kDirect)));
+        TRY(DiskFile::open(disk_, to_ / kManifestName, Disk::kCreate | Disk::kDirect)));
     const Result<void> locked =
         MUTANT(restore_unlocked) ? Result<void>() : disk_.lock_exclusive(mark_->id());
     if (locked) return check_target();
     if (locked.error().code != ErrorCode::store_locked) return locked;
     return fail_with(ErrorCode::store_locked, "restore: another one works in this directory",
-                     to_ + "; let it end, or name a new or an empty directory");
+                     to_path_ + "; let it end, or name a new or an empty directory");
 }
 
 Result<void> Restore::clear_target() {
     DCHECK(mark_);
-    for (const std::string& name : TRY(disk_.list(to_)))
-        if (name != kManifestName) TRY(disk_.unlink(to_ + "/" + name));
-    return disk_.sync_directory(to_);
+    for (const std::string& name : TRY(disk_.list(to_.here())))
+        if (name != kManifestName) TRY(disk_.unlink(to_ / name));
+    return disk_.sync_directory(to_.here());
 }
 
 // The last backup may have fewer pages than the first, or bring more.
 Result<void> Restore::combine() {
     const uint64_t pages = last().pages;
     const DiskFile data =
-        TRY(DiskFile::open(disk_, to_ + "/data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
+        TRY(DiskFile::open(disk_, to_ / "data", Disk::kCreate | Disk::kExclusive | Disk::kDirect));
     TRY(disk_.allocate(data.id(), pages * kPageBytes));
     TRY(files_.copy_data(backups_[0], std::min(chain_[0].pages, pages), data.id()));
     TRY(disk_.sync_now(data.id()));
@@ -202,7 +210,7 @@ Result<void> Restore::combine() {
     DCHECK(!chain_.empty() && pages > 0);
     if (!whole)
         return fail_with(ErrorCode::bad_backup, "data.lsn is missing or damaged",
-                         backups_.back() + "/data.lsn; " + kBackupRemedy);
+                         backups_.back().path("data.lsn") + "; " + kBackupRemedy);
     return {};
 }
 

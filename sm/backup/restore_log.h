@@ -18,7 +18,7 @@ namespace lockstep::sm {
 class RestoreLog {
 public:
     // `directory`: of the backup. All outlive the object.
-    RestoreLog(threads::Disk& disk, const std::string& directory, const BackupManifest& backup,
+    RestoreLog(threads::Disk& disk, const threads::Directory& directory, const BackupManifest& backup,
                const ArchiveIndex& index)
         : disk_(disk),
           backup_(backup),

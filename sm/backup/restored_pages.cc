@@ -23,10 +23,10 @@ constexpr uint64_t kGrowPages = 32;  // the file grows by so many at least
 }  // namespace
 
 // Not direct: of pages far from each other the system writes many at a time.
-Result<RestoredPages> RestoredPages::open(Disk& disk, const std::string& path,
+Result<RestoredPages> RestoredPages::open(Disk& disk, const threads::Place& place,
                                           std::vector<uint64_t>& lsns, uint64_t memory_bytes) {
     DCHECK(memory_bytes >= kPageBytes && lsns.size() >= kSuperblocks);
-    return RestoredPages(disk, TRY(DiskFile::open(disk, path, 0)), lsns,
+    return RestoredPages(disk, TRY(DiskFile::open(disk, place, 0)), lsns,
                          std::min<uint64_t>(memory_bytes / kPageBytes, kNotHere),
                          TRY(threads::make_aligned_buffer(kRunPages * kPageBytes)));
 }

@@ -33,10 +33,10 @@ namespace lockstep::sm {
 
 class RestoredPages {
 public:
-    // The data file `path` has as many pages as `lsns`, which has the lsn that each must have; 0:
+    // The data file at `place` has as many pages as `lsns`, which has the lsn that each must have; 0:
     // not known. The entries follow what is written. `disk` and `lsns` outlive the object. Errors:
     // those of Disk::open(), out_of_memory.
-    static Result<RestoredPages> open(threads::Disk& disk, const std::string& path,
+    static Result<RestoredPages> open(threads::Disk& disk, const threads::Place& place,
                                       std::vector<uint64_t>& lsns, uint64_t memory_bytes);
     RestoredPages(RestoredPages&&) = default;
     // Applies the record's parts. Records come in the order of the log. Errors: corrupt_log, those

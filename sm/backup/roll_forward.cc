@@ -46,7 +46,7 @@ Result<std::optional<Nanos>> time_in(const txn::LogRecordView& record) {
 
 }  // namespace
 
-RollForward::RollForward(Disk& disk, ArchiveIndex index, std::string directory,
+RollForward::RollForward(Disk& disk, ArchiveIndex index, threads::Directory directory,
                          const BackupManifest& backup, const RestoreOptions& options)
     : disk_(&disk),
       index_(std::move(index)),
@@ -58,7 +58,7 @@ RollForward::RollForward(Disk& disk, ArchiveIndex index, std::string directory,
       end_time_(backup.ended_at),
       analysis_(Lsn{backup.superblock.checkpoint_lsn}) {}
 
-Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
+Result<RollForward> RollForward::plan(Disk& disk, const threads::Directory& directory,
                                       const BackupManifest& backup, const RestoreOptions& options) {
     if (options.until && options.until_time)
         return fail(ErrorCode::bad_argument, "a restore goes to an LSN or to a time, not to both");
@@ -71,15 +71,16 @@ Result<RollForward> RollForward::plan(Disk& disk, const std::string& directory,
                            at_time(*options.until_time) + " is before the backup's end, " +
                                at_time(backup.ended_at) + ": use an earlier backup");
     RollForward roll(disk,
-                     TRY(ArchiveIndex::load(disk, std::string(options.archive.value_or("")), backup,
-                                            options.history.value_or(backup.superblock.history))),
+                     TRY(ArchiveIndex::load(
+                         disk, threads::Directory::opened(disk, options.archive.value_or("")),
+                         backup, options.history.value_or(backup.superblock.history))),
                      directory, backup, options);
     const uint64_t end = roll.chain_end_;
     const auto behind = roll.index_.next_begin(end);
     const bool reached = options.until && end >= options.until->value;
     if (behind && !reached && !MUTANT(archive_gap_unseen))
         return bad_archive("log archive",
-                           roll.index_.directory() + " has a gap from " + lsn(end) + " to " +
+                           roll.index_.directory().path() + " has a gap from " + lsn(end) + " to " +
                                lsn(*behind) +
                                ": bring the missing files back, restore to a point before the gap, "
                                "or use a backup made behind it");
@@ -125,12 +126,12 @@ Result<void> RollForward::find_time(CopyStream& stream) {
                            ": restore without a time for the archive's end");
 }
 
-Result<void> RollForward::run(const std::string& to, std::vector<uint64_t>& lsns,
+Result<void> RollForward::run(const threads::Directory& to, std::vector<uint64_t>& lsns,
                               CopyStream& stream) {
     RestoreLog log(*disk_, directory_, backup_, index_);
     {
         RestoredPages pages =
-            TRY(RestoredPages::open(*disk_, to + "/data", lsns, options_.memory_bytes));
+            TRY(RestoredPages::open(*disk_, to / "data", lsns, options_.memory_bytes));
         TRY(take_records(log, &pages, stream));
         TRY(pages.finish());
     }
@@ -177,7 +178,7 @@ Result<void> RollForward::note(const txn::LogRecordView& record) {
 }
 
 // The target's log has the last record, so that it is a log, and those that rollbacks need.
-Result<void> RollForward::keep_log(RestoreLog& log, const std::string& to, CopyStream& stream) {
+Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to, CopyStream& stream) {
     log_begin_ = last_record_;
     for (const Unended& unended : analysis_.unended())
         if (!MUTANT(unended_log_dropped)) log_begin_ = std::min(log_begin_, unended.first.value);

@@ -26,14 +26,14 @@ namespace lockstep::sm {
 class RollForward {
 public:
     // `backup`: the last one, in `directory`. Errors: bad_archive, bad_argument, those of the disk.
-    static Result<RollForward> plan(threads::Disk& disk, const std::string& directory,
+    static Result<RollForward> plan(threads::Disk& disk, const threads::Directory& directory,
                                     const BackupManifest& backup, const RestoreOptions& options);
     // For a restore to a time: reads the archive's log, and refuses a time that it does not reach.
     // Nothing is written. Errors: bad_archive, those of the disk.
     Result<void> find_time(threads::CopyStream& stream);
     // The directory `to` has the pages of the backup, with `lsns` as in restored_pages.h, and no
     // log. Comes last. Errors: bad_archive, bad_backup, out_of_memory, those of the disk.
-    Result<void> run(const std::string& to, std::vector<uint64_t>& lsns,
+    Result<void> run(const threads::Directory& to, std::vector<uint64_t>& lsns,
                      threads::CopyStream& stream);
     // Reads the log that run() would read, and writes nothing. In place of run(). Errors: those of
     // run().
@@ -42,12 +42,12 @@ public:
     void note_in(BackupManifest& manifest) const;
 
 private:
-    RollForward(threads::Disk& disk, ArchiveIndex index, std::string directory,
+    RollForward(threads::Disk& disk, ArchiveIndex index, threads::Directory directory,
                 const BackupManifest& backup, const RestoreOptions& options);
     // `pages`: the records are applied to them; null: only checked.
     Result<void> take_records(RestoreLog& log, RestoredPages* pages, threads::CopyStream& stream);
     Result<void> note(const txn::LogRecordView& record);
-    Result<void> keep_log(RestoreLog& log, const std::string& to, threads::CopyStream& stream);
+    Result<void> keep_log(RestoreLog& log, const threads::Directory& to, threads::CopyStream& stream);
     Result<void> write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,
                            uint64_t bytes) const;
     bool by_time() const { return options_.until_time.has_value(); }
@@ -59,7 +59,7 @@ private:
 
     threads::Disk* disk_;
     ArchiveIndex index_;
-    std::string directory_;  // of the backup
+    threads::Directory directory_;  // of the backup
     BackupManifest backup_;
     RestoreOptions options_;
     uint64_t chain_end_;        // the archive has the log up to here

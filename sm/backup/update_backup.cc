@@ -17,7 +17,7 @@ namespace lockstep::sm {
 
 namespace {
 
-using threads::CopyStream, threads::Disk, threads::DiskFile;
+using threads::CopyStream, threads::Directory, threads::Disk, threads::DiskFile;
 
 constexpr const char* kNewLsnsName = "data.lsn.new";
 
@@ -25,16 +25,16 @@ class Update {
 public:
     Update(Disk& disk, const std::string& full, const std::string& next, CopyStream stream)
         : disk_(disk),
-          full_(full),
-          next_(next),
+          full_(Directory::opened(disk, full)),
+          next_(Directory::opened(disk, next)),
           stream_(std::move(stream)),
-          files_(disk, full, stream_) {}
+          files_(disk, full_, stream_) {}
     Result<BackupInfo> run();
 
 private:
     Result<void> read_manifests();
     Result<void> check_both() const;
-    Result<void> refuse_faults(const std::string& directory, const BackupManifest& manifest,
+    Result<void> refuse_faults(const Directory& directory, const BackupManifest& manifest,
                                const std::vector<PageId>* only);
     Result<void> mark();
     Result<void> change_pages();
@@ -44,7 +44,6 @@ private:
     void assert_state() const {
         before_.assert_state();
         after_.assert_state();
-        DCHECK(full_ != next_);
         DCHECK(!before_.incremental() && after_.incremental());
         DCHECK(before_.end == after_.since_end && before_.end <= after_.end);
     }
@@ -59,11 +58,9 @@ private:
         return before_.superblock.uuid[0] == after_.superblock.uuid[0] &&
                before_.superblock.uuid[1] == after_.superblock.uuid[1];
     }
-    std::string file(const std::string& name) const { return full_ + "/" + name; }
 
     Disk& disk_;
-    const std::string& full_;
-    const std::string& next_;
+    const Directory full_, next_;
     CopyStream stream_;
     CombinedFiles files_;
     bool cut_off_ = false;     // an earlier update was
@@ -98,20 +95,20 @@ Result<void> Update::check_both() const {
     const auto refuse = [](const char* what, const std::string& where) {
         return fail_with(ErrorCode::bad_backup, what, where);
     };
-    if (before_.incremental()) return refuse("only a full backup can be updated", full_);
-    if (!after_.incremental()) return refuse("a backup is updated with an incremental one", next_);
-    TRY(check_follows(before_, after_, next_));
+    if (before_.incremental()) return refuse("only a full backup can be updated", full_.path());
+    if (!after_.incremental()) return refuse("a backup is updated with an incremental one", next_.path());
+    TRY(check_follows(before_, after_, next_.path()));
     assert_state();
     return {};
 }
 
-Result<void> Update::refuse_faults(const std::string& directory, const BackupManifest& manifest,
+Result<void> Update::refuse_faults(const Directory& directory, const BackupManifest& manifest,
                                    const std::vector<PageId>* only) {
     const std::vector<std::string> faults =
         TRY(find_faults(disk_, directory, manifest, stream_, only));
     if (faults.empty()) return {};
     return fail_with(ErrorCode::bad_backup, "a backup is damaged",
-                     directory + ": " + faults.front());
+                     directory.path() + ": " + faults.front());
 }
 
 // UB-1.
@@ -119,16 +116,16 @@ Result<void> Update::mark() {
     if (cut_off_) return {};
     {
         const DiskFile made =
-            TRY(DiskFile::open(disk_, file(kBeforeName), Disk::kCreate | Disk::kDirect));
+            TRY(DiskFile::open(disk_, full_ / kBeforeName, Disk::kCreate | Disk::kDirect));
     }
-    TRY(disk_.sync_directory(full_));
+    TRY(disk_.sync_directory(full_.here()));
     return files_.write_manifest(kBeforeName, before_);
 }
 
 Result<void> Update::change_pages() {
     assert_state();
     {
-        const DiskFile data = TRY(DiskFile::open(disk_, file("data"), Disk::kDirect));
+        const DiskFile data = TRY(DiskFile::open(disk_, full_ / "data", Disk::kDirect));
         const uint64_t bytes = after_.pages * kPageBytes;
         if (TRY(disk_.size(data.id())) > bytes) TRY(disk_.truncate(data.id(), bytes));
         TRY(disk_.allocate(data.id(), bytes));
@@ -139,16 +136,16 @@ Result<void> Update::change_pages() {
     if (!MUTANT(combined_lsns_of_last)) (void)TRY(files_.add_lsns(full_, before_));
     (void)TRY(files_.add_lsns(next_, after_));
     TRY(files_.write_lsns(kNewLsnsName, after_));
-    TRY(disk_.rename(file(kNewLsnsName), file("data.lsn")));
-    return disk_.sync_directory(full_);
+    TRY(disk_.rename(full_ / kNewLsnsName, full_ / "data.lsn"));
+    return disk_.sync_directory(full_.here());
 }
 
 Result<void> Update::change_log() {
-    for (const std::string& name : TRY(disk_.list(full_)))
-        if (name.starts_with("log.")) TRY(disk_.unlink(file(name)));
+    for (const std::string& name : TRY(disk_.list(full_.here())))
+        if (name.starts_with("log.")) TRY(disk_.unlink(full_ / name));
     TRY(files_.copy_log(next_, after_));
     TRY(files_.write_superblocks(after_.superblock));
-    return disk_.sync_directory(full_);
+    return disk_.sync_directory(full_.here());
 }
 
 // UB-2. A repetition does not know what the update that was cut off would have looked at.
@@ -167,8 +164,8 @@ Result<void> Update::check() {
 }
 
 Result<void> Update::unmark() {
-    TRY(disk_.unlink(file(kBeforeName)));
-    return disk_.sync_directory(full_);
+    TRY(disk_.unlink(full_ / kBeforeName));
+    return disk_.sync_directory(full_.here());
 }
 
 }  // namespace

@@ -22,13 +22,9 @@ using threads::CopyBuffer, threads::CopyStream, threads::DiskFile;
 
 constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pages
 
-std::string name_of_segment(const txn::LogFiles& files, uint64_t number) {
-    return files.segment_path(number).substr(files.directory().size() + 1);
-}
-
 class Verifier {
 public:
-    Verifier(threads::Disk& disk, const std::string& directory, const BackupManifest& manifest,
+    Verifier(threads::Disk& disk, const threads::Directory& directory, const BackupManifest& manifest,
              CopyStream& stream, const std::vector<PageId>* only)
         : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream), only_(only) {}
     Result<std::vector<std::string>> run();
@@ -53,7 +49,7 @@ private:
         else if (faults_.size() == kFaultsMax) faults_.push_back("and more");
     }
     threads::Disk& disk_;
-    const std::string& directory_;
+    const threads::Directory& directory_;
     const BackupManifest& manifest_;
     CopyStream& stream_;
     const std::vector<PageId>* const only_;
@@ -98,8 +94,8 @@ std::vector<Verifier::Range> Verifier::data_ranges() const {
 
 // The file, if it can be read and has that length; else a fault is told. Empty: it cannot be read.
 Result<std::optional<DiskFile>> Verifier::open_whole(const std::string& name, uint64_t length) {
-    const std::string path = directory_ + "/" + name;
-    auto file = DiskFile::open(disk_, path, threads::Disk::kReadOnly | threads::Disk::kDirect);
+    auto file = DiskFile::open(disk_, directory_ / name,
+                               threads::Disk::kReadOnly | threads::Disk::kDirect);
     const Result<uint64_t> size = file ? disk_.size(file->id()) : std::unexpected(file.error());
     if (!size) {
         fault(name + (size.error().os == ENOENT
@@ -192,12 +188,12 @@ Result<void> Verifier::check_log() {
                        to = std::min(segment_begin_ + block.log_segment_bytes,
                                      txn::block_ceil(manifest_.end));
         const Range range{from - segment_begin_, to - segment_begin_};
-        TRY(look_through(name_of_segment(files, n), range.end, {&range, 1},
+        TRY(look_through(txn::LogFiles::segment_name(n), range.end, {&range, 1},
                          &Verifier::look_at_log));
     }
     const uint64_t at = records_->position().value;
     if (at != manifest_.end && faults_.size() == before)
-        fault(files_of_record({disk_, ".", block.log_segment_bytes}, at, manifest_.end).substr(2) +
+        fault(files_of_record(files, at, manifest_.end) +
               ": no valid record at LSN " + std::to_string(at) + "; the backup's end is LSN " +
               std::to_string(manifest_.end));
     return check_mark(files);
@@ -207,7 +203,7 @@ Result<void> Verifier::check_mark(const txn::LogFiles& files) {
     const size_t before = faults_.size();
     (void)TRY(open_whole("log.mark", 2 * txn::DurableEnd::kSlotBytes));
     if (faults_.size() != before) return {};
-    const auto mark = txn::DurableEnd::load(disk_, files.mark_path());
+    const auto mark = txn::DurableEnd::load(disk_, files.mark());
     if (!mark || !*mark || (*mark)->durable_end != manifest_.end)
         fault("log.mark: it is damaged, or has another end than the backup");
     return {};
@@ -215,17 +211,16 @@ Result<void> Verifier::check_mark(const txn::LogFiles& files) {
 
 }  // namespace
 
-Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
+Result<std::vector<std::string>> find_faults(threads::Disk& disk, const threads::Directory& directory,
                                              const BackupManifest& manifest, CopyStream& stream,
                                              const std::vector<PageId>* only) {
     DCHECK(only == nullptr || !manifest.incremental());
     return Verifier(disk, directory, manifest, stream, only).run();
 }
 
-Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
+Result<std::string> load_lsns(threads::Disk& disk, const threads::Directory& directory,
                               const BackupManifest& manifest, WrittenLsns& lsns) {
-    const std::string path = directory + "/data.lsn";
-    const auto file = DiskFile::open(disk, path, threads::Disk::kReadOnly);
+    const auto file = DiskFile::open(disk, directory / "data.lsn", threads::Disk::kReadOnly);
     if (!file) return "data.lsn: the file cannot be read: " + file.error().text();
     const auto loaded = lsns.load(disk, file->id(), manifest.superblock.store_number());
     const uint64_t blocks =
@@ -239,10 +234,10 @@ Result<std::string> load_lsns(threads::Disk& disk, const std::string& directory,
 
 Result<std::vector<std::string>> verify_backup(std::string_view directory) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
-    const std::string path(directory);
-    const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, path));
+    const auto opened = threads::Directory::opened(*disk, directory);
+    const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, opened));
     auto stream = TRY(threads::CopyStream::create(threads::CopySteps::overlap));
-    return sm::find_faults(*disk, path, manifest, stream);
+    return sm::find_faults(*disk, opened, manifest, stream);
 }
 
 }  // namespace lockstep

@@ -33,7 +33,7 @@
 #include "sm/buffer/page.h"
 #include "sm/buffer/written_lsns.h"
 #include "threads/base/hints.h"
-#include "threads/io/io.h"
+#include "threads/io/directory.h"
 #include "threads/io/offload_pool.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/latch.h"
@@ -154,7 +154,7 @@ struct BufferPoolOptions {
     double free_target = 0.02;                  // share of frames that the cleaners keep free
     bool sync = true;                           // false: write_dirty() writes and does not sync
     // Of the data file, for messages.
-    std::string data_path = {};
+    threads::Directory directory = {};
 };
 
 // What the pool knows about one frame.
@@ -320,7 +320,7 @@ public:
     };
     Stats stats() const;
     size_t memory_bytes() const;
-    const std::string& data_path() const;  // see BufferPoolOptions
+    std::string data_path() const;  // where the volume is now
     uint64_t pages_max() const { return pages_max_; }
     // Checks words against frames while no transaction runs. Checks everything if the cleaners are
     // stopped as well. Returns an error text or an empty string.

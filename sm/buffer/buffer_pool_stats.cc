@@ -26,7 +26,7 @@ BufferPool::Stats BufferPool::stats() const {
     return s;
 }
 
-const std::string& BufferPool::data_path() const { return impl_->options.data_path; }
+std::string BufferPool::data_path() const { return impl_->options.directory.path("data"); }
 
 size_t BufferPool::memory_bytes() const {
     const Impl& p = *impl_;

@@ -231,7 +231,7 @@ Result<void> BufferPool::write_dirty(
     if (!result) {
         p.sync_failures.fetch_add(1, std::memory_order_relaxed);
         p.log.fail_store(
-            {.what = "sync of data file", .file = p.options.data_path, .cause = result.error()});
+            {.what = "sync of data file", .file = p.options.directory.path("data"), .cause = result.error()});
     }
     return result;
 }

@@ -151,7 +151,7 @@ Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
         auto synced = threads::io_sync(env.data_file, "superblock");
         if (!synced)
             env.log->fail_store({.what = "sync of data file",
-                                 .file = env.log_options.directory + "/data",
+                                 .file = env.log_options.directory.path("data"),
                                  .cause = synced.error()});
         TRY(synced);
     }

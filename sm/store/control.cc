@@ -37,14 +37,14 @@ Json hot_locks_json(const Engine& engine, Nanos now, Nanos opened) {
                    std::min(txn::LockManager::hot_locks_look_back(now), now - opened));
 }
 
-Json stat_json(Engine& engine, const std::string& directory, Nanos opened) {
+Json stat_json(Engine& engine, Nanos opened) {
     DCHECK(engine.log != nullptr && !engine.forked());
     const Options& o = engine.options;
     const StoreFailure* failure = engine.log->failure();
     const Nanos now = engine.runtime->clock().now();
     return {{"pid", getpid()},
             {"program", program_invocation_short_name},
-            {"directory", directory},
+            {"directory", engine.directory.path()},
             {"time_nanos", now},
             {"open_for_nanos", now - opened},
             {"failure", failure != nullptr ? Json(failure->text()) : Json(nullptr)},
@@ -188,15 +188,14 @@ std::optional<BackupRequest> backup_of(const Json& request) {
 
 }  // namespace
 
-Result<void> Control::start(const std::string& directory) {
-    DCHECK(server_ == nullptr && !directory.empty());
+Result<void> Control::start() {
+    DCHECK(server_ == nullptr);
     DCHECK(engine_.runtime != nullptr && !engine_.on_own_thread());
     if (engine_.options.test_hooks != nullptr && engine_.options.test_hooks->caller_driven)
         return fail(ErrorCode::bad_option, "control (a simulation has no sockets)", 1);
-    directory_ = directory;
     opened_ = engine_.runtime->clock().now();
     threads::LineServer::Settings settings;
-    settings.directory = directory;
+    settings.directory = engine_.directory;
     settings.name = kSocketName;
     settings.handle = [this](std::string_view line, threads::LineReply reply) {
         handle(line, std::move(reply));
@@ -239,7 +238,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
             std::string("send {\"command\": NAME} with one of ") + kCommands));
     const std::string command = field->get<std::string>();
     const auto limit = number_of(request, "limit", UINT64_MAX);
-    if (command == "stat") return answer(result_json(stat_json(engine_, directory_, opened_)));
+    if (command == "stat") return answer(result_json(stat_json(engine_, opened_)));
     if (command == "metrics")
         return answer(result_json(
             {{"text", metrics_text(store_stats_of(engine_), steps_stats_of(engine_))}}));

@@ -35,7 +35,7 @@ class Control {
 public:
     explicit Control(Engine& engine) : engine_(engine) {}
     // Errors: those of LineServer::start(); bad_option in a simulation.
-    Result<void> start(const std::string& directory);
+    Result<void> start();
     // No command begins any more. One that runs goes on, and its client gets the answer.
     // Idempotent; also if start() has failed.
     void stop() {
@@ -50,7 +50,6 @@ private:
     void on_user_thread(threads::LineReply reply, Work work);
 
     Engine& engine_;
-    std::string directory_;
     Nanos opened_ = 0;
     std::unique_ptr<threads::LineServer> server_;
 };

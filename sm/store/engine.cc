@@ -14,6 +14,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
+#include "sm/store/derived_options.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/lost_mark.h"
 #include "sm/store/memory_limit.h"
@@ -115,8 +116,8 @@ T* own(std::unique_ptr<T>& owner, std::unique_ptr<T> part) {
     return owner.get();
 }
 
-txn::LogOptions log_options_of(std::string_view path, const Options& o) {
-    return {.directory = std::string(path),
+txn::LogOptions log_options_of(const threads::Directory& directory, const Options& o) {
+    return {.directory = directory,
             .segment_bytes = o.log_segment_bytes,
             .capacity_bytes = o.log_bytes,
             .ring_bytes = o.log_ring_bytes,
@@ -157,53 +158,60 @@ threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* d
 // Opens the existing files, or begins a new store (true). The file "creating" exists during a
 // creation. What a crash left of an unfinished creation is removed and made again. A store that
 // merely lost its superblock is never touched.
-Result<bool> Engine::open_files(const std::string& directory) {
+Result<bool> Engine::open_files() {
     TRY(check_backup(*disk, directory));
-    const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
+    const bool exists = holds_store();
     if (!exists && !options.create)
-        return fail_with(ErrorCode::bad_path, "no store",
-                         directory + " holds no store; check the path (option create is off)");
-    TRY(disk->make_directory(directory));
-    lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
-    TRY(lock_files(directory, disk->lock_exclusive(lock_file_)));
-    if (!exists) TRY(begin_creation(directory));
+        return fail_with(
+            ErrorCode::bad_path, "no store",
+            directory.path() + " holds no store; check the path (option create is off)");
+    if (!directory.is_open()) {
+        TRY(disk->make_directory(directory.here()));
+        directory = TRY(threads::Directory::open(*disk, directory.here()));
+    }
+    lock_file_ = TRY(disk->open(directory / "lock", threads::Disk::kCreate));
+    TRY(lock_files(disk->lock_exclusive(lock_file_)));
+    if (!exists) TRY(begin_creation());
     data_file =
-        TRY(disk->open(directory + "/data",
+        TRY(disk->open(directory / "data",
                        (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
     lsns_file =
-        TRY(disk->open(directory + "/data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
+        TRY(disk->open(directory / "data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
     return !exists;
 }
 
-Result<void> Engine::lock_files(const std::string& directory, Result<void> locked) {
-    DCHECK(!directory.empty());
+bool Engine::holds_store() const {
+    return disk->exists(directory / "data") && !disk->exists(directory / "creating");
+}
+
+Result<void> Engine::lock_files(Result<void> locked) const {
+    DCHECK(directory.is_open());
     if (locked || locked.error().code != ErrorCode::store_locked) return locked;
     std::string holder = error_detail(locked.error());
     if (holder.empty()) holder = "another process, or a second time in this one";
     return fail_with(ErrorCode::store_locked, "lock file",
-                     directory + " is open in " + holder + "; close it there");
+                     directory.path() + " is open in " + holder + "; close it there");
 }
 
-Result<void> Engine::begin_creation(const std::string& directory) {
-    const bool unfinished = disk->exists(directory + "/creating");
-    const std::string prefix = directory + "/";
-    for (const std::string& name : TRY(disk->list(directory))) {
+Result<void> Engine::begin_creation() {
+    const bool unfinished = disk->exists(directory / "creating");
+    for (const std::string& name : TRY(disk->list(directory.here()))) {
         if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
         if (!unfinished)
             return fail_with(ErrorCode::bad_path, "no complete store",
-                             prefix + name +
+                             directory.path(name) +
                                  " exists, but no complete store; restore it from a "
                                  "backup, or name another directory");
-        TRY(disk->unlink(prefix + name));
+        TRY(disk->unlink(directory / name));
     }
-    disk->close(TRY(disk->open(directory + "/creating", threads::Disk::kCreate)));
-    return disk->sync_directory(directory);
+    disk->close(TRY(disk->open(directory / "creating", threads::Disk::kCreate)));
+    return disk->sync_directory(directory.here());
 }
 
-Result<void> Engine::end_creation(const std::string& directory) {
-    TRY(disk->sync_directory(directory));
-    TRY(disk->unlink(directory + "/creating"));
-    return disk->sync_directory(directory);
+Result<void> Engine::end_creation() {
+    TRY(disk->sync_directory(directory.here()));
+    TRY(disk->unlink(directory / "creating"));
+    return disk->sync_directory(directory.here());
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Options& options) {
@@ -216,6 +224,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (!engine) return fail(ErrorCode::out_of_memory, "store");
     TRY(engine->memory_reserve_.hold());
     engine->options = options;
+    derive_log_options(engine->options);
     engine->logger = options.logger;
     const TestHooks* hooks = options.test_hooks;
     if (hooks && hooks->disk) {
@@ -224,9 +233,9 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->own_disk_ = threads::make_disk(backend_of(options.io));
         engine->disk = engine->own_disk_.get();
     }
-    const std::string& directory = engine->directory = std::string(path);
-    if (options.read_only) TRY(engine->open_files_to_read(directory));
-    const bool fresh = !options.read_only && TRY(engine->open_files(directory));
+    engine->directory = threads::Directory::opened(*engine->disk, path);
+    if (options.read_only) TRY(engine->open_files_to_read());
+    const bool fresh = !options.read_only && TRY(engine->open_files());
     if (!fresh) {
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
         TRY(engine->take_fixed_options());
@@ -234,9 +243,9 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         if (options.sync && !options.read_only && !MUTANT(data_unsynced_at_open))
             TRY(engine->disk->sync_now(engine->data_file));
     }
-    if (options.read_only) TRY(engine->require_closed(directory));
-    else if (!fresh) TRY(engine->adopt(directory));
-    TRY(engine->build(path, fresh));
+    if (options.read_only) TRY(engine->require_closed());
+    else if (!fresh) TRY(engine->adopt());
+    TRY(engine->build(fresh));
     engine->say_durability();
     engine->say_memory();
     if (!fresh) engine->load_written_lsns();
@@ -252,14 +261,14 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         } else {
             TRY(engine->make_fresh());
             // The services tell the archive the store's number, so that number must last.
-            if (!MUTANT(archive_before_creation_ends)) TRY(engine->end_creation(directory));
+            if (!MUTANT(archive_before_creation_ends)) TRY(engine->end_creation());
         }
         return engine->start_services();
     }));
-    if (fresh && MUTANT(archive_before_creation_ends)) TRY(engine->end_creation(directory));
+    if (fresh && MUTANT(archive_before_creation_ends)) TRY(engine->end_creation());
     engine->opened_ = true;
     engine->watch_slices();
-    TRY(engine->start_control(directory));
+    TRY(engine->start_control());
     return engine;
 }
 
@@ -275,11 +284,11 @@ Result<void> Engine::take_fixed_options() {
                          " bytes each since it was made (log_segment_bytes)");
 }
 
-Result<void> Engine::start_control(const std::string& directory) {
+Result<void> Engine::start_control() {
     if (!options.control) return {};
     DCHECK(opened_ && control == nullptr && !closing_.load());
     control = std::make_unique<Control>(*this);
-    return control->start(directory);
+    return control->start();
 }
 
 // Nobody listens without a logger. The store works without the watch, too.
@@ -304,7 +313,7 @@ Result<std::unique_ptr<txn::Log>> Engine::open_known_log(const LostMark& lost) c
 Result<void> Engine::open_log(bool fresh) {
     DCHECK(log == nullptr && runtime != nullptr);
     LostMark lost;
-    if (!fresh) lost = TRY(look_for_lost_mark(*disk, log_options.directory, lsns_file, superblock));
+    if (!fresh) lost = TRY(look_for_lost_mark(*disk, directory, lsns_file, superblock));
     log = own(own_log_,
               fresh ? TRY(txn::Log::create(*runtime, log_options)) : TRY(open_known_log(lost)));
     run_begin = log->tail();
@@ -315,7 +324,7 @@ Result<void> Engine::open_log(bool fresh) {
 }
 
 // Objects, from the bottom up. Nothing runs yet.
-Result<void> Engine::build(std::string_view path, bool fresh) {
+Result<void> Engine::build(bool fresh) {
     DCHECK(disk != nullptr && runtime == nullptr && data_file.value >= 0);
     const TestHooks* hooks = options.test_hooks;
     if (hooks && hooks->clock == nullptr)
@@ -328,7 +337,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     needs_team = std::make_unique<NeedsTeam>(*this);
     runtime->set_team_hook(needs_team.get());
 
-    log_options = log_options_of(path, options);
+    log_options = log_options_of(directory, options);
     TRY(open_log(fresh));
     TRY(build_archive());
     log->on_failure(
@@ -363,7 +372,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                   .huge_pages = !stepped(),
                                                   .mappings = hooks ? hooks->mappings : nullptr,
                                                   .sync = options.sync,
-                                                  .data_path = std::string(path) + "/data"})));
+                                                  .directory = directory})));
     if (!options.read_only)
         pool->set_repair([this](PageId id, Page& page) { return repair(id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));

@@ -24,6 +24,7 @@
 
 namespace lockstep::sm {
 
+class ArchivePlace;
 class Archiver;
 class Catalog;
 class Control;
@@ -91,7 +92,7 @@ public:
         return fail(ErrorCode::forked, "store");
     }
 
-    std::string directory;  // as open() got it
+    threads::Directory directory;  // of the store, open as long as the store is
 
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
@@ -99,6 +100,7 @@ public:
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<Snapshots> snapshots;
     std::unique_ptr<PreparedTxns> prepared;
+    std::unique_ptr<ArchivePlace> archive;    // with Options::archive
     std::unique_ptr<Archiver> archiver;       // with Options::archive or archive_sink
     std::unique_ptr<PageRebuild> rebuild;     // with Options::archive
     std::unique_ptr<Control> control;         // with Options::control
@@ -124,18 +126,19 @@ public:
     StepsOptions steps_now;  // that set_steps() chose last; under steps_lock
 
 private:
-    Result<bool> open_files(const std::string& directory);
+    Result<bool> open_files();
+    bool holds_store() const;
     Result<void> take_fixed_options();
-    Result<void> adopt(const std::string& directory);
-    Result<void> open_files_to_read(const std::string& directory);
-    Result<void> require_closed(const std::string& directory);
+    Result<void> adopt();
+    Result<void> open_files_to_read();
+    Result<void> require_closed();
     Result<void> start_reading();
     // The answer of a lock on the lock file, with the directory in its error.
-    static Result<void> lock_files(const std::string& directory, Result<void> locked);
-    Result<void> begin_creation(const std::string& directory);
-    Result<void> end_creation(const std::string& directory);
+    Result<void> lock_files(Result<void> locked) const;
+    Result<void> begin_creation();
+    Result<void> end_creation();
     bool stepped() const;
-    Result<void> build(std::string_view path, bool fresh);
+    Result<void> build(bool fresh);
     Result<void> open_log(bool fresh);
     Result<std::unique_ptr<txn::Log>> open_known_log(const LostMark& lost) const;
     void adopt_catalog(std::unique_ptr<Catalog> made);
@@ -158,7 +161,7 @@ private:
     Result<void> recover();
     Result<void> start_services();
     void watch_slices();
-    Result<void> start_control(const std::string& directory);
+    Result<void> start_control();
     void stop_services();
     void end_packets();
     void end_functions();

@@ -18,9 +18,11 @@ Result<void> Engine::build_archive() {
     DCHECK(log != nullptr && archiver == nullptr);
     if (!options.test_hooks || !options.test_hooks->disk)
         archive_disk_ = threads::make_disk(threads::IoBackend::pool);
-    archiver = TRY(Archiver::create(*this, archive_disk()));
-    if (options.archive)
-        rebuild = std::make_unique<PageRebuild>(*this, archive_disk(), *options.archive);
+    if (options.archive) {
+        archive = std::make_unique<ArchivePlace>(archive_disk(), *options.archive);
+        rebuild = std::make_unique<PageRebuild>(*this, *archive);
+    }
+    archiver = TRY(Archiver::create(*this, archive.get()));
     return {};
 }
 
@@ -44,9 +46,9 @@ Result<bool> Engine::repair(PageId id, Page& page) {
 
 // A complete backup becomes a store. The new history comes before the end of the backup (BM-2): a
 // crash between the two draws another one, whose parent is the backup's all the same.
-Result<void> Engine::adopt(const std::string& directory) {
+Result<void> Engine::adopt() {
     DCHECK(!options.read_only && lock_file_.value >= 0);
-    if (!disk->exists(directory + "/" + kManifestName)) return {};
+    if (!disk->exists(directory / kManifestName)) return {};
     TRY(begin_history(TRY(read_manifest(*disk, directory))));
     return adopt_backup(*disk, directory);
 }

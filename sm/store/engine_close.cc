@@ -202,6 +202,7 @@ void Engine::release() {
     prepared.reset();
     rebuild.reset();
     archiver.reset();
+    archive.reset();
     own_log_.reset();
     own_runtime_.reset();
     checkpointer = nullptr;
@@ -211,6 +212,8 @@ void Engine::release() {
     locks = nullptr;
     log = nullptr;
     runtime = nullptr;
+    log_options.directory = {};
+    directory = {};
     own_disk_.reset();
     archive_disk_.reset();
     disk = nullptr;

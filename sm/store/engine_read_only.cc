@@ -13,27 +13,27 @@
 namespace lockstep::sm {
 
 // Where there is no lock file (a copy) or no locks, nothing keeps a writer away.
-Result<void> Engine::open_files_to_read(const std::string& directory) {
-    DCHECK(!directory.empty() && options.read_only);
+Result<void> Engine::open_files_to_read() {
+    DCHECK(options.read_only);
     constexpr uint32_t kRead = threads::Disk::kReadOnly;
     TRY(check_backup(*disk, directory));
-    if (!disk->exists(directory + "/data") || disk->exists(directory + "/creating"))
+    if (!directory.is_open() || !holds_store())
         return fail_with(ErrorCode::bad_path, "no store",
-                         directory + " holds no store; check the path");
-    if (disk->exists(directory + "/lock")) {
-        lock_file_ = TRY(disk->open(directory + "/lock", kRead));
-        const Result<void> locked = lock_files(directory, disk->lock_shared(lock_file_));
+                         directory.path() + " holds no store; check the path");
+    if (disk->exists(directory / "lock")) {
+        lock_file_ = TRY(disk->open(directory / "lock", kRead));
+        const Result<void> locked = lock_files(disk->lock_shared(lock_file_));
         if (!locked && locked.error().code == ErrorCode::store_locked) return locked;
         if (!locked)
             report(1, "the store is not locked while it is read: " + locked.error().text());
     }
-    data_file = TRY(disk->open(directory + "/data", kRead | threads::Disk::kDirect));
-    if (disk->exists(directory + "/data.lsn"))
-        lsns_file = TRY(disk->open(directory + "/data.lsn", kRead | threads::Disk::kDirect));
+    data_file = TRY(disk->open(directory / "data", kRead | threads::Disk::kDirect));
+    if (disk->exists(directory / "data.lsn"))
+        lsns_file = TRY(disk->open(directory / "data.lsn", kRead | threads::Disk::kDirect));
     return {};
 }
 
-Result<void> Engine::require_closed(const std::string& directory) {
+Result<void> Engine::require_closed() {
     DCHECK(options.read_only && superblock.sequence > 0);
     const LogSinceCheckpoint since = TRY(log_since_checkpoint(
         *disk, {.directory = directory, .segment_bytes = superblock.log_segment_bytes},

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <tbb/parallel_sort.h>
@@ -81,16 +80,20 @@ public:
     ~Run() {
         if (fd_ >= 0) ::close(fd_);
     }
-    Result<void> open(const std::string& directory) {
-        DCHECK(fd_ < 0 && !directory.empty());
+    Result<void> open(const threads::Directory& directory) {
+        DCHECK(fd_ < 0);
         DCHECK(threads::current() == nullptr);  // not on a worker
-        fd_ = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (fd_ >= 0) return {};
+        const threads::Place here = directory.here();
+        const int at = directory.is_open() ? here.in.value : AT_FDCWD;
+        fd_ = ::openat(at, here.name.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         // Not every file system can do that.
-        std::string name = directory + "/sort.XXXXXX";
-        fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+        for (int n = 0; fd_ < 0 && n < kNamesMax; ++n) {
+            const std::string name = here.name + "/sort." + std::to_string(n);
+            fd_ = ::openat(at, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+            if (fd_ >= 0) (void)::unlinkat(at, name.c_str(), 0);
+            else if (errno != EEXIST) break;
+        }
         if (fd_ < 0) return fail_os(ErrorCode::io_error, errno, "file for sorting");
-        (void)::unlink(name.c_str());
         return {};
     }
     Result<void> append(const char* from, size_t bytes) {
@@ -118,6 +121,7 @@ public:
     }
 
 private:
+    static constexpr int kNamesMax = 1000;  // taken at the same time, or left by kills
     int fd_ = -1;
     uint64_t bytes_ = 0;
 };
@@ -236,7 +240,7 @@ private:
     bool begun_ = false;
 };
 
-EntrySorter::EntrySorter(std::string directory, size_t memory, bool parallel)
+EntrySorter::EntrySorter(threads::Directory directory, size_t memory, bool parallel)
     : directory_(std::move(directory)), memory_max_(memory), parallel_(parallel) {}
 EntrySorter::~EntrySorter() = default;
 

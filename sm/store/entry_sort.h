@@ -18,6 +18,7 @@
 #include <lockstep/result.h>
 #include <lockstep/types.h>
 #include "threads/base/check.h"
+#include "threads/io/directory.h"
 
 namespace lockstep::sm {
 
@@ -61,7 +62,8 @@ class EntrySorter {
 public:
     // With `parallel` it sorts on all threads of oneTBB. `memory`: bytes of blocks and of what
     // sorting them takes; SIZE_MAX: no runs.
-    EntrySorter(std::string directory, size_t memory, bool parallel);
+    // `directory`: of the runs, on the machine's file system.
+    EntrySorter(threads::Directory directory, size_t memory, bool parallel);
     ~EntrySorter();
 
     // Errors: no_space and io_error of a run.
@@ -78,13 +80,13 @@ private:
     void assert_state() const {
         DCHECK(!blocks_.empty() || memory_ == 0);
         DCHECK(runs_.empty() || memory_max_ != SIZE_MAX);
-        DCHECK(!directory_.empty() || memory_max_ == SIZE_MAX);
+        DCHECK(!directory_.path().empty() || memory_max_ == SIZE_MAX);
         DCHECK(sources_.empty() || sources_.size() == (runs_.empty() ? 1 : runs_.size() + 2));
     }
     std::unique_ptr<EntrySource> sort_blocks() const;
     Result<void> write_run();
 
-    const std::string directory_;
+    const threads::Directory directory_;
     const size_t memory_max_;
     const bool parallel_;
     std::vector<std::unique_ptr<EntryBlock>> blocks_;

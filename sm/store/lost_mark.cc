@@ -6,6 +6,7 @@
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "txn/log/durable_end_file.h"
+#include "txn/log/log_files.h"
 
 namespace lockstep::sm {
 
@@ -22,9 +23,9 @@ Result<Lsn> newest_saved(threads::Disk& disk, threads::FileId lsns, uint64_t sto
 
 }  // namespace
 
-Result<LostMark> look_for_lost_mark(threads::Disk& disk, const std::string& directory,
+Result<LostMark> look_for_lost_mark(threads::Disk& disk, const threads::Directory& directory,
                                     threads::FileId lsns, const Superblock& superblock) {
-    const auto mark = TRY(txn::DurableEnd::load(disk, directory + "/log.mark"));
+    const auto mark = TRY(txn::DurableEnd::load(disk, directory / txn::LogFiles::kMarkName));
     if (!mark || !mark->alone) return LostMark();
     DCHECK(mark->sequence > txn::DurableEnd::kFirstSequenceMax);
     return LostMark{

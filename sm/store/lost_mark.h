@@ -22,7 +22,7 @@ struct LostMark {
 };
 // `lsns`: the file data.lsn; negative: there is none. Blocking reads. Errors: corrupt_log,
 // bad_version, io_error, out_of_memory.
-Result<LostMark> look_for_lost_mark(threads::Disk& disk, const std::string& directory,
+Result<LostMark> look_for_lost_mark(threads::Disk& disk, const threads::Directory& directory,
                                     threads::FileId lsns, const Superblock& superblock);
 // The error of a log that ends below `known.durable`, with the remedy.
 [[gnu::cold]] std::unexpected<Error> refuse_lost_end(const Error& why, const LostMark& known);

@@ -1,14 +1,18 @@
 // options.cc - every option's range, in one place.
 #include <lockstep/options.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
+#include "sm/store/derived_options.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 
 namespace lockstep {
 namespace {
+
+constexpr uint64_t kKiB = 1ull << 10, kMiB = 1ull << 20, kGiB = 1ull << 30, kTiB = 1ull << 40;
 
 Result<void> within(const char* name, uint64_t value, uint64_t low, uint64_t high) {
     if (value >= low && value <= high) return {};
@@ -26,8 +30,16 @@ Result<void> within_if_given(const char* name, std::optional<T> value, uint64_t 
 
 }  // namespace
 
-Result<void> check_options(const Options& o) {
-    constexpr uint64_t kKiB = 1ull << 10, kMiB = 1ull << 20, kGiB = 1ull << 30, kTiB = 1ull << 40;
+void derive_log_options(Options& o) {
+    const uint64_t quarter = o.log_bytes / 4;
+    if (o.log_segment_bytes == 0)
+        o.log_segment_bytes = std::min<uint64_t>(64 * kMiB, quarter / 4096 * 4096);
+    if (o.log_ring_bytes == 0) o.log_ring_bytes = std::min(32 * kMiB, std::bit_floor(quarter));
+}
+
+Result<void> check_options(const Options& given) {
+    Options o = given;
+    derive_log_options(o);
     TRY(within("workers", o.workers, 1, 64));
     TRY(within("pool_bytes", o.pool_bytes, 4 * kMiB, kTiB - 1));
     TRY(within("stack_bytes", o.stack_bytes, 48 * kKiB, 8 * kMiB));

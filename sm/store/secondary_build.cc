@@ -151,9 +151,9 @@ public:
     using Leaves = std::unique_ptr<LeafBatch>;
     using Batch = std::unique_ptr<std::string>;  // u16 key bytes, u16 value bytes, key, value
 
-    Crew(const Secondary& secondary, const KeyFunction& function, std::string directory,
-         uint64_t memory)
-        : secondary_(secondary), function_(function), sorter_(std::move(directory), memory, true) {}
+    Crew(const Secondary& secondary, const KeyFunction& function,
+         const threads::Directory& directory, uint64_t memory)
+        : secondary_(secondary), function_(function), sorter_(directory, memory, true) {}
 
     // On a user thread of its own, so that offload() does not suspend the creator.
     Result<void> start(Engine& engine) {
@@ -300,9 +300,8 @@ private:
         return {};
     }
     Result<void> with_crew(std::unique_ptr<LeafBatch> batch) {
-        const std::string& data = engine_.pool->data_path();
-        const auto crew = std::make_unique<Crew>(secondary_, *function_,
-                                                 data.substr(0, data.rfind('/')), memory_);
+        const auto crew =
+            std::make_unique<Crew>(secondary_, *function_, engine_.directory, memory_);
         TRY(crew->start(engine_));
         Result<void> done = feed(*crew, std::move(batch));
         if (done)

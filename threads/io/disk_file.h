@@ -1,7 +1,6 @@
 // disk_file.h - a file of a Disk that is closed when its owner ends.
 #pragma once
 
-#include <string_view>
 #include <utility>
 
 #include "threads/base/check.h"
@@ -12,8 +11,8 @@ namespace lockstep::threads {
 class DiskFile {
 public:
     // `flags`: Disk::OpenFlags. Errors: those of Disk::open().
-    static Result<DiskFile> open(Disk& disk, std::string_view path, uint32_t flags) {
-        return DiskFile(disk, TRY(disk.open(path, flags)));
+    static Result<DiskFile> open(Disk& disk, const Place& place, uint32_t flags) {
+        return DiskFile(disk, TRY(disk.open(place, flags)));
     }
     // Takes over a file that is open.
     DiskFile(Disk& disk, FileId id) : disk_(disk), id_(id) { DCHECK(id.value >= 0); }

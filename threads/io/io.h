@@ -31,7 +31,19 @@ class IoStage;
 struct FdPoll;
 struct Thread;
 
-using FileId = Id<struct FileIdTag, int32_t>;  // valid on the disk that opened it
+using FileId = Id<struct FileIdTag, int32_t>;            // valid on the disk that opened it
+using DirectoryId = Id<struct DirectoryIdTag, int32_t>;  // the same
+inline constexpr DirectoryId kNoDirectory{-1};
+
+// A name in an open directory, or a path of the process. An absolute name is a path.
+struct Place {
+    Place(DirectoryId in, std::string_view name) : in(in), name(name) { DCHECK(!name.empty()); }
+    Place(std::string_view path) : name(path) {}    // NOLINT(google-explicit-constructor)
+    Place(const std::string& path) : name(path) {}  // NOLINT(google-explicit-constructor)
+    Place(const char* path) : name(path) {}         // NOLINT(google-explicit-constructor)
+    DirectoryId in = kNoDirectory;
+    std::string name;
+};
 
 inline constexpr uint32_t kIoPiecesMax = 64;  // pieces of memory of one request
 
@@ -117,27 +129,34 @@ protected:
     size_t fd_polls_ = 0;
 };
 
-// Files by path. Synchronous, for rare and short operations. Safe from any kernel thread.
+// Files by name. Synchronous, for rare and short operations. Safe from any kernel thread. What keeps
+// files names them in a directory that it has opened (directory.h): a path may lead elsewhere later.
 class Disk {
 public:
     virtual ~Disk() = default;
     // kDirect: bypass the page cache if possible. kReadOnly: the system refuses changes of the
     // file; a simulated disk does not.
     enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4, kReadOnly = 8 };
-    virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
+    virtual Result<FileId> open(const Place& place, uint32_t flags) = 0;
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;
     // Allocates real blocks up to `bytes`, which read as zero; never shrinks. Error no_space leaves
     // the file as it was.
     virtual Result<void> allocate(FileId file, uint64_t bytes) = 0;
     virtual Result<void> truncate(FileId file, uint64_t bytes) = 0;
-    virtual Result<void> rename(std::string_view from, std::string_view to) = 0;
-    virtual Result<void> unlink(std::string_view path) = 0;
-    virtual Result<void> make_directory(std::string_view path) = 0;  // durable; fine if it exists
+    virtual Result<void> rename(const Place& from, const Place& to) = 0;
+    virtual Result<void> unlink(const Place& place) = 0;
+    virtual Result<void> make_directory(const Place& place) = 0;  // durable; fine if it exists
     // Names, sorted.
-    virtual Result<std::vector<std::string>> list(std::string_view directory) = 0;
-    virtual bool exists(std::string_view path) = 0;
-    virtual Result<void> sync_directory(std::string_view path) = 0;
+    virtual Result<std::vector<std::string>> list(const Place& directory) = 0;
+    virtual bool exists(const Place& place) = 0;
+    virtual Result<void> sync_directory(const Place& directory) = 0;
+    // The directory that has this name now. It stays the same one when it is moved or replaced, or
+    // when the process changes its directory. Error: bad_path.
+    virtual Result<DirectoryId> open_directory(const Place& directory) = 0;
+    virtual void close_directory(DirectoryId directory) = 0;
+    // The path that it was opened with while that still leads there, else its present path.
+    virtual std::string path_of(DirectoryId directory) = 0;
     // Advisory lock for the life of the FileId; store_locked if another process or store holds it.
     // The error's detail is the holder, if the system tells (lock_holder.h).
     virtual Result<void> lock_exclusive(FileId file) = 0;

@@ -29,6 +29,7 @@
 
 #include <lockstep/result.h>
 #include "threads/base/check.h"
+#include "threads/io/directory.h"
 
 namespace lockstep::threads {
 
@@ -60,7 +61,8 @@ private:
 class LineServer {
 public:
     struct Settings {
-        std::string directory, name;  // of the socket
+        Directory directory;  // of the socket; open
+        std::string name;
         // Called on the server's thread; must not block.
         std::function<void(std::string_view line, LineReply reply)> handle;
         // Sent before the connection is closed: the request is longer than line_bytes_max; there

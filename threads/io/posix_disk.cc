@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstring>
 
 #include <lockstep/clock.h>
@@ -77,12 +78,18 @@ Result<void> write_zeros(FileId file, uint64_t from, uint64_t to) {
     return {};
 }
 
-// fail_file() with the file's name.
-[[gnu::cold]] Unexpected fail_path(int err, const char* what, const std::string& path) {
-    DCHECK(what != nullptr);
-    Error error = fail_file(err, what).error();
-    set_error_detail(error, path);
-    return Unexpected(error);
+// What openat() and its kin take.
+int at(const Place& place) { return place.in == kNoDirectory ? AT_FDCWD : place.in.value; }
+
+// In a process without standard streams, the kernel gives files the numbers of these. What any code
+// prints would then land in the file. -errno if there is no other number.
+int64_t above_streams(int64_t fd) {
+    if (fd < 0 || fd > STDERR_FILENO || MUTANT(file_on_stderr)) return fd;
+    const auto low = static_cast<int>(fd);
+    fd = retry([&] { return fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
+    ::close(low);
+    DCHECK(fd < 0 || fd > STDERR_FILENO);
+    return fd;
 }
 
 }  // namespace
@@ -114,33 +121,23 @@ std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t
     }
 }
 
-Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
-    const std::string name(path);
+Result<FileId> PosixDisk::open(const Place& place, uint32_t flags) {
     DCHECK(!(flags & kReadOnly) || !(flags & (kCreate | kExclusive)));
     const int mode = (flags & kReadOnly ? O_RDONLY : O_RDWR) | O_CLOEXEC |
                      (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
-    const auto open_with = [&](int more) {
-        return retry([&] { return ::open(name.c_str(), mode | more, 0644); });
+    const auto open_with = [&](int as) {
+        return retry([&] { return openat(at(place), place.name.c_str(), as, 0644); });
     };
-    int64_t fd = open_with(flags & kDirect ? O_DIRECT : 0);
+    int64_t fd = open_with(mode | (flags & kDirect ? O_DIRECT : 0));
     // The refusal of O_DIRECT may come after the file was created. The second try must not take the
     // file for another process's.
-    if (fd == -EINVAL && (flags & kDirect)) {
-        fd = retry([&] { return ::open(name.c_str(), mode & ~O_EXCL, 0644); });
-    }
-    // In a process without standard streams, the kernel gives files the numbers of these. What any
-    // code prints would then land in the file.
-    if (fd >= 0 && fd <= STDERR_FILENO && !MUTANT(file_on_stderr)) {
-        const auto low = static_cast<int>(fd);
-        fd = retry([&] { return fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
-        ::close(low);
-        DCHECK(fd < 0 || fd > STDERR_FILENO);
-    }
-    if (fd < 0) return fail_path(static_cast<int>(-fd), "open", name);
+    if (fd == -EINVAL && (flags & kDirect)) fd = open_with(mode & ~O_EXCL);
+    fd = above_streams(fd);
+    if (fd < 0) return fail_at(static_cast<int>(-fd), "open", place);
     struct stat status {};
     if (fstat(static_cast<int>(fd), &status) != 0 || !S_ISREG(status.st_mode)) {
         ::close(static_cast<int>(fd));
-        return fail_with(ErrorCode::bad_path, "open", name + " is not a regular file");
+        return fail_with(ErrorCode::bad_path, "open", text_of(place) + " is not a regular file");
     }
     // Never reset: one switch for all files of the disk errs to the safe side.
     if (durable_writes_need_sync(static_cast<int>(fd)))
@@ -183,45 +180,50 @@ Result<void> PosixDisk::truncate(FileId file, uint64_t bytes) {
     return {};
 }
 
-Result<void> PosixDisk::rename(std::string_view from, std::string_view to) {
-    const std::string name(from);
-    if (::rename(name.c_str(), std::string(to).c_str()) != 0)
-        return fail_path(errno, "rename", name);
+Result<void> PosixDisk::rename(const Place& from, const Place& to) {
+    if (renameat(at(from), from.name.c_str(), at(to), to.name.c_str()) != 0)
+        return fail_at(errno, "rename", from);
     return {};
 }
 
-Result<void> PosixDisk::unlink(std::string_view path) {
-    const std::string name(path);
-    if (::unlink(name.c_str()) != 0) return fail_path(errno, "unlink", name);
+Result<void> PosixDisk::unlink(const Place& place) {
+    if (unlinkat(at(place), place.name.c_str(), 0) != 0) return fail_at(errno, "unlink", place);
     return {};
 }
 
 // The entry of a new directory lies in its parent. A parent that may not be read cannot be synced.
-Result<void> PosixDisk::make_directory(std::string_view path) {
-    DCHECK(!path.empty());
-    const std::string name(path);
-    if (mkdir(name.c_str(), 0755) == 0) {
+Result<void> PosixDisk::make_directory(const Place& place) {
+    DCHECK(!place.name.empty());
+    const char* const name = place.name.c_str();
+    if (mkdirat(at(place), name, 0755) == 0) {
         if (MUTANT(parent_not_synced)) return {};
-        const Result<void> synced = sync_directory(name + "/..");
+        Place parent = place;
+        parent.name += "/..";
+        const Result<void> synced = sync_directory(parent);
         if (synced || synced.error().os == EACCES) return {};
         // Else the next call would find it, and sync nothing.
-        if (!MUTANT(unsynced_directory_left)) (void)rmdir(name.c_str());
+        if (!MUTANT(unsynced_directory_left)) (void)unlinkat(at(place), name, AT_REMOVEDIR);
         return synced;
     }
     const int err = errno;
     DCHECK(err != 0);
     struct stat status {};
-    if (err == EEXIST && stat(name.c_str(), &status) == 0) {
+    if (err == EEXIST && fstatat(at(place), name, &status, 0) == 0) {
         if (S_ISDIR(status.st_mode)) return {};
-        return fail_path(ENOTDIR, "make directory", name);
+        return fail_at(ENOTDIR, "make directory", place);
     }
-    return fail_path(err, "make directory", name);
+    return fail_at(err, "make directory", place);
 }
 
-Result<std::vector<std::string>> PosixDisk::list(std::string_view directory) {
-    const std::string path(directory);
-    DIR* dir = opendir(path.c_str());
-    if (dir == nullptr) return fail_path(errno, "list directory", path);
+Result<std::vector<std::string>> PosixDisk::list(const Place& directory) {
+    const int fd =
+        openat(at(directory), directory.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
+    if (dir == nullptr) {
+        const int err = errno;
+        if (fd >= 0) ::close(fd);
+        return fail_at(err, "list directory", directory);
+    }
     std::vector<std::string> names;
     errno = 0;
     while (const dirent* entry = readdir(dir)) {
@@ -231,30 +233,82 @@ Result<std::vector<std::string>> PosixDisk::list(std::string_view directory) {
     }
     const int err = errno;
     closedir(dir);
-    if (err != 0) return fail_path(err, "list directory", path);
+    if (err != 0) return fail_at(err, "list directory", directory);
     std::sort(names.begin(), names.end());
     return names;
 }
 
-bool PosixDisk::exists(std::string_view path) {
+bool PosixDisk::exists(const Place& place) {
     struct stat status {};
-    return stat(std::string(path).c_str(), &status) == 0;
+    return fstatat(at(place), place.name.c_str(), &status, 0) == 0;
 }
 
-Result<void> PosixDisk::sync_directory(std::string_view path) {
-    const std::string name(path.empty() ? "." : path);
+Result<void> PosixDisk::sync_directory(const Place& directory) {
+    const char* const name = directory.name.empty() ? "." : directory.name.c_str();
     const int64_t fd =
-        retry([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-    if (fd < 0) return fail_path(static_cast<int>(-fd), "sync directory", name);
+        retry([&] { return openat(at(directory), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (fd < 0) return fail_at(static_cast<int>(-fd), "sync directory", directory);
     const int result = fsync(static_cast<int>(fd));
     const int err = errno;
     ::close(static_cast<int>(fd));
     if (result != 0) {
         auto failure = fail_os(ErrorCode::io_error, err, "sync directory");
-        set_error_detail(failure.error(), name);
+        set_error_detail(failure.error(), text_of(directory));
         return failure;
     }
     return {};
+}
+
+Result<DirectoryId> PosixDisk::open_directory(const Place& directory) {
+    const int64_t fd = above_streams(retry([&] {
+        return openat(at(directory), directory.name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }));
+    if (fd < 0) return fail_at(static_cast<int>(-fd), "open directory", directory);
+    std::string path = text_of(directory);
+    const std::lock_guard lock(mutex_);
+    directories_.insert_or_assign(static_cast<int32_t>(fd), std::move(path));
+    return DirectoryId{static_cast<int32_t>(fd)};
+}
+
+void PosixDisk::close_directory(DirectoryId directory) {
+    DCHECK(directory != kNoDirectory);
+    {
+        const std::lock_guard lock(mutex_);
+        directories_.erase(directory.value);
+    }
+    ::close(directory.value);
+}
+
+std::string PosixDisk::path_of(DirectoryId directory) {
+    std::string path;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = directories_.find(directory.value);
+        CHECK(found != directories_.end());  // not closed
+        path = found->second;
+    }
+    struct stat own {}, named {};
+    const bool leads_there = fstat(directory.value, &own) == 0 && stat(path.c_str(), &named) == 0 &&
+                             own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+    if (leads_there) return path;
+    char now[PATH_MAX];
+    const std::string link = "/proc/self/fd/" + std::to_string(directory.value);
+    const ssize_t n = readlink(link.c_str(), now, sizeof now);
+    return n > 0 ? std::string(now, static_cast<size_t>(n)) : path + " (moved)";
+}
+
+std::string PosixDisk::text_of(const Place& place) {
+    if (place.in == kNoDirectory || place.name.starts_with('/')) return place.name;
+    const std::string directory = path_of(place.in);
+    return place.name == "." ? directory : directory + "/" + place.name;
+}
+
+// fail_file() with the file's name.
+[[gnu::cold]] Unexpected PosixDisk::fail_at(int err, const char* what, const Place& place) {
+    DCHECK(what != nullptr);
+    Error error = fail_file(err, what).error();
+    set_error_detail(error, text_of(place));
+    return Unexpected(error);
 }
 
 Result<void> PosixDisk::lock_exclusive(FileId file) { return lock(file, LOCK_EX); }

@@ -1,13 +1,16 @@
 // posix_disk.h - the machine's file system as a Disk.
 //
-// Concepts   A FileId is the file descriptor, so queues need no table. flock() belongs to one open
-//            file. A second open conflicts, whether it comes from another process or from this one.
-//            A child of fork() shares the open file, so close() gives the lock back explicitly.
+// Concepts   A FileId is the file descriptor, so queues need no table. So is a DirectoryId, of a
+//            descriptor that only names the directory (O_PATH). flock() belongs to one open file.
+//            A second open conflicts, whether it comes from another process or from this one. A
+//            child of fork() shares the open file, so close() gives the lock back explicitly.
 // Blocking   Every call may block the kernel thread for a short operation of the file system.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "threads/io/io.h"
@@ -22,17 +25,20 @@ namespace lockstep::threads {
 class PosixDisk final : public Disk {
 public:
     explicit PosixDisk(IoBackend backend) : backend_(backend) {}
-    Result<FileId> open(std::string_view path, uint32_t flags) override;
+    Result<FileId> open(const Place& place, uint32_t flags) override;
     void close(FileId file) override;
     Result<uint64_t> size(FileId file) override;
     Result<void> allocate(FileId file, uint64_t bytes) override;
     Result<void> truncate(FileId file, uint64_t bytes) override;
-    Result<void> rename(std::string_view from, std::string_view to) override;
-    Result<void> unlink(std::string_view path) override;
-    Result<void> make_directory(std::string_view path) override;
-    Result<std::vector<std::string>> list(std::string_view directory) override;
-    bool exists(std::string_view path) override;
-    Result<void> sync_directory(std::string_view path) override;
+    Result<void> rename(const Place& from, const Place& to) override;
+    Result<void> unlink(const Place& place) override;
+    Result<void> make_directory(const Place& place) override;
+    Result<std::vector<std::string>> list(const Place& directory) override;
+    bool exists(const Place& place) override;
+    Result<void> sync_directory(const Place& directory) override;
+    Result<DirectoryId> open_directory(const Place& directory) override;
+    void close_directory(DirectoryId directory) override;
+    std::string path_of(DirectoryId directory) override;
     Result<void> lock_exclusive(FileId file) override;
     Result<void> lock_shared(FileId file) override;
     Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) override;
@@ -44,6 +50,8 @@ public:
 private:
     Result<std::unique_ptr<IoQueue>> make_pool_queue(const Clock& clock);
     Result<void> lock(FileId file, int operation);
+    std::string text_of(const Place& place);
+    Unexpected fail_at(int err, const char* what, const Place& place);
 
     const IoBackend backend_;
     // Set when the first file opens whose file system is not known to honour durable writes. The
@@ -55,6 +63,8 @@ private:
     // Under mutex_; the first queue that needs the pool makes it.
     std::shared_ptr<IoPool> pool_;
     std::vector<int32_t> locked_;  // under mutex_: files with an advisory lock
+    // Under mutex_: open directories, each with the path that opened it.
+    std::map<int32_t, std::string> directories_;
 };
 
 }  // namespace lockstep::threads

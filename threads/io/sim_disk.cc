@@ -12,19 +12,21 @@
 namespace lockstep::threads {
 namespace {
 
-// One spelling per path: no trailing and no doubled slashes.
+std::string parent(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// One spelling per path: no trailing and no doubled slashes, and no "." or ".." at the end of a
+// longer one.
 std::string normal(std::string_view path) {
     std::string out;
     for (const char c : path) {
         if (c != '/' || out.empty() || out.back() != '/') out += c;
     }
     if (out.size() > 1 && out.back() == '/') out.pop_back();
-    return out;
-}
-
-std::string parent(const std::string& path) {
-    const size_t slash = path.rfind('/');
-    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+    if (out.ends_with("/.")) return parent(out);
+    return out.ends_with("/..") ? parent(parent(out)) : out;
 }
 
 std::string prefix_of(const std::string& directory) {
@@ -62,9 +64,22 @@ void SimDisk::happened(SimEvent event) {
     if (observer_) observer_(event);
 }
 
-Result<FileId> SimDisk::open(std::string_view path, uint32_t flags) {
-    const std::string name = normal(path);
+// Where it is now.
+std::string SimDisk::full(const Place& place) const {
+    if (place.name.starts_with('/')) return normal(place.name);
+    std::string from = begin_;
+    if (place.in != kNoDirectory) {
+        CHECK(static_cast<size_t>(place.in.value) < open_directories_.size());
+        from = open_directories_[static_cast<size_t>(place.in.value)];
+        CHECK(!from.empty());  // not closed
+    }
+    if (from.empty() || from == ".") return normal(place.name);
+    return normal(place.name.empty() ? from : from + "/" + place.name);
+}
+
+Result<FileId> SimDisk::open(const Place& place, uint32_t flags) {
     std::unique_lock lock(mutex_);
+    const std::string name = full(place);
     const auto found = names_.find(name);
     if (found == names_.end() && is_directory(name)) return fail_file(EISDIR, "open");
     if (found == names_.end() && !(flags & kCreate)) return fail_file(ENOENT, "open");
@@ -93,6 +108,7 @@ void SimDisk::close_all() {
         if (open.file != nullptr) open.file->locked_by = -1;
         open.file = nullptr;
     }
+    for (std::string& directory : open_directories_) directory.clear();
 }
 
 Result<uint64_t> SimDisk::size(FileId file) {
@@ -152,10 +168,12 @@ void SimDisk::change_names(const std::string& directory, NameChange change) {
 
 // A rename within one directory is atomic. This disk refuses one between directories, as a real one
 // does between file systems.
-Result<void> SimDisk::rename(std::string_view from, std::string_view to) {
-    const std::string old_name = normal(from), new_name = normal(to);
+Result<void> SimDisk::rename(const Place& from, const Place& to) {
+    std::string new_name;
     {
         std::lock_guard lock(mutex_);
+        const std::string old_name = full(from);
+        new_name = full(to);
         const auto found = names_.find(old_name);
         if (found == names_.end()) return fail_file(ENOENT, "rename");
         if (parent(old_name) != parent(new_name)) return fail_file(EXDEV, "rename");
@@ -169,10 +187,11 @@ Result<void> SimDisk::rename(std::string_view from, std::string_view to) {
     return {};
 }
 
-Result<void> SimDisk::unlink(std::string_view path) {
-    const std::string name = normal(path);
+Result<void> SimDisk::unlink(const Place& place) {
+    std::string name;
     {
         std::lock_guard lock(mutex_);
+        name = full(place);
         if (!names_.contains(name)) return fail_file(ENOENT, "unlink");
         if (faults_.strikes(SimFault::unlink_error, name)) return fail_file(EIO, "unlink");
         change_names(parent(name), {.gone = name, .name = "", .file = nullptr});
@@ -181,11 +200,80 @@ Result<void> SimDisk::unlink(std::string_view path) {
     return {};
 }
 
-Result<void> SimDisk::make_directory(std::string_view path) {
+Result<void> SimDisk::make_directory(const Place& place) {
     std::lock_guard lock(mutex_);
-    if (names_.contains(normal(path))) return fail_file(ENOTDIR, "make directory");
-    directories_.insert(normal(path));
+    const std::string name = full(place);
+    if (names_.contains(name)) return fail_file(ENOTDIR, "make directory");
+    directories_.insert(name);
     return {};
+}
+
+Result<DirectoryId> SimDisk::open_directory(const Place& directory) {
+    std::lock_guard lock(mutex_);
+    const std::string name = full(directory);
+    if (names_.contains(name)) return fail_file(ENOTDIR, "open directory");
+    if (!is_directory(name)) return fail_file(ENOENT, "open directory");
+    open_directories_.push_back(name);
+    return DirectoryId{static_cast<int32_t>(open_directories_.size() - 1)};
+}
+
+void SimDisk::close_directory(DirectoryId directory) {
+    std::lock_guard lock(mutex_);
+    CHECK(static_cast<size_t>(directory.value) < open_directories_.size());
+    open_directories_[static_cast<size_t>(directory.value)].clear();
+}
+
+std::string SimDisk::path_of(DirectoryId directory) {
+    std::lock_guard lock(mutex_);
+    return full({directory, "."});
+}
+
+void SimDisk::change_directory(std::string_view path) {
+    std::lock_guard lock(mutex_);
+    begin_ = full(path);
+}
+
+void SimDisk::move_directory(std::string_view from, std::string_view to) {
+    {
+        std::lock_guard lock(mutex_);
+        const std::string old_name = full(from), new_name = full(to);
+        CHECK(is_directory(old_name) && !is_directory(new_name) && !names_.contains(new_name));
+        const auto move = [&](std::string& path) {
+            if (path == old_name || path.starts_with(prefix_of(old_name)))
+                path.replace(0, old_name.size(), new_name);
+        };
+        const auto move_names = [&](Names& names) {
+            Names moved;
+            for (const auto& [name, file] : names) {
+                std::string path = name;
+                move(path);
+                moved.emplace(std::move(path), file);
+            }
+            names = std::move(moved);
+        };
+        move_names(names_);
+        move_names(durable_names_);
+        std::map<std::string, std::vector<NameChange>> unsynced;
+        for (auto& [name, changes] : unsynced_names_) {
+            std::string path = name;
+            move(path);
+            for (NameChange& change : changes) {
+                move(change.gone);
+                move(change.name);
+            }
+            unsynced.emplace(std::move(path), std::move(changes));
+        }
+        unsynced_names_ = std::move(unsynced);
+        std::set<std::string> directories;
+        for (std::string path : directories_) {
+            move(path);
+            directories.insert(std::move(path));
+        }
+        directories_ = std::move(directories);
+        for (std::string& path : open_directories_) move(path);
+        for (const auto& [name, file] : names_) file->path = name;
+    }
+    happened({.kind = SimEvent::renamed, .path = to});
 }
 
 bool SimDisk::is_directory(const std::string& path) const {
@@ -195,9 +283,9 @@ bool SimDisk::is_directory(const std::string& path) const {
     return first != names_.end() && first->first.starts_with(prefix);
 }
 
-Result<std::vector<std::string>> SimDisk::list(std::string_view directory) {
-    const std::string name = normal(directory);
+Result<std::vector<std::string>> SimDisk::list(const Place& directory) {
     std::lock_guard lock(mutex_);
+    const std::string name = full(directory);
     if (names_.contains(name)) return fail_file(ENOTDIR, "list directory");
     if (!is_directory(name)) return fail_file(ENOENT, "list directory");
     const std::string prefix = prefix_of(name);
@@ -211,16 +299,17 @@ Result<std::vector<std::string>> SimDisk::list(std::string_view directory) {
     return std::vector<std::string>(found.begin(), found.end());
 }
 
-bool SimDisk::exists(std::string_view path) {
-    const std::string name = normal(path);
+bool SimDisk::exists(const Place& place) {
     std::lock_guard lock(mutex_);
+    const std::string name = full(place);
     return names_.contains(name) || is_directory(name);
 }
 
-Result<void> SimDisk::sync_directory(std::string_view path) {
-    const std::string name = path.empty() ? "." : normal(path);
+Result<void> SimDisk::sync_directory(const Place& directory) {
+    std::string name;
     {
         std::lock_guard lock(mutex_);
+        name = directory.name.empty() ? "." : full(directory);
         if (!is_directory(name)) return fail_file(ENOENT, "sync directory");
         if (faults_.strikes(SimFault::sync_error, name))
             return fail_os(ErrorCode::io_error, EIO, "sync directory");

@@ -74,17 +74,20 @@ public:
     explicit SimDisk(SimOptions options = {});
     ~SimDisk() override;
 
-    Result<FileId> open(std::string_view path, uint32_t flags) override;
+    Result<FileId> open(const Place& place, uint32_t flags) override;
     void close(FileId file) override;
     Result<uint64_t> size(FileId file) override;
     Result<void> allocate(FileId file, uint64_t bytes) override;
     Result<void> truncate(FileId file, uint64_t bytes) override;
-    Result<void> rename(std::string_view from, std::string_view to) override;
-    Result<void> unlink(std::string_view path) override;
-    Result<void> make_directory(std::string_view path) override;
-    Result<std::vector<std::string>> list(std::string_view directory) override;
-    bool exists(std::string_view path) override;
-    Result<void> sync_directory(std::string_view path) override;
+    Result<void> rename(const Place& from, const Place& to) override;
+    Result<void> unlink(const Place& place) override;
+    Result<void> make_directory(const Place& place) override;
+    Result<std::vector<std::string>> list(const Place& directory) override;
+    bool exists(const Place& place) override;
+    Result<void> sync_directory(const Place& directory) override;
+    Result<DirectoryId> open_directory(const Place& directory) override;
+    void close_directory(DirectoryId directory) override;
+    std::string path_of(DirectoryId directory) override;
     Result<void> lock_exclusive(FileId file) override;
     Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) override;
     Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override;
@@ -110,7 +113,12 @@ public:
     Nanos next_event_time() const;
     // Moves the clock to next_event_time(). False if nothing is in flight.
     bool advance(ManualClock& clock) const;
-    // Forgets open files and locks, as the system does when a process ends.
+    // Moves a directory with all that is in it, as another process may do at any time. Open files
+    // and directories stay what they are. Durable at once. CHECKs that nothing has the new name.
+    void move_directory(std::string_view from, std::string_view to);
+    // From now on, relative paths begin in that directory.
+    void change_directory(std::string_view path);
+    // Forgets open files, directories and locks, as the system does when a process ends.
     void close_all();
     // Bytes that lost writes should have written and no later write has overwritten, by offset.
     // Reads do not show them.
@@ -144,6 +152,7 @@ private:
     using Names = std::map<std::string, FilePtr, std::less<>>;
 
     OpenFile& of(FileId file);
+    std::string full(const Place& place) const;  // under mutex_
     bool is_directory(const std::string& path) const;
     void change_names(const std::string& directory, NameChange change);
     static void apply(Names& names, const NameChange& change);
@@ -160,6 +169,8 @@ private:
     Names names_, durable_names_;
     std::map<std::string, std::vector<NameChange>> unsynced_names_;  // by directory
     std::set<std::string> directories_;
+    std::vector<std::string> open_directories_;  // where they are now; empty: closed
+    std::string begin_;                          // of relative paths
     std::vector<OpenFile> open_;
     std::vector<SimQueue*> queues_;
     uint64_t polls_ = 0;

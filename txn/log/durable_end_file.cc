@@ -7,6 +7,7 @@
 
 #include "threads/base/on_disk.h"
 #include "txn/log/log.h"
+#include "txn/log/log_files.h"
 
 namespace lockstep::txn {
 
@@ -57,9 +58,10 @@ Result<std::optional<DurableEnd>> DurableEnd::decode(const std::byte* slot) {
         .sequence = s.sequence, .durable_end = s.durable_end, .segment_bytes = s.segment_bytes};
 }
 
-Result<std::optional<DurableEnd>> DurableEnd::load(threads::Disk& disk, const std::string& path) {
-    if (!disk.exists(path)) return std::nullopt;
-    const threads::FileId file = TRY(disk.open(path, threads::Disk::kReadOnly));
+Result<std::optional<DurableEnd>> DurableEnd::load(threads::Disk& disk,
+                                                   const threads::Place& place) {
+    if (!disk.exists(place)) return std::nullopt;
+    const threads::FileId file = TRY(disk.open(place, threads::Disk::kReadOnly));
     auto image = std::make_unique<MarkImage>();
     std::memset(image->slot, 0, sizeof image->slot);
     const Result<size_t> got = disk.read_now(file, 0, image->slot, sizeof image->slot);
@@ -84,8 +86,8 @@ Result<void> DurableEnd::store(threads::Disk& disk, threads::FileId file) const 
     return disk.sync_now(file);
 }
 
-Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory) {
-    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(disk, directory + "/log.mark"));
+Result<Lsn> recorded_durable_end(threads::Disk& disk, const threads::Directory& directory) {
+    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(disk, directory / LogFiles::kMarkName));
     return mark ? Lsn{mark->durable_end} : kLsnNone;
 }
 

@@ -52,7 +52,7 @@ struct DurableEnd {
 
     // The newest record of the file. Empty if there is no file. Error: corrupt_log if the file has
     // no valid slot.
-    static Result<std::optional<DurableEnd>> load(threads::Disk& disk, const std::string& path);
+    static Result<std::optional<DurableEnd>> load(threads::Disk& disk, const threads::Place& place);
     // Writes and syncs; blocks the kernel thread.
     Result<void> store(threads::Disk& disk, threads::FileId file) const;
 };

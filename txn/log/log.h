@@ -36,7 +36,7 @@
 
 #include <lockstep/store_failure.h>
 #include "threads/base/mapping_cache.h"
-#include "threads/io/io.h"
+#include "threads/io/directory.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
 #include "txn/log/heed.h"
@@ -46,7 +46,7 @@ namespace lockstep::txn {
 
 struct LogOptions {
     // Segment files "log.NNNNNNNN" and "log.mark" live here.
-    std::string directory;
+    threads::Directory directory;
     uint64_t segment_bytes = 64ull << 20;  // multiple of 4096
     // Length of the first segment's file in a new log, a multiple of 4096. It grows in steps up to
     // segment_bytes (log_grow.cc).
@@ -278,6 +278,6 @@ Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn);
 
 // The durable end that log.mark recorded last: at least this much must be readable. kLsnNone if
 // there is no record.
-Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory);
+Result<Lsn> recorded_durable_end(threads::Disk& disk, const threads::Directory& directory);
 
 }  // namespace lockstep::txn

@@ -59,7 +59,7 @@ void Log::fail_store(StoreFailure why) {
 
 void Log::give_up() {
     (void)impl_->fail({.what = "opening the store",
-                       .file = impl_->options.directory,
+                       .file = impl_->files.directory().path(),
                        .cause = lockstep::fail(ErrorCode::store_closed, "store").error()},
                       false);
 }

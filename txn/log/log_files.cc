@@ -7,15 +7,15 @@
 
 namespace lockstep::txn {
 
-std::string LogFiles::segment_path(uint64_t number) const {
+std::string LogFiles::segment_name(uint64_t number) {
     char name[32];
-    std::snprintf(name, sizeof name, "/log.%08llu", static_cast<unsigned long long>(number));
-    return directory_ + name;
+    std::snprintf(name, sizeof name, "log.%08llu", static_cast<unsigned long long>(number));
+    return name;
 }
 
 Result<std::vector<uint64_t>> LogFiles::list() const {
     std::vector<uint64_t> numbers;
-    for (const std::string& name : TRY(disk_.list(directory_))) {
+    for (const std::string& name : TRY(disk_.list(directory_.here()))) {
         if (name.size() < 12 || !name.starts_with("log.")) continue;
         uint64_t number = 0;
         const auto [end, error] =
@@ -29,11 +29,11 @@ Result<std::vector<uint64_t>> LogFiles::list() const {
 Result<threads::FileId> LogFiles::start_new(uint64_t bytes) const {
     DCHECK(bytes > 0 && bytes <= segment_bytes_ && bytes % kLogBlock == 0);
     using threads::Disk;
-    const threads::FileId file = TRY(disk_.open(new_path(), Disk::kCreate | Disk::kDirect));
+    const threads::FileId file = TRY(disk_.open(new_segment(), Disk::kCreate | Disk::kDirect));
     if (Result<void> r = disk_.allocate(file, bytes); !r) {
         disk_.close(file);
         // Half a segment would only take space that others may need.
-        (void)disk_.unlink(new_path());
+        (void)disk_.unlink(new_segment());
         return std::unexpected(r.error());
     }
     return file;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
-#include "threads/io/io.h"
+#include "threads/io/directory.h"
 
 namespace lockstep::txn {
 
@@ -29,7 +29,7 @@ static_assert(block_ceil(kLogBlock) == kLogBlock);
 
 class LogFiles {
 public:
-    LogFiles(threads::Disk& disk, std::string directory, uint64_t segment_bytes)
+    LogFiles(threads::Disk& disk, threads::Directory directory, uint64_t segment_bytes)
         : disk_(disk), directory_(std::move(directory)), segment_bytes_(segment_bytes) {
         DCHECK(segment_bytes > 0 && segment_bytes % kLogBlock == 0);
     }
@@ -38,15 +38,21 @@ public:
     uint64_t segment_bytes() const { return segment_bytes_; }
     uint64_t number_of(uint64_t lsn) const { return lsn / segment_bytes_; }
     uint64_t segment_end(uint64_t lsn) const { return (lsn / segment_bytes_ + 1) * segment_bytes_; }
-    const std::string& directory() const { return directory_; }
-    std::string segment_path(uint64_t number) const;
-    std::string new_path() const { return directory_ + "/log.new"; }
-    std::string mark_path() const { return directory_ + "/log.mark"; }
+    const threads::Directory& directory() const { return directory_; }
+    static std::string segment_name(uint64_t number);
+    threads::Place segment(uint64_t number) const { return directory_ / segment_name(number); }
+    threads::Place new_segment() const { return directory_ / kNewName; }
+    threads::Place mark() const { return directory_ / kMarkName; }
+    static constexpr const char *kNewName = "log.new", *kMarkName = "log.mark";
+    // For texts.
+    std::string segment_path(uint64_t number) const {
+        return directory_.path(segment_name(number));
+    }
 
     // Numbers of the existing segments, sorted.
     Result<std::vector<uint64_t>> list() const;
     Result<threads::FileId> open(uint64_t number, uint32_t flags) const {
-        return disk_.open(segment_path(number), flags);
+        return disk_.open(segment(number), flags);
     }
     // Creates "log.new" and allocates blocks for `bytes`; the caller closes the file. Errors:
     // no_space, io_error.
@@ -56,16 +62,16 @@ public:
     Result<void> extend_now(uint64_t number, uint64_t bytes, bool sync) const;
     // "log.new" or an old segment becomes segment `number`. Durable only after sync_directory.
     Result<void> place_new(uint64_t number) const {
-        return disk_.rename(new_path(), segment_path(number));
+        return disk_.rename(new_segment(), segment(number));
     }
     Result<void> recycle(uint64_t old, uint64_t number) const {
-        return disk_.rename(segment_path(old), segment_path(number));
+        return disk_.rename(segment(old), segment(number));
     }
-    Result<void> sync_directory() const { return disk_.sync_directory(directory_); }
+    Result<void> sync_directory() const { return disk_.sync_directory(directory_.here()); }
 
 private:
     threads::Disk& disk_;
-    std::string directory_;
+    threads::Directory directory_;
     uint64_t segment_bytes_;
 };
 

@@ -56,7 +56,7 @@ bool Log::Impl::grow_last() {
         const uint64_t begin = number * files.segment_bytes();
         fill_with_zeros(*file, from - begin, *to - begin);
         done = !keeper_stop.load() &&
-               (MUTANT(log_step_unsynced) || sync_segment(*file, files.segment_path(number)));
+               (MUTANT(log_step_unsynced) || sync_segment(*file, LogFiles::segment_name(number)));
     } else {
         note_refusal(to.error());
     }

@@ -156,7 +156,7 @@ struct Log::Impl {
     bool make_segment();
     void note_refusal(const Error& why);
     void fill_with_zeros(threads::FileId file, uint64_t from, uint64_t to);
-    bool sync_segment(threads::FileId file, std::string path);
+    bool sync_segment(threads::FileId file, const std::string& name);
     Result<void> place_segment_now();  // for the flusher; never parks
     void space_added(uint64_t end);
     void kick_keeper();

@@ -75,7 +75,7 @@ Result<void> Log::Impl::recycle_old() {
     const uint64_t end = prepared_end.load();
     // Only a whole segment has a successor. After a crash the last one may be shorter.
     if (end >= start.load() + options.capacity_bytes || !last_is_whole()) {
-        TRY(files.disk().unlink(files.segment_path(first_segment)));
+        TRY(files.disk().unlink(files.segment(first_segment)));
         ++first_segment;
         return {};
     }
@@ -91,8 +91,7 @@ Result<void> Log::Impl::recycle_old() {
 
 Result<void> Log::Impl::sync_names() {
     const Result<void> synced = files.sync_directory();
-    DCHECK(!files.directory().empty());
-    if (!synced) return fail("sync of directory", files.directory(), synced.error());
+    if (!synced) return fail("sync of directory", files.directory().path(), synced.error());
     return {};
 }
 
@@ -100,7 +99,7 @@ bool Log::Impl::make_segment() {
     const Result<threads::FileId> file = files.start_new(files.segment_bytes());
     if (!file) return note_refusal(file.error()), false;
     fill_with_zeros(*file, 0, files.segment_bytes());
-    const bool synced = keeper_stop.load() || sync_segment(*file, files.new_path());
+    const bool synced = keeper_stop.load() || sync_segment(*file, LogFiles::kNewName);
     files.disk().close(*file);
     if (!synced) return false;
     // The flusher may have placed a segment meanwhile; this one then becomes the next.
@@ -110,7 +109,7 @@ bool Log::Impl::make_segment() {
         keeper_stop.load() ? Result<void>() : files.place_new(files.number_of(begin));
     if (!placed) note_refusal(placed.error());
     if (keeper_stop.load() || !placed) {
-        (void)files.disk().unlink(files.new_path());
+        (void)files.disk().unlink(files.new_segment());
         return false;
     }
     if (!sync_names()) return false;
@@ -140,10 +139,10 @@ void Log::Impl::fill_with_zeros(threads::FileId file, uint64_t from, uint64_t to
 }
 
 // LI-5. False after an error, which stops the store: a failed sync is never asked twice.
-bool Log::Impl::sync_segment(threads::FileId file, std::string path) {
+bool Log::Impl::sync_segment(threads::FileId file, const std::string& name) {
     if (!options.sync) return true;
     const Result<void> synced = threads::io_sync(file, "log segment");
-    if (!synced) (void)fail("sync of log segment", std::move(path), synced.error());
+    if (!synced) (void)fail("sync of log segment", files.directory().path(name), synced.error());
     return synced.has_value();
 }
 

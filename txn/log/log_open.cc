@@ -94,7 +94,7 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
 
 // The durable-end record, which must fit the options.
 Result<DurableEnd> known_end(const LogFiles& files) {
-    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(files.disk(), files.mark_path()));
+    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(files.disk(), files.mark()));
     if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
     if (mark->segment_bytes != files.segment_bytes())
         return fail(ErrorCode::bad_option, "log_segment_bytes", files.segment_bytes(),
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     disk.close(file);
     TRY(zeroed);
     TRY(files.place_new(0));
-    impl->mark_file = TRY(disk.open(files.mark_path(), Disk::kCreate | Disk::kDirect));
+    impl->mark_file = TRY(disk.open(files.mark(), Disk::kCreate | Disk::kDirect));
     impl->mark =
         DurableEnd{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
@@ -169,7 +169,7 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     const auto exists = [&](uint64_t n) {
         return std::binary_search(numbers.begin(), numbers.end(), n);
     };
-    if (disk_has_new()) TRY(files.disk().unlink(files.new_path()));
+    if (disk_has_new()) TRY(files.disk().unlink(files.new_segment()));
     uint64_t first = files.number_of(from);
     // May be missing if `end` is a segment's first byte.
     uint64_t last = files.number_of(end);
@@ -187,11 +187,11 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
         return lockstep::fail(ErrorCode::corrupt_log, "log segment", prepared_end.load(), end);
     start = std::max(kLogFirst, first * files.segment_bytes());
     for (const uint64_t n : numbers)
-        if (n < first || n >= last) TRY(files.disk().unlink(files.segment_path(n)));
+        if (n < first || n >= last) TRY(files.disk().unlink(files.segment(n)));
     return {};
 }
 
-bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_path()); }
+bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_segment()); }
 
 // The records that were read may exist in a cache only, if a killed process had not synced them.
 // They must be durable before new records follow. A sync alone does not suffice: after an earlier
@@ -230,7 +230,7 @@ Result<void> Log::Impl::sync_below(uint64_t lsn) {
     DCHECK(first_segment <= files.number_of(lsn));
     if (!options.sync || MUTANT(older_segments_unsynced)) return {};
     for (uint64_t n = first_segment; n < files.number_of(lsn); ++n) {
-        if (!files.disk().exists(files.segment_path(n))) continue;  // the restart misses it
+        if (!files.disk().exists(files.segment(n))) continue;  // the restart misses it
         const FileId file = TRY(files.open(n, Disk::kDirect));
         const Result<void> done = files.disk().sync_now(file);
         files.disk().close(file);
@@ -313,7 +313,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     TRY(impl->sync_below(secure));
     TRY(impl->secure_tail(secure, end));
     TRY(impl->load_last_block(end));
-    impl->mark_file = TRY(disk.open(impl->files.mark_path(), Disk::kDirect));
+    impl->mark_file = TRY(disk.open(impl->files.mark(), Disk::kDirect));
     impl->mark = DurableEnd{
         .sequence = mark.sequence + 1, .durable_end = end, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));

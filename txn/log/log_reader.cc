@@ -57,7 +57,7 @@ Result<bool> LogReader::Impl::open(uint64_t number) {
     assert_state();
     if (number == open_segment) return true;
     close();
-    if (!files.disk().exists(files.segment_path(number))) return false;
+    if (!files.disk().exists(files.segment(number))) return false;
     file = TRY(files.open(number, threads::Disk::kReadOnly));
     open_segment = number;
     return true;

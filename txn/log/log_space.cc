@@ -86,7 +86,7 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     const char* const said = why.code == ErrorCode::no_space
                                  ? " has no space for more of the log; free some on its device"
                                  : ": no more of the log can be made in this directory";
-    set_error_detail(refused.error(), files.directory() + said);
+    set_error_detail(refused.error(), files.directory().path() + said);
     return refused;
 }
 

@@ -79,7 +79,7 @@ Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
     uint64_t highest = 0;
     for (uint64_t at = end; at < end + kWindow;) {
         const uint64_t number = files.number_of(at);
-        if (!files.disk().exists(files.segment_path(number))) break;
+        if (!files.disk().exists(files.segment(number))) break;
         const threads::FileId file = TRY(files.open(number, threads::Disk::kReadOnly));
         const uint64_t want = std::min(kPiece, files.segment_end(at) - at);
         const Result<size_t> got =

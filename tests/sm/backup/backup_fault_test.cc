@@ -37,7 +37,7 @@ public:
         }
         return disk_.write_now(file, offset, data, bytes);
     }
-    Result<threads::FileId> open(std::string_view path, uint32_t flags) override {
+    Result<threads::FileId> open(const threads::Place& path, uint32_t flags) override {
         return disk_.open(path, flags);
     }
     void close(threads::FileId file) override { disk_.close(file); }
@@ -48,19 +48,28 @@ public:
     Result<void> truncate(threads::FileId file, uint64_t bytes) override {
         return disk_.truncate(file, bytes);
     }
-    Result<void> rename(std::string_view from, std::string_view to) override {
+    Result<void> rename(const threads::Place& from, const threads::Place& to) override {
         return disk_.rename(from, to);
     }
-    Result<void> unlink(std::string_view path) override { return disk_.unlink(path); }
-    Result<void> make_directory(std::string_view path) override {
+    Result<void> unlink(const threads::Place& path) override { return disk_.unlink(path); }
+    Result<void> make_directory(const threads::Place& path) override {
         return disk_.make_directory(path);
     }
-    Result<std::vector<std::string>> list(std::string_view directory) override {
+    Result<std::vector<std::string>> list(const threads::Place& directory) override {
         return disk_.list(directory);
     }
-    bool exists(std::string_view path) override { return disk_.exists(path); }
-    Result<void> sync_directory(std::string_view path) override {
+    bool exists(const threads::Place& path) override { return disk_.exists(path); }
+    Result<void> sync_directory(const threads::Place& path) override {
         return disk_.sync_directory(path);
+    }
+    Result<threads::DirectoryId> open_directory(const threads::Place& directory) override {
+        return disk_.open_directory(directory);
+    }
+    void close_directory(threads::DirectoryId directory) override {
+        disk_.close_directory(directory);
+    }
+    std::string path_of(threads::DirectoryId directory) override {
+        return disk_.path_of(directory);
     }
     Result<void> lock_exclusive(threads::FileId file) override {
         return disk_.lock_exclusive(file);

@@ -159,7 +159,7 @@ private:
         own_pool_ = must(BufferPool::create(*engine.runtime, *engine.log, engine.data_file,
                                             {.bytes = options_.pool_bytes,
                                              .huge_pages = options_.huge_pages,
-                                             .data_path = data_path()}));
+                                             .directory = directory_}));
         engine.pool = own_pool_.get();
         own_space_ = std::make_unique<SpaceMap>(engine);
         engine.space = own_space_.get();

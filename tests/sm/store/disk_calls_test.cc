@@ -22,7 +22,7 @@ public:
     FailingDisk(SimDisk& disk, uint64_t nth) : disk_(disk), nth_(nth) {}
     uint64_t calls() const { return calls_; }
 
-    Result<FileId> open(std::string_view path, uint32_t flags) override {
+    Result<FileId> open(const threads::Place& path, uint32_t flags) override {
         return fails() ? broken() : disk_.open(path, flags);
     }
     void close(FileId file) override { disk_.close(file); }
@@ -33,21 +33,30 @@ public:
     Result<void> truncate(FileId file, uint64_t bytes) override {
         return fails() ? broken() : disk_.truncate(file, bytes);
     }
-    Result<void> rename(std::string_view from, std::string_view to) override {
+    Result<void> rename(const threads::Place& from, const threads::Place& to) override {
         return fails() ? broken() : disk_.rename(from, to);
     }
-    Result<void> unlink(std::string_view path) override {
+    Result<void> unlink(const threads::Place& path) override {
         return fails() ? broken() : disk_.unlink(path);
     }
-    Result<void> make_directory(std::string_view path) override {
+    Result<void> make_directory(const threads::Place& path) override {
         return fails() ? broken() : disk_.make_directory(path);
     }
-    Result<std::vector<std::string>> list(std::string_view directory) override {
+    Result<std::vector<std::string>> list(const threads::Place& directory) override {
         return fails() ? broken() : disk_.list(directory);
     }
-    bool exists(std::string_view path) override { return disk_.exists(path); }
-    Result<void> sync_directory(std::string_view path) override {
+    bool exists(const threads::Place& path) override { return disk_.exists(path); }
+    Result<void> sync_directory(const threads::Place& path) override {
         return fails() ? broken() : disk_.sync_directory(path);
+    }
+    Result<threads::DirectoryId> open_directory(const threads::Place& directory) override {
+        return fails() ? broken() : disk_.open_directory(directory);
+    }
+    void close_directory(threads::DirectoryId directory) override {
+        disk_.close_directory(directory);
+    }
+    std::string path_of(threads::DirectoryId directory) override {
+        return disk_.path_of(directory);
     }
     Result<void> lock_exclusive(FileId file) override {
         return fails() ? broken() : disk_.lock_exclusive(file);

@@ -70,7 +70,7 @@ public:
 
 protected:
     LineServerTest() : directory(make_own_directory("lines")) {
-        settings.directory = directory;
+        settings.directory = *Directory::open(*disk, directory);
         settings.name = "s";
         settings.too_long = "too long";
         settings.too_many = "too many";
@@ -92,6 +92,7 @@ protected:
     }
 
     static constexpr size_t kMuch = 8 << 20;
+    const std::unique_ptr<Disk> disk = make_disk(IoBackend::pool);
     std::string directory;
     LineServer::Settings settings;
     std::vector<LineReply> late;  // of the server's thread, while it runs
@@ -305,7 +306,7 @@ TEST_F(LineServerTest, NeverAWiderMode) {
 }
 
 TEST_F(LineServerTest, ASocketLeftBehindIsReplaced) {
-    const auto left = listen_local(directory, "s");
+    const auto left = listen_local(settings.directory, "s");
     ASSERT_TRUE(left);
     close(*left);  // as a crash does: the file stays
     const auto refused = connect_local(directory, "s");
@@ -333,7 +334,7 @@ TEST_F(LineServerTest, ALongPath) {
     std::string path = directory;
     for (int i = 0; i < 20; ++i) path += "/a-folder-with-a-long-name";
     std::filesystem::create_directories(path);
-    settings.directory = path;
+    settings.directory = *Directory::open(*disk, path);
     start();
     Peer peer(path);
     peer.say("x\n");

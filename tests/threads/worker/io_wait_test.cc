@@ -61,17 +61,20 @@ private:
 class HandDisk final : public Disk {
 public:
     HandQueue::Log log;
-    Result<FileId> open(std::string_view, uint32_t) override { return FileId{3}; }
+    Result<FileId> open(const Place&, uint32_t) override { return FileId{3}; }
     void close(FileId) override {}
     Result<uint64_t> size(FileId) override { return no(); }
     Result<void> allocate(FileId, uint64_t) override { return no(); }
     Result<void> truncate(FileId, uint64_t) override { return no(); }
-    Result<void> rename(std::string_view, std::string_view) override { return no(); }
-    Result<void> unlink(std::string_view) override { return no(); }
-    Result<void> make_directory(std::string_view) override { return no(); }
-    Result<std::vector<std::string>> list(std::string_view) override { return no(); }
-    bool exists(std::string_view) override { return false; }
-    Result<void> sync_directory(std::string_view) override { return no(); }
+    Result<void> rename(const Place&, const Place&) override { return no(); }
+    Result<void> unlink(const Place&) override { return no(); }
+    Result<void> make_directory(const Place&) override { return no(); }
+    Result<std::vector<std::string>> list(const Place&) override { return no(); }
+    bool exists(const Place&) override { return false; }
+    Result<void> sync_directory(const Place&) override { return no(); }
+    Result<DirectoryId> open_directory(const Place&) override { return no(); }
+    void close_directory(DirectoryId) override {}
+    std::string path_of(DirectoryId) override { return {}; }
     Result<void> lock_exclusive(FileId) override { return no(); }
     Result<size_t> read_now(FileId, uint64_t, void*, size_t) override { return no(); }
     Result<void> write_now(FileId, uint64_t, const void*, size_t) override { return no(); }

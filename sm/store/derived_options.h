@@ -1,0 +1,12 @@
+// derived_options.h - the sizes of the log that follow from log_bytes when they are not given.
+#pragma once
+
+#include <lockstep/options.h>
+
+namespace lockstep {
+
+// Takes the place of zeros in log_segment_bytes and log_ring_bytes. check_options() looks at the
+// result.
+void derive_log_options(Options& options);
+
+}  // namespace lockstep
