@@ -199,7 +199,7 @@ Result<void> ArchiveReader::open(const PieceName& piece) {
 std::string ArchiveReader::name_at(uint64_t lsn) const {
     const auto place = index_.at(lsn);
     if (!place) return {};
-    std::string names = index_.directory() + "/" + place->piece.text();
+    std::string names = index_.directory().path(place->piece.text());
     const auto next = index_.at(place->end);
     if (next && place->end - lsn < txn::kLogRecordMax) names += " or " + next->piece.text();
     return names;

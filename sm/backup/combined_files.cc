@@ -83,7 +83,7 @@ Result<void> CombinedFiles::copy_bytes(const Directory& from, const std::string&
 }
 
 Result<void> CombinedFiles::copy_data(const Directory& from, uint64_t pages, threads::FileId data) {
-    const uint64_t there = TRY(size_of(disk_, from / "data")) / kPageBytes;
+    const uint64_t there = TRY(size_of(disk_, from, "data")) / kPageBytes;
     DCHECK(pages >= kSuperblocks && data.value >= 0);
     return copy_bytes(from, "data", data, std::min(pages, there) * kPageBytes);
 }
@@ -201,7 +201,7 @@ Result<void> CombinedFiles::write_manifest(const char* name, const BackupManifes
 
 Result<void> write_mark(Disk& disk, const txn::LogFiles& files, uint64_t end) {
     const DiskFile file =
-        TRY(DiskFile::open(disk, files.mark_path(), Disk::kCreate | Disk::kDirect));
+        TRY(DiskFile::open(disk, files.mark(), Disk::kCreate | Disk::kDirect));
     TRY(disk.allocate(file.id(), 2 * txn::DurableEnd::kSlotBytes));
     const txn::DurableEnd mark{
         .sequence = 3, .durable_end = end, .segment_bytes = files.segment_bytes()};

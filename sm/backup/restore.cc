@@ -136,13 +136,13 @@ Result<void> Restore::read_chain() {
         const BackupManifest manifest = TRY(read_manifest(disk_, backup));
         DCHECK(chain_.size() < backups_.size());
         const auto refuse = [&](const char* what) {
-            return fail_with(ErrorCode::bad_backup, what, directory);
+            return fail_with(ErrorCode::bad_backup, what, backup.path());
         };
         if (chain_.empty() && manifest.incremental())
             return refuse("the first backup must be a full one");
         if (!chain_.empty() && !manifest.incremental())
             return refuse("only the first backup may be a full one");
-        if (!chain_.empty()) TRY(check_follows(last(), manifest, directory));
+        if (!chain_.empty()) TRY(check_follows(last(), manifest, backup.path()));
         DCHECK(chain_.empty() || last().end <= manifest.end);
         chain_.push_back(manifest);
     }
