@@ -23,7 +23,7 @@
 #include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace allocation_test {
+namespace {
 
 // In every build, whoever asks: the program is all engine here.
 std::atomic<int64_t> countdown{-1};              // allocations until one fails; negative: none does
@@ -78,13 +78,13 @@ bool refused(size_t bytes) {
     std::free(at);
 }
 
-}  // namespace allocation_test
+}  // namespace
 
 // Behind the functions that it calls.
 #include "tests/replaced_new.h"
 
 namespace lockstep {
-namespace allocation_test {
+namespace {
 
 // Of each process; transactions of each thread.
 constexpr uint32_t kThreads = 3, kTransactions = 8;
@@ -299,5 +299,5 @@ TEST_F(Allocation, AFailureWhileAKilledStoreOpensLosesNothing) {
     EXPECT_GE(struck, injections);
 }
 
-}  // namespace allocation_test
+}  // namespace
 }  // namespace lockstep

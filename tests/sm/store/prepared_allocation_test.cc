@@ -14,7 +14,7 @@
 #include "sm/store/prepared_txns.h"
 #include "tests/sm/store/prepared_test_util.h"
 
-namespace prepared_allocation_test {
+namespace {
 
 bool (*held)(const void* lock) = nullptr;  // null: nothing is watched
 const void* watched = nullptr;
@@ -46,13 +46,13 @@ void* allocate_or_throw(size_t bytes, size_t alignment) {
     std::free(at);
 }
 
-}  // namespace prepared_allocation_test
+}  // namespace
 
 // Behind the functions that it calls.
 #include "tests/replaced_new.h"
 
 namespace lockstep {
-namespace prepared_allocation_test {
+namespace {
 
 class PreparedAllocation : public PreparedTest {
 protected:
@@ -117,5 +117,5 @@ TEST_F(PreparedAllocation, NoneUnderTheLockOfTheGids) {
     EXPECT_EQ(store().prepared().size(), 13u);
 }
 
-}  // namespace prepared_allocation_test
+}  // namespace
 }  // namespace lockstep

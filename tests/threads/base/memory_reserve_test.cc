@@ -11,10 +11,10 @@
 #include <thread>
 #include <utility>
 
-namespace memory_reserve_test {
+namespace {
 // While the next allocation of the reserve's size is active.
 std::function<void()> meanwhile;
-}  // namespace memory_reserve_test
+}  // namespace
 
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
     if (bytes == lockstep::MemoryReserve::kBytes && meanwhile) std::exchange(meanwhile, nullptr)();
@@ -22,7 +22,7 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
 }
 
 namespace lockstep {
-namespace memory_reserve_test {
+namespace {
 
 int asked = 0;
 void of_the_application() { ++asked; }
@@ -99,5 +99,5 @@ TEST_F(MemoryReserveTest, LeavesALaterHandlerAlone) {
     EXPECT_NE(ours, &of_the_application);
 }
 
-}  // namespace memory_reserve_test
+}  // namespace
 }  // namespace lockstep
