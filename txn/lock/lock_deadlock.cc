@@ -179,11 +179,13 @@ LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
 }
 
 // The least loss, but a nested owner only if all are nested: its thread's other owner keeps its
-// rights, and the cycle would form again.
+// rights, and the cycle would form again. Who waits in line comes before all: it begins at once, and
+// nothing is rolled back.
 const DeadlockSearch::Node* Searcher::choose_victim() const {
     const DeadlockSearch::Node* victim = nullptr;
     for (const uint32_t at : search_.path) {
         const DeadlockSearch::Node& node = search_.nodes[at];
+        if (is_line(LockName{node.request->name.load(std::memory_order_relaxed)})) return &node;
         if (!victim || (node.nested != victim->nested ? victim->nested
                                                       : better_victim(*node.owner, *victim->owner)))
             victim = &node;

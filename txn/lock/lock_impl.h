@@ -200,7 +200,7 @@ struct LockManager::Impl {
 
     // --- lock_line.cc: without latches
     TxnId first_in_line(LockName line);
-    void wait_in_line(LockManager& self, LockOwner& owner, LockName line);
+    bool wait_in_line(LockManager& self, LockOwner& owner, LockName line);
 
     // --- lock_text.cc: without latches
     [[gnu::cold, gnu::noinline]] std::unexpected<Error> wait_failed(const LockOwner& owner,

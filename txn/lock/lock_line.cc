@@ -29,27 +29,28 @@ void LockManager::repeat(LockOwner& owner, const Retry& retry) {
     owner.place = &place;
     const LockName lines[kLevels] = {line_of_record(LockName{retry.lock}),
                                      line_of_object(retry.object), line_of_store()};
-    for (uint8_t i = 0; i < owner.level; ++i) impl_->wait_in_line(*this, owner, lines[i]);
+    for (uint8_t i = 0; i < owner.level && impl_->wait_in_line(*this, owner, lines[i]);) ++i;
     owner.place = nullptr;
 }
 
-// Goes to the end of the line again as long as the line moves. It does so for everyone, so the
-// order stays nearly the same. Nobody joins it who was defeated after its first owner had ended.
-void LockManager::Impl::wait_in_line(LockManager& self, LockOwner& owner, LockName line) {
+// True once the owner has the line. Goes to the end of the line again as long as the line moves.
+// All who wait do so, and the order stays nearly the same.
+bool LockManager::Impl::wait_in_line(LockManager& self, LockOwner& owner, LockName line) {
     DCHECK(is_line(line) && owner.waiting.load() == nullptr);  // LN-3
-    const Nanos longest = std::exchange(owner.timeout, kPatience);
+    const Nanos longest = owner.timeout;
     const Nanos began = threads::now(), bound = std::min(longest, options.timeout);
-    for (TxnId first{};;) {
-        const TxnId now_first = first_in_line(line);
-        if (now_first != kTxnNone && now_first == first) break;
-        first = now_first;
+    bool taken = false, moves = true;
+    for (TxnId first{}; moves && !taken;) {
+        const TxnId before = std::exchange(first, first_in_line(line));
         const Nanos waited = threads::now() - began;
-        if (waited >= bound) break;
+        if ((first != kTxnNone && first == before) || waited >= bound) break;
         owner.timeout = std::min(kPatience, bound - waited);
-        const Result<void> taken = self.lock(owner, line, LockMode::X);
-        if (taken || taken.error().code != ErrorCode::lock_timeout) break;
+        const Result<void> locked = self.lock(owner, line, LockMode::X);
+        taken = locked.has_value();
+        moves = taken || locked.error().code == ErrorCode::lock_timeout;
     }
     owner.timeout = longest;
+    return taken;
 }
 
 // Who has the line now, or kTxnNone.

@@ -156,5 +156,143 @@ INSTANTIATE_TEST_SUITE_P(
                     Storm{.name = "ByHand", .body = any_of_them, .by_hand = true}),
     [](const auto& one) { return std::string(one.param.name); });
 
+class Repetition : public StoreCrash {
+protected:
+    void SetUp() override {
+        StoreCrash::SetUp();
+        store_.emplace(open("a"));
+        ASSERT_TRUE(store_->run([&](Txn& txn) -> Result<void> {
+            rows_ = TRY(store_->create_index(txn, "rows"));
+            TRY(rows_.put(txn, "a", "0"));
+            return rows_.put(txn, "b", "0");
+        }));
+    }
+    // Ends a transaction that has changed "b", by a deadlock with `winner`, which has changed "a"
+    // and much else. The winner goes on and holds both.
+    Retry defeat_by(Txn& winner) {
+        Retry retry;
+        for (int i = 0; i < 20; ++i)
+            EXPECT_TRUE(rows_.put(winner, "other" + std::to_string(i), std::string(100, 'x')));
+        EXPECT_TRUE(rows_.put(winner, "a", "1"));
+        auto victim = store_->start([&]() -> Result<void> {
+            Txn txn = TRY(store_->begin());
+            TRY(rows_.put(txn, "b", "1"));
+            EXPECT_EQ(code_of(rows_.put(txn, "a", "1")), ErrorCode::deadlock);
+            retry = txn.retry();
+            return txn.abort();
+        });
+        while (store_->stats().lock_waits == 0) sleep_for(kMillisecond);
+        EXPECT_TRUE(rows_.put(winner, "b", "1"));
+        EXPECT_TRUE(victim.join());
+        EXPECT_EQ(retry.deadlocks, 1u);
+        return retry;
+    }
+    // Begins a repetition on a thread of its own, and ends it.
+    Handle<void> begin_again(const TxnOptions& options, bool& begun) {
+        return store_->start([&, options]() -> Result<void> {
+            Txn txn = TRY(store_->begin(options));
+            begun = true;
+            return txn.abort();
+        });
+    }
+    std::optional<Store> store_;
+    Index rows_;
+};
+
+TEST_F(Repetition, BeginsWhenTheWinnerHasEndedAndSaysWhatItWaitsFor) {
+    on_thread(*store_, [&] {
+        Txn winner = *store_->begin();
+        const Retry retry = defeat_by(winner);
+        bool begun = false;
+        auto again = begin_again({.retry = retry}, begun);
+        sleep_for(20 * kMillisecond);
+        EXPECT_FALSE(begun);
+        std::string waits_for;
+        for (const TransactionInfo& one : store_->transactions())
+            if (one.id != winner.id()) waits_for = one.waits_for;
+        EXPECT_NE(waits_for.find("its turn to repeat"), std::string::npos) << waits_for;
+        EXPECT_NE(waits_for.find("rows"), std::string::npos) << waits_for;
+        EXPECT_TRUE(winner.commit());
+        EXPECT_TRUE(again.join());
+        EXPECT_TRUE(begun);
+    });
+}
+
+// A packet that waits for its turn leaves the worker to others, and so do 200 of them.
+TEST_F(Repetition, WaitsWithoutTheWorker) {
+    on_thread(*store_, [&] {
+        Txn winner = *store_->begin();
+        const Retry retry = defeat_by(winner);
+        bool begun[200] = {};
+        std::vector<Handle<void>> all;
+        for (bool& one : begun) all.push_back(begin_again({.retry = retry}, one));
+        EXPECT_TRUE(store_->run([&](Txn& txn) { return rows_.put(txn, "c", "1"); }));
+        EXPECT_EQ(std::count(std::begin(begun), std::end(begun), true), 0);
+        EXPECT_TRUE(winner.commit());
+        for (auto& one : all) EXPECT_TRUE(one.join());
+    });
+}
+
+TEST_F(Repetition, DoesNotWaitLongForOneThatStays) {
+    on_thread(*store_, [&] {
+        Txn winner = *store_->begin();
+        const Retry retry = defeat_by(winner);
+        const Nanos start = now();
+        bool begun = false;
+        EXPECT_TRUE(begin_again({.lock_timeout = 5 * kMillisecond, .retry = retry}, begun).join());
+        EXPECT_TRUE(begin_again({.retry = retry}, begun).join());
+        EXPECT_LT(now() - start, 5 * kSecond);
+        EXPECT_TRUE(winner.prepare("in doubt"));
+        const Nanos prepared = now();
+        EXPECT_TRUE(begin_again({.retry = retry}, begun).join());
+        EXPECT_LT(now() - prepared, 500 * kMillisecond);
+        EXPECT_EQ(code_of(store_->rollback_prepared("in doubt")), ErrorCode::none);
+    });
+}
+
+TEST_F(Repetition, CanBeEndedWhileItWaits) {
+    on_thread(*store_, [&] {
+        Txn winner = *store_->begin();
+        const Retry retry = defeat_by(winner);
+        ErrorCode code{};
+        auto again = store_->start([&]() -> Result<void> {
+            Txn txn = TRY(store_->begin({.retry = retry}));
+            code = code_of(rows_.put(txn, "c", "1"));
+            return txn.abort();
+        });
+        sleep_for(5 * kMillisecond);
+        for (const TransactionInfo& one : store_->transactions())
+            if (one.id != winner.id()) {
+                EXPECT_TRUE(store_->end_transaction(one.id));
+            }
+        EXPECT_TRUE(again.join());
+        EXPECT_EQ(code, ErrorCode::ended_by_operator);
+    });
+}
+
+// The winner waits for a lock of the thread that wants to repeat an inner transaction.
+TEST_F(Repetition, WaitsForNobodyWhoWaitsForItsThread) {
+    on_thread(*store_, [&] {
+        Txn outer = *store_->begin();
+        EXPECT_TRUE(rows_.put(outer, "outer", "1"));
+        std::optional<Retry> retry;
+        auto other = store_->start([&]() -> Result<void> {
+            Txn winner = TRY(store_->begin());
+            retry = defeat_by(winner);
+            TRY(rows_.put(winner, "outer", "2"));
+            TRY(winner.commit());
+            return {};
+        });
+        while (!retry) sleep_for(kMillisecond);
+        sleep_for(5 * kMillisecond);
+        const Nanos start = now();
+        Txn inner = *store_->begin({.retry = *retry});  // ends the cycle
+        EXPECT_LT(now() - start, 500 * kMillisecond);
+        EXPECT_TRUE(inner.abort());
+        EXPECT_TRUE(outer.commit());
+        EXPECT_TRUE(other.join());
+    });
+}
+
 }  // namespace
 }  // namespace lockstep
