@@ -101,8 +101,7 @@ void note_error(txn::Transaction& txn, Error& error) {
 }
 
 Retry retry_of(const txn::Transaction& txn) {
-    const bool victim =
-        txn.heed == txn::Heed::failed && txn.abort_cause == ErrorCode::deadlock;
+    const bool victim = txn.heed == txn::Heed::failed && txn.abort_cause == ErrorCode::deadlock;
     return txn::LockManager::retry_of(txn.locks, victim);
 }
 

@@ -94,6 +94,7 @@ void SliceWatch::look(State& state, Nanos elapsed) {
         state.before = usage_of(state.watched.number);
         return;
     }
+    DCHECK(state.thread != nullptr && elapsed < kNever);
     const KernelActivity activity = activity_of(state.watched.number);
     const Usage now = usage_of(state.watched.number);
     // Without the kernel's word it may sleep.
@@ -136,12 +137,13 @@ void SliceWatch::warn(State& state, const KernelActivity& activity) {
 std::string SliceWatch::stack_text(const State& state, const KernelActivity& activity) {
     using Kind = KernelActivity::Kind;
     const Worker& worker = *state.watched.worker;
+    DCHECK(state.reported || MUTANT(slice_reported_again));
     if (activity.kind == Kind::unknown)
         return " unknown, because /proc does not tell whether the kernel thread sleeps";
     if (activity.kind == Kind::asleep && !MUTANT(sleep_interrupted)) {
         const StackSample sample = read_stack(activity, *state.thread);
-        const bool still = worker.slices() == state.slices &&
-                           activity_of(state.watched.number).sp == activity.sp;
+        const bool still =
+            worker.slices() == state.slices && activity_of(state.watched.number).sp == activity.sp;
         return still ? sample.text() : " it went on before its stack was read";
     }
     const std::optional<StackSample> sample = samples_.take(state.watched.handle);

@@ -8,14 +8,15 @@
 //            stack. The caller names the addresses afterwards, outside the handler. The system
 //            ignores SIGURG by default and few programs use it, so a signal that arrives late does
 //            little harm. It can end a system call early that the thread begins just then.
-//            A chain of frame pointers breaks in code that was compiled without them, such as the C
-//            library. Then words of the stack that look like return addresses stand in.
+//            A chain of frame pointers breaks in code that was compiled without them, such as the
+//            C library. Then words of the stack that look like return addresses stand in.
 // Invariants SS-1 The handler of the process is ours while a StackSamples exists, and afterwards
 //            the one before it. Signals that take() did not send go to that one. A handler that the
 //            application installs meanwhile is left alone; take() then sends nothing.
 //            SS-2 One sample is taken at a time. A handler that comes too late finds its number
 //            outdated and writes nothing. [checked: handle()]
-//            SS-3 A kernel thread that sleeps in a system call gets no signal. [kept by: SliceWatch]
+//            SS-3 A kernel thread that sleeps in a system call gets no signal. [kept by:
+//            SliceWatch]
 // Blocking   take() waits up to 100 ms for the kernel thread. The handler is async-signal-safe.
 #pragma once
 

@@ -1,4 +1,4 @@
-// stack_sample_sleep.cc - what the kernel tells of a thread that sleeps, and its stack from outside.
+// stack_sample_sleep.cc - what the kernel tells of a thread that sleeps, and how its stack is read.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -31,6 +31,7 @@ size_t read_memory(uintptr_t address, void* to, size_t bytes) {
 uintptr_t find_frame(const std::vector<uintptr_t>& words, uintptr_t sp) {
     constexpr uintptr_t kWord = sizeof(uintptr_t);
     const CodeMap code;
+    DCHECK(sp % kWord == 0 && words.size() <= kBytesMax / kWord);
     const uintptr_t top = sp + words.size() * kWord;
     const auto above = [&](size_t at) -> size_t {  // 0: no frame
         const uintptr_t next = words[at];
@@ -52,6 +53,7 @@ LOCKSTEP_NO_TSAN Stack stack_of(const Thread& thread) {
 // "running", or the number of the call and its arguments, then stack pointer and program counter.
 KernelActivity activity_of(pid_t kernel_thread) {
     using Kind = KernelActivity::Kind;
+    DCHECK(kernel_thread > 0);
     const std::string path = "/proc/self/task/" + std::to_string(kernel_thread) + "/syscall";
     FILE* file = std::fopen(path.c_str(), "re");
     if (file == nullptr) return {};

@@ -35,8 +35,7 @@ bool has_tsan() { return __tsan_switch_to_fiber != nullptr; }
 
 // `fake_frames`: where ASan keeps what it has of the running context; null if that ends (SW-2).
 LOCKSTEP_SWITCHES void tell_switch(void** fake_frames, Stack& to_stack) {
-    if (has_asan())
-        __sanitizer_start_switch_fiber(fake_frames, to_stack.base, to_stack.bytes());
+    if (has_asan()) __sanitizer_start_switch_fiber(fake_frames, to_stack.base, to_stack.bytes());
     if (has_tsan()) __tsan_switch_to_fiber(to_stack.fiber, 0);
 }
 LOCKSTEP_SWITCHES void tell_arrival(void* fake_frames) {
@@ -58,6 +57,7 @@ void* make_context(Stack& stack, ContextEntry entry) {
 }
 
 void forget_stack(Stack& stack) {
+    DCHECK(stack.fiber == nullptr || has_tsan());
     if (has_asan()) __asan_unpoison_memory_region(stack.base, stack.bytes());
     if (stack.fiber != nullptr) __tsan_destroy_fiber(stack.fiber);
     stack.fiber = nullptr;
@@ -73,6 +73,7 @@ LOCKSTEP_SWITCHES void arrived(Transfer transfer) {
 }
 
 LOCKSTEP_SWITCHES void switch_announced(void** save, void* to, Stack& to_stack) {
+    DCHECK(switches_announced && save != nullptr && to != nullptr);
     void* fake_frames = nullptr;
     tell_switch(&fake_frames, to_stack);
     const Transfer from = jump_fcontext(to, save);

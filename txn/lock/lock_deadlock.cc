@@ -40,7 +40,7 @@ namespace {
 
 uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
-// LN-1. Among first attempts the least loss, and among equals the younger one.
+// LR-1. Among first attempts the least loss, and among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
     const uint8_t level = level_of(a), other = level_of(b);
     if (level != other) return level < other;
@@ -179,8 +179,8 @@ LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
 }
 
 // The least loss, but a nested owner only if all are nested: its thread's other owner keeps its
-// rights, and the cycle would form again. Who waits in line comes before all: it begins at once, and
-// nothing is rolled back.
+// rights, and the cycle would form again. One that waits in line comes before all: it begins at
+// once, and nothing is rolled back.
 const DeadlockSearch::Node* Searcher::choose_victim() const {
     const DeadlockSearch::Node* victim = nullptr;
     for (const uint32_t at : search_.path) {
@@ -222,8 +222,8 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
     return real;
 }
 
-// With the latches of all the cycle's buckets held. So neither the blocker nor, if it is nested, its
-// thread goes on meanwhile, and its list of names stands still. Does nothing if it would have to
+// With the latches of all the cycle's buckets held. So neither the blocker nor, if it is nested,
+// its thread goes on meanwhile, and its list of names stands still. Does nothing if it would have to
 // wait: then the repetition may begin too early.
 void Searcher::put_first_in_line(const DeadlockSearch::Node& victim) {
     DCHECK(victim.blocker != nullptr && victim.blocker != victim.owner);

@@ -133,8 +133,9 @@ static_assert(sizeof(Intent) == 16);
 // Embedded in a transaction. All fields belong to the owner's thread unless a comment says
 // otherwise. Register it with add_owner() before the first lock. Other threads read txn, work,
 // priority, operations_left, waits_in, level, repeats and age only while the owner waits. Meanwhile
-// the deadlock search may give it a place in a line (lock_line.h), which adds a name to its list. Under a bucket's latch they
-// also read txn, thread and thread_use of an owner that has rights there.
+// the deadlock search may give it a place in a line (lock_line.h), which adds a name to its list.
+// Under a bucket's latch they also read txn, thread and thread_use of an owner that has rights
+// there.
 struct alignas(kCacheLineBytes) LockOwner {
     // Names held, in order of grant; a pool provides the chunks.
     struct alignas(kCacheLineBytes) Chunk {

@@ -91,7 +91,9 @@ public:
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, and so is a
     // transaction below Options::log_bytes / 8 that got log_full because of others; at most
-    // Options::retries_max times. So fn may run several times. No other error is repeated: a
+    // Options::retries_max times. So fn may run several times. A repetition waits, suspended, until
+    // the transaction that defeated it has ended, and keeps the age of its first attempt: it wins
+    // against first attempts and younger ones. So a few attempts are enough. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
     // fn runs there; else run() blocks the calling kernel thread. If fn ends txn itself, run() only
     // returns what fn returns. If fn throws, run() rolls back and throws the same. An fn that
@@ -136,7 +138,7 @@ public:
     // for a packet that lives, and that this store was given before.
     bool withdraw(Packet& packet);
 
-    // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
+    // Begins a transaction that the caller ends and repeats itself (TxnOptions::retry). Suspends the user thread while
     // Options::transactions_max are active or the log is scarce (Options::log_bytes). A snapshot
     // after half a second without one also reads what live writers have changed. Errors:
     // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory; of

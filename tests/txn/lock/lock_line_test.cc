@@ -1,8 +1,8 @@
 // labels: unit
 // lock_line_test.cc - repetitions of deadlock victims: who is the victim, who waits in which line,
 // and what ends that wait.
-#include "tests/txn/lock/lock_test_util.h"
 #include "txn/lock/lock_line.h"
+#include "tests/txn/lock/lock_test_util.h"
 
 namespace lockstep::txn {
 namespace {

@@ -153,7 +153,7 @@ class Transaction(OfOneProcess):
         return prepared
 
     def retry(self) -> Retry:
-        """For a program that repeats a deadlock victim itself: the option `retry` of its next begin.
+        """For a program that repeats a deadlock victim itself: `retry` of its next begin.
 
         Call it after Deadlock, and before abort(). Store.run() does so itself.
         """

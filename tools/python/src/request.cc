@@ -1,8 +1,8 @@
 // request.cc - of the Python binding: requests, performed or submitted, and what comes of them.
 #include "tools/python/src/request.h"
 
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

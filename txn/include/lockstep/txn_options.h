@@ -17,10 +17,10 @@ enum class Isolation : uint8_t { serializable, repeatable_read, read_committed, 
 // durable: commit() returns when the log is synced. lazy: commit() returns at once, and the log is
 // synced within Options::lazy_flush_interval.
 enum class Durability : uint8_t { durable, lazy };
-// What a deadlock victim leaves to its repetition: Txn::retry() makes it, TxnOptions::retry takes it.
-// The repetition has the age of the first attempt and waits for its turn, so it commits after a few
-// attempts, however many others want the same records. A plain value; copy it freely. A default one
-// belongs to a first attempt.
+// What a deadlock victim leaves to its repetition. Txn::retry() makes it, and TxnOptions::retry
+// takes it. The repetition has the age of the first attempt and waits for its turn. So it commits
+// after a few attempts, however many others want the same records. A plain value; copy it freely.
+// A default one belongs to a first attempt.
 struct Retry {
     TxnId first{};           // the first attempt
     uint32_t deadlocks = 0;  // attempts that were victims
