@@ -57,7 +57,6 @@ Result<void> Worker::attach() {
     if (shared_.disk != nullptr)
         io_ = std::make_unique<IoStage>(TRY(shared_.disk->make_queue(index_, clock())), clock());
     worker_local = local();
-    DCHECK(local_.load() == nullptr);
     local_.store(&worker_local, std::memory_order_release);
     return {};
 }

@@ -40,7 +40,7 @@ namespace {
 
 uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
-// LR-1. Among first attempts the least loss, and among equals the younger one.
+// RP-1. Among first attempts the least loss, and among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
     const uint8_t level = level_of(a), other = level_of(b);
     if (level != other) return level < other;
@@ -223,8 +223,8 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
 }
 
 // With the latches of all the cycle's buckets held. So neither the blocker nor, if it is nested,
-// its thread goes on meanwhile, and its list of names stands still. Does nothing if it would have to
-// wait: then the repetition may begin too early.
+// its thread goes on meanwhile, and its list of names stands still. Does nothing if it would have
+// to wait: then the repetition may begin too early.
 void Searcher::put_first_in_line(const DeadlockSearch::Node& victim) {
     DCHECK(victim.blocker != nullptr && victim.blocker != victim.owner);
     const LockName lost{victim.request->name.load(std::memory_order_relaxed)};

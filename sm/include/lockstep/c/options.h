@@ -131,8 +131,8 @@ enum lockstep_isolation {
 enum lockstep_durability { LOCKSTEP_DURABLE = 0, LOCKSTEP_LAZY = 1 };
 
 // What a deadlock victim leaves to its repetition: lockstep_txn_retry() makes it, and
-// lockstep_txn_options::retry takes it (struct Retry of <lockstep/txn_options.h>). All zero: a first
-// attempt.
+// lockstep_txn_options::retry takes it (struct Retry of <lockstep/txn_options.h>). All zero: a
+// first attempt.
 typedef struct lockstep_retry {
     uint64_t first;
     uint32_t deadlocks;
