@@ -112,6 +112,7 @@ void SliceWatch::look(State& state, Nanos elapsed) {
 // Whose slice it is. False: nobody's (SL-2), or it has just ended.
 LOCKSTEP_NO_TSAN bool SliceWatch::identify(State& state) {
     const Worker& worker = *state.watched.worker;
+    DCHECK(!state.begun && !state.reported);
     state.thread = worker.running();
     if (state.thread == nullptr) return false;
     state.thread_id = state.thread->id;

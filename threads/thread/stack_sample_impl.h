@@ -27,6 +27,7 @@ struct StackCopy {
     StackSample sample() const {
         DCHECK(frame_count <= kFramesMax && word_count <= kWordsMax);
         DCHECK(gap <= rest && rest <= word_count);
+        DCHECK(frame_count > 0 || word_count == 0);
         StackSample made;
         made.gap = gap;
         made.rest = rest;

@@ -35,6 +35,7 @@ bool has_tsan() { return __tsan_switch_to_fiber != nullptr; }
 
 // `fake_frames`: where ASan keeps what it has of the running context; null if that ends (SW-2).
 LOCKSTEP_SWITCHES void tell_switch(void** fake_frames, Stack& to_stack) {
+    DCHECK(to_stack.base < to_stack.top && (!has_tsan() || to_stack.fiber != nullptr));
     if (has_asan()) __sanitizer_start_switch_fiber(fake_frames, to_stack.base, to_stack.bytes());
     if (has_tsan()) __tsan_switch_to_fiber(to_stack.fiber, 0);
 }

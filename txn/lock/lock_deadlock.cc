@@ -40,7 +40,7 @@ namespace {
 
 uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
-// RP-1. Among first attempts the least loss, and among equals the younger one.
+// LNE-1. Among first attempts the least loss, and among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
     const uint8_t level = level_of(a), other = level_of(b);
     if (level != other) return level < other;

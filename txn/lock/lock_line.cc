@@ -36,7 +36,7 @@ void LockManager::repeat(LockOwner& owner, const Retry& retry) {
 // True once the owner has the line. Goes to the end of the line again as long as the line moves.
 // All who wait do so, and the order stays nearly the same.
 bool LockManager::Impl::wait_in_line(LockManager& self, LockOwner& owner, LockName line) {
-    DCHECK(is_line(line) && owner.waiting.load() == nullptr);  // RP-3
+    DCHECK(is_line(line) && owner.waiting.load() == nullptr);  // LNE-3
     const Nanos longest = owner.timeout;
     const Nanos began = threads::now(), bound = std::min(longest, options.timeout);
     bool taken = false, moves = true;

@@ -12,15 +12,15 @@
 //            repetitions of one level the one whose first attempt is the youngest.
 //            A line is a lock like any other, so its waits end as lock waits do, and the deadlock
 //            search sees them.
-// Invariants RP-1 No transaction is a victim more than kLevels times while others make progress: at
-//                 most one of the highest level runs, and no cycle makes it the victim. Exceptions
-//                 are cycles of nested transactions, and a line whose first owner does not end
-//                 within kPatience. [test: RepeatStorm.*]
-//            RP-2 Lines are taken in the order of their levels and before all other locks. So they
-//                 add no cycle, except where a thread waits within another transaction. [test:
-//                 Repetition.WaitsForNobodyWhoWaitsForItsThread]
-//            RP-3 The name of a line is even, and all other names are odd.
-//                 [checked: line_of(), repeat()]
+// Invariants LNE-1 No transaction is a victim more than kLevels times while others make progress. At
+//                  most one of the highest level runs, and no cycle makes it the victim.
+//                  Exceptions are cycles of nested transactions, and a line whose first owner does
+//                  not end within kPatience. [test: RepeatStorm.*]
+//            LNE-2 Lines are taken in the order of their levels and before all other locks. So
+//                  they add no cycle, except where a thread waits within another transaction.
+//                  [test: Repetition.WaitsForNobodyWhoWaitsForItsThread]
+//            LNE-3 The name of a line is even, and all other names are odd.
+//                  [checked: line_of(), wait_in_line()]
 // Blocking   Said in lock_manager.h.
 #pragma once
 
@@ -38,7 +38,7 @@ inline bool is_line(LockName name) { return (name.value & 1) == 0; }
 
 inline LockName line_of(uint64_t hash) {
     const LockName line{(mix64(hash) | 2) & ~uint64_t{1}};
-    DCHECK(is_line(line) && line.value != 0);  // RP-3
+    DCHECK(is_line(line) && line.value != 0);  // LNE-3
     return line;
 }
 inline LockName line_of_record(LockName lost) { return line_of(lost.value); }
