@@ -12,7 +12,7 @@
 //            repetitions of one level the one whose first attempt is the youngest.
 //            A line is a lock like any other, so its waits end as lock waits do, and the deadlock
 //            search sees them.
-// Invariants LNE-1 No transaction is a victim more than kLevels times while others make progress. At
+// Invariants LNE-1 No transaction is a victim more than kLevels times while others go on. At
 //                  most one of the highest level runs, and no cycle makes it the victim.
 //                  Exceptions are cycles of nested transactions, and a line whose first owner does
 //                  not end within kPatience. [test: RepeatStorm.*]
