@@ -10,7 +10,7 @@
 #include "threads/io/sim_content.h"
 
 namespace lockstep {
-namespace {
+namespace moved_directory_sim_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -128,5 +128,5 @@ TEST(MovedDirectorySim, NothingIsLostAndNothingElseIsTouched) {
     }
 }
 
-}  // namespace
+}  // namespace moved_directory_sim_test
 }  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "tests/own_directory.h"
 
 namespace lockstep {
-namespace {
+namespace moved_directory_test {
 
 namespace fs = std::filesystem;
 
@@ -226,5 +226,5 @@ TEST_F(MovedDirectory, ControlSocketFollows) {
     EXPECT_FALSE(fs::exists(root_ / "a/db/control"));
 }
 
-}  // namespace
+}  // namespace moved_directory_test
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "threads/io/sim_disk.h"
 
 namespace lockstep::threads {
-namespace {
+namespace sim_disk_move_test {
 
 using Names = std::vector<std::string>;
 
@@ -52,5 +52,5 @@ TEST(SimDiskMove, CrashKeepsWhatWasSynced) {
     EXPECT_EQ(*all->list("/last"), (Names{"kept", "lost"}));
 }
 
-}  // namespace
+}  // namespace sim_disk_move_test
 }  // namespace lockstep::threads
