@@ -15,6 +15,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/log_room.h"
 #include "sm/store/lost_mark.h"
 #include "sm/store/memory_limit.h"
 #include "sm/store/needs_team.h"
@@ -363,7 +364,10 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                   .huge_pages = !stepped(),
                                                   .mappings = hooks ? hooks->mappings : nullptr,
                                                   .sync = options.sync,
-                                                  .data_path = std::string(path) + "/data"})));
+                                                  .data_path = std::string(path) + "/data",
+                                                  .rolls_back = [this] {
+                                                      return txns->rolls_back_here();
+                                                  }})));
     if (!options.read_only)
         pool->set_repair([this](PageId id, Page& page) { return repair(id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
@@ -375,6 +379,10 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     prepared = std::make_unique<PreparedTxns>(*this);
     versions = &snapshots->table();
     tick = [this] { watch->warn(), watch->warn_of_limit(); };
+    log_keeper = [this] {
+        const auto keeper = keeper_of_log(*this);
+        return keeper ? keeper->text : std::string();
+    };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
     return {};

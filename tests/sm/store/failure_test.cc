@@ -171,7 +171,7 @@ TEST_F(Failure, ADataWriteStopsNothing) {
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, ErrorCode::io_error);
     EXPECT_EQ(done.error().os, EIO);
-    EXPECT_STREQ(done.error().what, "data page");
+    EXPECT_STREQ(done.error().what, "write of data page");
     EXPECT_FALSE(store_->failure());
     disk_.faults().enable(false);
     EXPECT_TRUE(put("b"));
