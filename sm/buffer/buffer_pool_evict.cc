@@ -99,14 +99,14 @@ bool BufferPool::Impl::starves() const {
            !(options.rolls_back && options.rolls_back());
 }
 
-// Cleaners may have frames enough, so the fault tries a write by itself.
+// Cleaners may have frames enough, so the fault tries a write by itself. There may be free frames,
+// so it does not wait for one.
 Result<void> BufferPool::Impl::wait_for_write(Nanos& pause) {
-    if (may_write() && try_to_write()) return {};
     if (log.failed()) return log.refused();
     const Nanos now = threads::now(), since = backoff.since();
-    if (since == kNever) return {};
+    if (since == kNever || (backoff.allows(now) && try_to_write())) return {};
     if (now >= since + kWritePatience) return write_refused();
-    wait_for_free(now + pause);
+    threads::sleep_until(now + pause);
     pause = longer_pause(pause, kPauseMax);
     return {};
 }
@@ -118,8 +118,8 @@ Result<void> BufferPool::Impl::try_to_write() {
     const uint64_t seen = frames_seen.load(std::memory_order_acquire);
     for (uint64_t looked = 0; looked < seen && collected < batch_pages && seen > 1; ++looked) {
         if (looked % kLooksPerSlice == 0) threads::yield();
-        const auto f = static_cast<uint32_t>(
-            1 + hand.fetch_add(1, std::memory_order_relaxed) % (seen - 1));
+        const auto f =
+            static_cast<uint32_t>(1 + hand.fetch_add(1, std::memory_order_relaxed) % (seen - 1));
         const uint32_t page = info(f).page.load(std::memory_order_acquire);
         if (page != kPageNone.value &&
             info(f).flags.load(std::memory_order_acquire) == FrameInfo::kDirty)
@@ -135,10 +135,10 @@ Result<void> BufferPool::Impl::wait_for_room(const Result<uint32_t>& made, Nanos
     DCHECK(!made || *made == 0);
     if (log.failed()) return log.refused();
     const Nanos now = threads::now(), short_since = shortage.note(now), failing = backoff.since();
-    const bool in_vain =
-        failing == kNever ? now >= short_since + kRoomPatience
-                          : now >= std::max(failing + kWritePatience,
-                                            short_since + kRoomPatience - kWritePatience);
+    const bool in_vain = failing == kNever
+                             ? now >= short_since + kRoomPatience
+                             : now >= std::max(failing + kWritePatience,
+                                               short_since + kRoomPatience - kWritePatience);
     if (in_vain && !(made && !MUTANT(slow_device_is_full) && awaits_device()))
         return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
                     : std::unexpected(made.error());

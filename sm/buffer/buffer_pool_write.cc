@@ -121,8 +121,8 @@ Result<void> BufferPool::Impl::may_write() {
 
 std::unexpected<Error> BufferPool::Impl::named(Error error) const {
     DCHECK(error.code != ErrorCode::none && error.detail == 0);
-    set_error_detail(error, "write of page " + std::to_string(error.a) + " to " +
-                                options.data_path + " failed");
+    set_error_detail(
+        error, "write of page " + std::to_string(error.a) + " to " + options.data_path + " failed");
     return std::unexpected(error);
 }
 

@@ -95,9 +95,8 @@ public:
     bool failing() const { return pause_.load(std::memory_order_relaxed) != 0; }
     // Since when no page could be written; kNever if the last batch did not fail.
     Nanos since() const {
-        return pause_.load(std::memory_order_acquire) == 0
-                   ? kNever
-                   : since_.load(std::memory_order_relaxed);
+        return pause_.load(std::memory_order_acquire) == 0 ? kNever
+                                                           : since_.load(std::memory_order_relaxed);
     }
     // Why it failed.
     [[gnu::cold]] Error error() const {

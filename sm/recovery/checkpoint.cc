@@ -38,7 +38,7 @@ struct Checkpointer::Impl {
     threads::Latch running{5, "checkpoint"};
     std::atomic<uint64_t> last_begin{0}, completed{0};
     mutable SpinLock failing_lock;
-    std::optional<Failing> failing;  // under failing_lock
+    std::optional<Failing> failing;        // under failing_lock
     std::unique_ptr<threads::Event> stop;  // of the background thread
     std::unique_ptr<threads::Completion> stopped;
     bool hurry() const { return stop && stop->is_set(); }

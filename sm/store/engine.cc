@@ -358,16 +358,15 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                 },
                 .mappings = hooks ? hooks->mappings : nullptr}));
     txns = own(own_txns_, std::make_unique<txn::TransactionTable>(*log, *locks, callers));
-    pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
-                                                 {.bytes = pool_bytes(options),
-                                                  // A simulation opens many small stores.
-                                                  .huge_pages = !stepped(),
-                                                  .mappings = hooks ? hooks->mappings : nullptr,
-                                                  .sync = options.sync,
-                                                  .data_path = std::string(path) + "/data",
-                                                  .rolls_back = [this] {
-                                                      return txns->rolls_back_here();
-                                                  }})));
+    pool = own(own_pool_,
+               TRY(BufferPool::create(*runtime, *log, data_file,
+                                      {.bytes = pool_bytes(options),
+                                       // A simulation opens many small stores.
+                                       .huge_pages = !stepped(),
+                                       .mappings = hooks ? hooks->mappings : nullptr,
+                                       .sync = options.sync,
+                                       .data_path = std::string(path) + "/data",
+                                       .rolls_back = [this] { return txns->rolls_back_here(); }})));
     if (!options.read_only)
         pool->set_repair([this](PageId id, Page& page) { return repair(id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));

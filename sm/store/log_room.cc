@@ -83,12 +83,15 @@ std::optional<LogKeeper> keeper_of_log(Engine& engine) {
         return LogKeeper{.in_doubt = kTxnNone,
                          .os = failing->os,
                          .since = std::min(failing->since, engine.pool->writes_fail_since()),
-                         .text = "checkpoints fail, so no log can be recycled; see to the device "
-                                 "of the data: " +
-                                 failing->why};
+                         .text =
+                             "checkpoints fail, so no log can be recycled; see to the device "
+                             "of the data: " +
+                             failing->why};
     }
     if (oldest.id == kTxnNone || oldest.state != txn::TxnState::prepared) return std::nullopt;
-    return LogKeeper{.in_doubt = oldest.id, .text = watch.describe_in_doubt(oldest)};
+    std::string text = watch.describe_in_doubt(oldest);
+    if (text.empty()) return std::nullopt;
+    return LogKeeper{.in_doubt = oldest.id, .text = std::move(text)};
 }
 
 Nanos KeeperWait::note(TxnId in_doubt, Nanos now, Nanos patience) {

@@ -44,7 +44,7 @@ class Engine;
 // What keeps the log now.
 struct LogKeeper {
     TxnId in_doubt;    // kTxnNone: checkpoints fail
-    int os = 0;       // errno of the checkpoint, or 0
+    int os = 0;        // errno of the checkpoint, or 0
     Nanos since = 0;   // when checkpoints began to fail, else 0
     std::string text;  // names it, and the remedy
 };
