@@ -53,8 +53,8 @@ struct Env {
     ImageTrials image_trials;
     VersionTable* versions = nullptr;  // of snapshot transactions; null as above
 
-    // Says what keeps the log from being recycled, with the remedy, if no transaction that waits can
-    // help: it is a text for the error log_full. Empty: nothing does, or it is not known.
+    // Says what keeps the log from being recycled, with the remedy, if no transaction that waits
+    // can help: a text for the error log_full. Empty: nothing does, or it is not known.
     std::function<std::string()> log_keeper;
 
     Function<void(int level, std::string_view text)> logger;

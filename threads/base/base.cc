@@ -59,6 +59,7 @@ const char* error_meaning(ErrorCode code) {
 }
 
 std::string Error::text() const {
+    DCHECK(os >= 0);  // errno
     std::string s = error_name(code);
     s += ": ";
     s += error_meaning(code);
