@@ -424,6 +424,16 @@ std::vector<TransactionTable::Seen> TransactionTable::seen() const {
     return list;
 }
 
+// What is not atomic belongs to the threads of this worker, if it is theirs.
+bool TransactionTable::rolls_back_here() const {
+    DCHECK(threads::current() != nullptr);
+    const std::vector<Seen> all = seen();
+    return std::ranges::any_of(all, [this](const Seen& s) {
+        return s.state == TxnState::aborting && s.worker == threads::worker_index() &&
+               impl_->at(s.slot).runs_here();
+    });
+}
+
 Transaction& TransactionTable::at(uint32_t slot) { return impl_->at(slot); }
 
 Lsn TransactionTable::oldest_first_lsn() const {

@@ -183,6 +183,8 @@ public:
     };
     // All that have begun and not ended. Any kernel thread; never blocks.
     std::vector<Seen> seen() const;
+    // Whether the calling user thread rolls one of them back.
+    bool rolls_back_here() const;
     // The object in `slot`. Only user threads of its worker may use what is not atomic in it, and
     // they must find the id and the state that they expect.
     Transaction& at(uint32_t slot);

@@ -97,6 +97,7 @@ void BufferPool::Impl::size_memory() {
                                         (kPageBytes + sizeof(FrameInfo) + sizeof(uint32_t)));
     high_water = std::max<uint32_t>(8, static_cast<uint32_t>(frame_count * options.free_target));
     low_water = high_water / 2;
+    kept_for_rollbacks = std::min(std::clamp(frame_count / 16, 32u, 1024u), frame_count / 4);
     DCHECK(batch_pages <= kWriteBatchMax && low_water < high_water && high_water < frame_count);
 }
 

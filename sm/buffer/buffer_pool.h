@@ -155,6 +155,8 @@ struct BufferPoolOptions {
     bool sync = true;                           // false: write_dirty() writes and does not sync
     // Of the data file, for messages.
     threads::Directory directory = {};
+    // Whether the calling user thread rolls a transaction back (WB-3).
+    std::function<bool()> rolls_back = {};
 };
 
 // What the pool knows about one frame.
@@ -297,6 +299,10 @@ public:
     // reads as zeros, because an outdated descent may still ask for it. Parks. Errors: those of
     // reading a page.
     Result<void> give_up_from(PageId end, uint64_t before);
+
+    // Since when no page can be written to the volume (WB-2); kNever: pages can be written. Any
+    // kernel thread.
+    Nanos writes_fail_since() const;
 
     // The store sets this function. It rebuilds a damaged page from the log into `page`; false if
     // it cannot.

@@ -48,7 +48,9 @@ bool BufferPool::Impl::read_ahead_one(PageId id) {
     mine.assert_state();
     ReadAhead* slot = mine.free;
     if (slot == nullptr) return false;
-    if (free_frames.load(std::memory_order_relaxed) <= low_water) {  // BA-1
+    const bool scarce = free_frames.load(std::memory_order_relaxed) <= low_water ||
+                        (backoff.failing() && starves());
+    if (scarce) {  // BA-1
         kick_cleaner();
         return false;
     }

@@ -75,14 +75,57 @@ void BufferPool::Impl::wait_for_free(Nanos until) {
 
 Result<uint32_t> BufferPool::Impl::take_frame() {
     for (Nanos pause = kPauseMin;;) {
+        if (backoff.failing() && starves()) [[unlikely]] {
+            TRY(wait_for_write(pause));
+            continue;
+        }
         if (const uint32_t frame = pop_free()) [[likely]] {
             if (cleaner_is_needed()) kick_cleaner();
             return frame;
         }
-        const Result<uint32_t> made = make_room(kFaultGoal);
+        // What is evicted while no page can be written is soon read again.
+        const Result<uint32_t> made = make_room(backoff.failing() ? 1 : kFaultGoal);
         if (made && *made > 0) continue;
         TRY(wait_for_room(made, pause));
     }
+}
+
+// Pages in frames that are not dirty can be evicted, so threads that read in turn could go on for
+// ever without any of them having all its pages.
+bool BufferPool::Impl::starves() const {
+    const uint64_t dirty = pool.dirty_.load(std::memory_order_relaxed);
+    DCHECK(dirty < frame_count && kept_for_rollbacks < frame_count);
+    return frame_count - dirty <= kept_for_rollbacks && !MUTANT(last_frames_for_all) &&
+           !(options.rolls_back && options.rolls_back());
+}
+
+// Cleaners may have frames enough, so the fault tries a write by itself. There may be free frames,
+// so it does not wait for one.
+Result<void> BufferPool::Impl::wait_for_write(Nanos& pause) {
+    if (log.failed()) return log.refused();
+    const Nanos now = threads::now(), since = backoff.since();
+    if (since == kNever || (backoff.allows(now) && try_to_write())) return {};
+    if (now >= since + kWritePatience) return write_refused();
+    threads::sleep_until(now + pause);
+    pause = longer_pause(pause, kPauseMax);
+    return {};
+}
+
+// Writes the next dirty pages that are not latched, one batch.
+Result<void> BufferPool::Impl::try_to_write() {
+    WriteCandidate dirty[kWriteBatchMax];
+    uint32_t collected = 0;
+    const uint64_t seen = frames_seen.load(std::memory_order_acquire);
+    for (uint64_t looked = 0; looked < seen && collected < batch_pages && seen > 1; ++looked) {
+        if (looked % kLooksPerSlice == 0) threads::yield();
+        const auto f =
+            static_cast<uint32_t>(1 + hand.fetch_add(1, std::memory_order_relaxed) % (seen - 1));
+        const uint32_t page = info(f).page.load(std::memory_order_acquire);
+        if (page != kPageNone.value &&
+            info(f).flags.load(std::memory_order_acquire) == FrameInfo::kDirty)
+            dirty[collected++] = {page, f};
+    }
+    return collected > 0 ? write_candidates({dirty, collected}, nullptr) : Result<void>{};
 }
 
 // Frames are short only for moments unless all are latched or cannot be written: then the error
@@ -91,9 +134,12 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
 Result<void> BufferPool::Impl::wait_for_room(const Result<uint32_t>& made, Nanos& pause) {
     DCHECK(!made || *made == 0);
     if (log.failed()) return log.refused();
-    const Nanos now = threads::now();
-    if (now - shortage.note(now) >= kRoomPatience &&
-        !(made && !MUTANT(slow_device_is_full) && awaits_device()))
+    const Nanos now = threads::now(), short_since = shortage.note(now), failing = backoff.since();
+    const bool in_vain = failing == kNever
+                             ? now >= short_since + kRoomPatience
+                             : now >= std::max(failing + kWritePatience,
+                                               short_since + kRoomPatience - kWritePatience);
+    if (in_vain && !(made && !MUTANT(slow_device_is_full) && awaits_device()))
         return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
                     : std::unexpected(made.error());
     wait_for_free(now + pause);

@@ -22,8 +22,8 @@
 //                 latches, and its caller holds none.
 //            BI-4 What is written is a copy with its own page id in its header. [checked:
 //                 copy_for_write()]
-// Blocking   take_frame() parks for writes, for the log and, when no frame can be freed, up to
-//            kRoomPatience (write_backoff.h).
+// Blocking   take_frame() parks for writes, for the log and, when no frame can be freed or no page
+//            can be written, up to kRoomPatience (write_backoff.h).
 #pragma once
 
 #include <optional>
@@ -151,6 +151,11 @@ struct BufferPool::Impl {
     void assert_state() const;  // of the free frames; nothing without DEBUG_CHECKS
     Result<uint32_t> take_frame();
     size_t bytes_seen() const { return frames_seen.load(std::memory_order_relaxed) * kPageBytes; }
+    // WB-3. Whether a fault must leave the frames that are left to rollbacks.
+    [[gnu::cold, gnu::noinline]] bool starves() const;
+    // Waits for a page to be written. An error ends the fault.
+    [[gnu::cold, gnu::noinline]] Result<void> wait_for_write(Nanos& pause);
+    Result<void> try_to_write();
     // Nothing could be freed at the moment, as `made` says. An error ends the fault.
     [[gnu::cold, gnu::noinline]] Result<void> wait_for_room(const Result<uint32_t>& made,
                                                             Nanos& pause);
@@ -171,6 +176,9 @@ struct BufferPool::Impl {
     Result<void> write_batch(WriteBatch& batch);
     // Whether make_room() may write pages now; else why not.
     Result<void> may_write();
+    // The error with a text that names file, page and operation; and that of the last batch.
+    [[gnu::cold]] std::unexpected<Error> named(Error error) const;
+    [[gnu::cold]] std::unexpected<Error> write_refused() const;
     Result<void> transfer(WriteBatch& batch);
     void finish_entry(const WriteBatch::Entry& entry);
     // Copies, writes and finishes at most batch_pages candidates, sorted by page. With `busy`, it
@@ -211,6 +219,7 @@ struct BufferPool::Impl {
     uint32_t batch_count = 0;
     // Free frames: cleaners are woken below low and work up to high.
     uint32_t low_water = 0, high_water = 0;
+    uint32_t kept_for_rollbacks = 0;  // frames that are not dirty (WB-3)
     size_t words_bytes = 0, frames_bytes = 0, other_bytes = 0;
     std::byte* other = nullptr;  // descriptors, free stack, write buffers
 

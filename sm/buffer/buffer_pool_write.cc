@@ -5,12 +5,17 @@
 #include <vector>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
 
 namespace latch = threads::latch;
+
+namespace {
+constexpr const char* kPageWrite = "write of data page";
+}
 
 WriteBatch& BufferPool::Impl::acquire_batch() {
     CHECK(batch_units && batch_units->acquire(1, kNever, threads::ParkReason::io));
@@ -92,11 +97,12 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
         ++failed;
         const int err = static_cast<int>(-request.result);
         const bool full = err == ENOSPC || err == EDQUOT;
-        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page",
+        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, kPageWrite,
                          batch.entries[i].page);
     }
     if (failed < batch.count) backoff.succeeded();
     else backoff.failed(threads::now(), result.error());
+    if (!result) result = named(result.error());
     writes.fetch_add(batch.count, std::memory_order_relaxed);
     write_batches.fetch_add(1, std::memory_order_relaxed);
     return result;
@@ -110,8 +116,19 @@ Result<void> BufferPool::Impl::may_write() {
     if (!backoff.failing()) [[likely]]
         return {};
     if (backoff.allows(threads::now())) return {};
-    return std::unexpected(backoff.error());
+    return write_refused();
 }
+
+std::unexpected<Error> BufferPool::Impl::named(Error error) const {
+    DCHECK(error.code != ErrorCode::none && error.detail == 0);
+    set_error_detail(error, "write of page " + std::to_string(error.a) + " to " +
+                                options.directory.path("data") + " failed");
+    return std::unexpected(error);
+}
+
+std::unexpected<Error> BufferPool::Impl::write_refused() const { return named(backoff.error()); }
+
+Nanos BufferPool::writes_fail_since() const { return impl_->backoff.since(); }
 
 // The page's writer gives it back. Nobody waits for a latch here (BI-3): a page that is latched
 // just now simply stays dirty.
@@ -214,6 +231,8 @@ Result<void> BufferPool::write_dirty(
             const Result<void> written = p.write_candidates({batch, n}, &busy);
             if (!written) result = written;
             if (!written && written.error().code == ErrorCode::store_failed) return result;
+            // The caller tries again later. Until then each batch would fail as this one (WB-1).
+            if (!written && p.backoff.failing()) return result;
             done += n;
             if (due.left() == 0) break;
             DCHECK(done < total);
@@ -230,8 +249,9 @@ Result<void> BufferPool::write_dirty(
     // Never asked twice: the kernel may have dropped what it could not write.
     if (!result) {
         p.sync_failures.fetch_add(1, std::memory_order_relaxed);
-        p.log.fail_store(
-            {.what = "sync of data file", .file = p.options.directory.path("data"), .cause = result.error()});
+        p.log.fail_store({.what = "sync of data file",
+                          .file = p.options.directory.path("data"),
+                          .cause = result.error()});
     }
     return result;
 }

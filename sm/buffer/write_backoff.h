@@ -5,7 +5,11 @@
 // Invariants WB-1 While writes fail, at most one batch of write-backs is tried in each pause. The
 //                 pauses double from kPauseMin up to kPauseMax. [checked: WriteBackoffTest]
 //            WB-2 All threads together wait for a frame as long as one thread would: kRoomPatience
-//                 counts from the moment when frames ran out. [checked: FrameShortageTest]
+//                 counts from the moment when frames ran out or, if no page can be written, from
+//                 the first write that failed. [checked: FrameShortageTest, FailedStore]
+//            WB-3 While no page can be written, a share of the frames is for rollbacks: they must
+//                 not fail, or the store stops. Other faults wait for a write that succeeds, and
+//                 read nothing meanwhile. [checked: take_frame()]
 // Blocking   No call blocks, except for a spin lock of a few instructions.
 #pragma once
 
@@ -21,6 +25,9 @@
 namespace lockstep::sm {
 
 inline constexpr Nanos kRoomPatience = 5 * kSecond;
+// Of faults that are no rollback's, while no page can be written. The rest is for the rollback
+// that follows the error.
+inline constexpr Nanos kWritePatience = 4 * kSecond;
 
 // The next pause of a loop that gets nowhere.
 constexpr Nanos longer_pause(Nanos pause, Nanos max) { return std::min(2 * pause, max); }
@@ -75,6 +82,7 @@ public:
         const SpinGuard guard(lock_);
         error_ = why;
         if (failing()) return;
+        since_.store(now, std::memory_order_relaxed);
         next_.store(now + kPauseMin, std::memory_order_relaxed);
         pause_.store(kPauseMin, std::memory_order_release);
     }
@@ -85,6 +93,11 @@ public:
     }
     // Whether the last batch failed as a whole.
     bool failing() const { return pause_.load(std::memory_order_relaxed) != 0; }
+    // Since when no page could be written; kNever if the last batch did not fail.
+    Nanos since() const {
+        return pause_.load(std::memory_order_acquire) == 0 ? kNever
+                                                           : since_.load(std::memory_order_relaxed);
+    }
     // Why it failed.
     [[gnu::cold]] Error error() const {
         const SpinGuard guard(lock_);
@@ -95,6 +108,7 @@ public:
 private:
     std::atomic<Nanos> pause_{0};  // 0: writes succeed
     std::atomic<Nanos> next_{0};   // no batch before this
+    std::atomic<Nanos> since_{0};  // the first failure in a row
     mutable SpinLock lock_;
     Error error_;  // under lock_
 };

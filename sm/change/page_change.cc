@@ -178,11 +178,17 @@ void forget_pages(txn::Transaction& txn) {
 
 // Nothing was promised. log_full names what the transaction needs and what the log takes: a, b and
 // c, see page_change.h.
-[[gnu::cold, gnu::noinline]] void refuse_promise(const txn::Log& log, txn::Transaction& txn,
+[[gnu::cold, gnu::noinline]] void refuse_promise(const Env& env, txn::Transaction& txn,
                                                  Result<void>& promised) {
     forget_pages(txn);
     Error& error = promised.error();
     if (error.code != ErrorCode::log_full || error.b == 0) return;
+    const txn::Log& log = *env.log;
+    if (const std::string keeper = env.log_keeper ? env.log_keeper() : ""; !keeper.empty()) {
+        error = fail(ErrorCode::log_full, "log_bytes").error();
+        set_error_detail(error, keeper);
+        return;
+    }
     const uint64_t needs = txn.locks.work + txn.undo.bytes + error.b, most = log.promises_max();
     const uint64_t safe = log.safe_bytes();
     error = fail(ErrorCode::log_full, "log_bytes", needs, most, safe).error();
@@ -195,7 +201,7 @@ void forget_pages(txn::Transaction& txn) {
                                 std::to_string(log.capacity_bytes()) + ")");
 }
 
-[[gnu::always_inline]] inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
+[[gnu::always_inline]] inline Result<void> promise_undo(Env& env, txn::Transaction& txn,
                                                         std::span<const ChangePart> parts,
                                                         const PartSize* sizes, uint32_t bytes) {
     if (txn.last_lsn == kLsnNone) forget_pages(txn);  // left over from the slot's last user
@@ -209,9 +215,9 @@ void forget_pages(txn::Transaction& txn) {
         undo += part.undo_bytes;
     }
     DCHECK(undo >= kUndoHeadBytes);
-    Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
+    Result<void> promised = env.log->reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]
-        refuse_promise(log, txn, promised);
+        refuse_promise(env, txn, promised);
     return promised;
 }
 
@@ -297,7 +303,7 @@ template <size_t kParts>
     }
     CHECK(bytes <= txn::kLogRecordMax);
     if (role == ChangeRole::forward && !promised) {
-        const Result<void> promise = promise_undo(log, *txn, {parts.data(), n}, sizes, bytes);
+        const Result<void> promise = promise_undo(env, *txn, {parts.data(), n}, sizes, bytes);
         if (!promise) [[unlikely]] {
             drop_images();
             return std::unexpected(promise.error());

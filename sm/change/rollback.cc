@@ -47,6 +47,8 @@ namespace {
     const std::string_view object = error.what != nullptr ? error.what : "";
     if (object == "data page")
         return {.what = "read of data file", .file = env.pool->data_path(), .cause = error};
+    if (object == "write of data page")
+        return {.what = "write of data file", .file = env.pool->data_path(), .cause = error};
     if (object == "log segment" || object == "log record")
         return {.what = "read of log segment",
                 .file = env.log->segment_path(Lsn{error.a}),

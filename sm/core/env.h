@@ -10,6 +10,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include <lockstep/function.h>
@@ -50,6 +52,10 @@ struct Env {
     std::atomic<bool> keeps_versions{false};
     ImageTrials image_trials;
     VersionTable* versions = nullptr;  // of snapshot transactions; null as above
+
+    // Says what keeps the log from being recycled, with the remedy, if no transaction that waits
+    // can help: a text for the error log_full. Empty: nothing does, or it is not known.
+    std::function<std::string()> log_keeper;
 
     Function<void(int level, std::string_view text)> logger;
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is

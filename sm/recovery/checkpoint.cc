@@ -28,6 +28,7 @@
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/base/spin_lock.h"
 #include "threads/sync/latch.h"
 #include "threads/worker/io_wait.h"
 
@@ -36,10 +37,17 @@ namespace lockstep::sm {
 struct Checkpointer::Impl {
     threads::Latch running{5, "checkpoint"};
     std::atomic<uint64_t> last_begin{0}, completed{0};
-    std::atomic<bool> failing{false};
+    mutable SpinLock failing_lock;
+    std::optional<Failing> failing;        // under failing_lock
     std::unique_ptr<threads::Event> stop;  // of the background thread
     std::unique_ptr<threads::Completion> stopped;
     bool hurry() const { return stop && stop->is_set(); }
+    void note(const Result<void>& done, Nanos now) {
+        std::string why = done ? "" : done.error().text();
+        const SpinGuard guard(failing_lock);
+        if (done) failing.reset();
+        else failing = {failing ? failing->since : now, done.error().os, std::move(why)};
+    }
     void assert_state() const {
         DCHECK(!stopped || stop);
         DCHECK(completed.load(std::memory_order_relaxed) == 0 ||
@@ -214,6 +222,12 @@ Checkpointer::Checkpointer(RestartEnv& env) : env_(env), impl_(std::make_shared<
 Result<void> Checkpointer::run(bool fast) {
     const std::lock_guard held(impl_->running);
     impl_->assert_state();
+    const auto done = make(fast);
+    impl_->note(done, env_.runtime->clock().now());
+    return done;
+}
+
+Result<void> Checkpointer::make(bool fast) {
     if (env_.failed()) return env_.log->refused();
     const Lsn begin = begin_checkpoint(env_);
     impl_->last_begin.store(begin.value, std::memory_order_relaxed);
@@ -253,7 +267,6 @@ Result<void> Checkpointer::start() {
             if (env_.tick) env_.tick();
             if (!is_due(env_, last_begin())) continue;
             const auto done = run(false);
-            impl->failing.store(!done);
             if (!done) {
                 if (env_.failed()) break;
                 env_.report(1, "checkpoint: " + done.error().text());
@@ -284,6 +297,9 @@ Lsn Checkpointer::last_begin() const {
 uint64_t Checkpointer::completed() const {
     return impl_->completed.load(std::memory_order_relaxed);
 }
-bool Checkpointer::failing() const { return impl_->failing.load(); }
+std::optional<Checkpointer::Failing> Checkpointer::failing() const {
+    const SpinGuard guard(impl_->failing_lock);
+    return impl_->failing;
+}
 
 }  // namespace lockstep::sm

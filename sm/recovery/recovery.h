@@ -81,10 +81,18 @@ public:
     void stop();
     Lsn last_begin() const;
     uint64_t completed() const;
-    bool failing() const;  // the last one of the background thread failed
+    // Since when checkpoints have failed, and why the last one did. None: it succeeded, or there
+    // was none. Any kernel thread.
+    struct Failing {
+        Nanos since;
+        int os;  // errno, or 0
+        std::string why;
+    };
+    std::optional<Failing> failing() const;
 
 private:
     struct Impl;
+    Result<void> make(bool fast);
     RestartEnv& env_;
     std::shared_ptr<Impl> impl_;
 };

@@ -16,6 +16,7 @@
 #include "sm/store/control.h"
 #include "sm/store/derived_options.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/log_room.h"
 #include "sm/store/lost_mark.h"
 #include "sm/store/memory_limit.h"
 #include "sm/store/needs_team.h"
@@ -366,13 +367,15 @@ Result<void> Engine::build(bool fresh) {
                 },
                 .mappings = hooks ? hooks->mappings : nullptr}));
     txns = own(own_txns_, std::make_unique<txn::TransactionTable>(*log, *locks, callers));
-    pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
-                                                 {.bytes = pool_bytes(options),
-                                                  // A simulation opens many small stores.
-                                                  .huge_pages = !stepped(),
-                                                  .mappings = hooks ? hooks->mappings : nullptr,
-                                                  .sync = options.sync,
-                                                  .directory = directory})));
+    pool = own(own_pool_,
+               TRY(BufferPool::create(*runtime, *log, data_file,
+                                      {.bytes = pool_bytes(options),
+                                       // A simulation opens many small stores.
+                                       .huge_pages = !stepped(),
+                                       .mappings = hooks ? hooks->mappings : nullptr,
+                                       .sync = options.sync,
+                                       .directory = directory,
+                                       .rolls_back = [this] { return txns->rolls_back_here(); }})));
     if (!options.read_only)
         pool->set_repair([this](PageId id, Page& page) { return repair(id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
@@ -384,6 +387,10 @@ Result<void> Engine::build(bool fresh) {
     prepared = std::make_unique<PreparedTxns>(*this);
     versions = &snapshots->table();
     tick = [this] { watch->warn(), watch->warn_of_limit(); };
+    log_keeper = [this] {
+        const auto keeper = keeper_of_log(*this);
+        return keeper ? keeper->text : std::string();
+    };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
     return {};

@@ -16,6 +16,7 @@
 #include "sm/recovery/restart_env.h"
 #include "sm/space/space_map.h"
 #include "sm/store/call_gate.h"
+#include "sm/store/log_room.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/runtime/runtime.h"
 #include "threads/thread/fork_watch.h"
@@ -55,7 +56,8 @@ public:
     // Opens or makes the store (see Store::open). Runs on a foreign kernel thread.
     static Result<std::unique_ptr<Engine>> open(std::string_view path, const Options& options);
     // Waits for user threads, transactions and calls, checkpoints, marks the store clean, releases
-    // everything. Any foreign kernel thread. A second call waits for the end of the first.
+    // everything. Any foreign kernel thread. A second call waits for the end of the first, and
+    // returns the same.
     Result<void> close();
     // In a simulation: stops at once, as a crash would. No user thread runs again or is unwound.
     // After that only destroy the engine.
@@ -116,6 +118,7 @@ public:
     std::atomic<StepsMode> steps_mode{StepsMode::off};  // that set_steps() chose last
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
+    KeeperWait keeper_wait;  // of those that wait for log
     // What had stopped the store, if anything, once the gate is shut.
     std::optional<StoreFailure> failure_before_close() const {
         DCHECK(gate.is_shut());
@@ -163,6 +166,7 @@ private:
     void watch_slices();
     Result<void> start_control();
     void stop_services();
+    Result<void> close_parts();
     void end_packets();
     void end_functions();
     void shut_gate();
@@ -185,6 +189,7 @@ private:
     std::atomic<uint64_t> user_threads_{0};  // of start_thread(), not ended
     std::atomic<uint32_t> next_worker_{0};
     std::atomic<bool> closing_{false}, closed_{false};
+    Result<void> closed_with_;  // what close() returned; written before closed_
     // The workers of the store, until the gate is shut.
     std::atomic<const threads::RuntimeShared*> own_workers_{nullptr};
     // Written once by close(), before `failure_noted_`.

@@ -101,45 +101,52 @@ Result<void> Engine::close() {
         if (MUTANT(second_close_returns)) return {};
         const auto closed = [this] { return closed_.load(std::memory_order_acquire); };
         if (!wait_beside_others(closed)) closed_.wait(false, std::memory_order_acquire);
-        return {};
+        return closed_with_;
     }
     assert_state();
     DCHECK(!forked() && !on_own_thread());
-    Result<void> result;
     if (control) control->stop();
-    if (runtime) {
-        runtime->end_fd_waits();
-        end_packets();
-        shut_gate();
-        if (control) control->disconnect();
-        stop_services();
-        if (opened_) {
-            result = run_and_wait([this]() -> Result<void> {
-                rollback_orphans();
-                txns->close();
-                if (const uint32_t n = txns->prepared())
-                    report(2, std::to_string(n) + " transactions stay in doubt");
-                if (failed()) return log->refused();
-                if (options.read_only) return {};
-                TRY(checkpointer->run(true));
-                return checkpointer->mark_clean();
-            });
-        }
-        // A restart that failed half-way left losers behind. The next restart begins at the same
-        // place.
-        if (!opened_ && log) log->give_up();
-        if (!opened_ && txns) txns->abandon();
-        (void)run_and_wait([&]() -> Result<void> {
-            if (archiver)
-                if (const auto archived = archiver->stop(); result) result = archived;
-            if (pool) pool->stop_cleaner();
-            if (log) log->stop_flusher();
-            return {};
-        });
-        if (!stepped()) runtime->stop();
-    }
+    if (runtime) closed_with_ = close_parts();
     note_failure();
     release();
+    return closed_with_;
+}
+
+Result<void> Engine::close_parts() {
+    DCHECK(runtime != nullptr && closing_.load());
+    runtime->end_fd_waits();
+    end_packets();
+    shut_gate();
+    if (control) control->disconnect();
+    stop_services();
+    Result<void> result;
+    if (opened_) {
+        result = run_and_wait([this]() -> Result<void> {
+            rollback_orphans();
+            txns->close();
+            if (const uint32_t n = txns->prepared())
+                report(2, std::to_string(n) + " transactions stay in doubt");
+            if (failed()) return log->refused();
+            if (options.read_only) return {};
+            TRY(checkpointer->run(true));
+            return checkpointer->mark_clean();
+        });
+    }
+    // A restart that failed half-way left losers behind. The next restart begins at the same
+    // place.
+    if (!opened_ && log) log->give_up();
+    if (!opened_ && txns) txns->abandon();
+    const auto stopped = run_and_wait([&]() -> Result<void> {
+        Result<void> archived;
+        if (archiver) archived = archiver->stop();
+        if (pool) pool->stop_cleaner();
+        if (log) log->stop_flusher();
+        return archived;
+    });
+    if (result) result = stopped;
+    if (!stepped()) runtime->stop();
+    // What has stopped the store since the checkpoint: the last writes of the log, for example.
+    if (result && opened_ && failed() && !MUTANT(late_failure_lost)) result = log->refused();
     return result;
 }
 

@@ -4,6 +4,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/txn_watch.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 
@@ -14,9 +15,9 @@ namespace {
 using Seen = txn::TransactionTable::Seen;
 
 constexpr Nanos kPoll = 1 * kMillisecond, kDelayMax = 10 * kMillisecond;
-// For checkpoints, for checkpoints that fail, and for the oldest writer to be gone after TxnWatch
-// has ended it.
-constexpr Nanos kCheckpointMax = 60 * kSecond, kFailingMax = 4 * kSecond, kEndMax = 1 * kSecond;
+// For checkpoints, for a keeper of the log, and for the oldest writer to be gone after TxnWatch has
+// ended it.
+constexpr Nanos kCheckpointMax = 60 * kSecond, kKeeperMax = 5 * kSecond, kEndMax = 1 * kSecond;
 
 // Only the writers that can end the shortage.
 bool may_go_on(TxnWatch& watch, const txn::Transaction* self, const Seen& oldest, bool helps) {
@@ -27,12 +28,19 @@ bool may_go_on(TxnWatch& watch, const txn::Transaction* self, const Seen& oldest
 }
 
 // Packets that wait to begin still count as admitted (executors.h), or others would follow them.
+std::unexpected<Error> refuse(const LogKeeper& keeper) {
+    DCHECK(!keeper.text.empty());
+    auto error = fail_os(ErrorCode::log_full, keeper.os, "log_bytes");
+    set_error_detail(error.error(), keeper.text);
+    return error;
+}
+
 void pause(Nanos until, const txn::Transaction* self) {
     if (self != nullptr) return threads::sleep_until(until);
     while (threads::park_until(until, threads::ParkReason::admission)) {}
 }
 
-void wait_while_scarce(Engine& engine, const txn::Transaction* self) {
+Result<void> wait_while_scarce(Engine& engine, const txn::Transaction* self) {
     // An older transaction of this thread can be rolled back meanwhile.
     const threads::BetweenCalls waits;
     TxnWatch& watch = *engine.watch;
@@ -43,22 +51,59 @@ void wait_while_scarce(Engine& engine, const txn::Transaction* self) {
         const Nanos now = threads::now();
         const Seen oldest = watch.oldest();
         const bool helps = watch.checkpoint_helps(oldest);
-        if (may_go_on(watch, self, oldest, helps)) return;
+        if (may_go_on(watch, self, oldest, helps)) return {};
+        if (engine.log->writers_stopped()) return {};  // the next change returns archive_failed
+        if (const auto keeper = keeper_of_log(engine)) {
+            Nanos since = engine.keeper_wait.note(keeper->in_doubt, now, kKeeperMax);
+            if (keeper->since != 0) since = std::min(since, keeper->since);
+            if (now >= since + kKeeperMax && !MUTANT(log_keeper_awaited)) return refuse(*keeper);
+            pause(now + kPoll, self);
+            continue;
+        }
         // While a checkpoint can help, the oldest writer may be waiting here, too.
         if (helps || oldest.id != before.id) vain_since = unchanged_since = now;
         else if (oldest.last != before.last) unchanged_since = now;
         DCHECK(began <= vain_since && vain_since <= unchanged_since && unchanged_since <= now);
         before = oldest;
-        const Nanos checkpoint_max = engine.checkpointer->failing() ? kFailingMax : kCheckpointMax;
-        if (vain_since - began > checkpoint_max || now - vain_since > vain_max) return;  // LR-1
+        if (vain_since - began > kCheckpointMax || now - vain_since > vain_max) return {};  // LR-1
         watch.relieve_log(oldest, now - vain_since, now - unchanged_since);
         pause(now + kPoll, self);
     }
+    return {};
 }
 
 }  // namespace
 
-void wait_to_begin(Engine& engine) {
+std::optional<LogKeeper> keeper_of_log(Engine& engine) {
+    TxnWatch& watch = *engine.watch;
+    const Seen oldest = watch.oldest();
+    if (watch.checkpoint_helps(oldest)) {
+        const auto failing = engine.checkpointer->failing();
+        if (!failing) return std::nullopt;
+        return LogKeeper{.in_doubt = kTxnNone,
+                         .os = failing->os,
+                         .since = std::min(failing->since, engine.pool->writes_fail_since()),
+                         .text =
+                             "checkpoints fail, so no log can be recycled; see to the device "
+                             "of the data: " +
+                             failing->why};
+    }
+    if (oldest.id == kTxnNone || oldest.state != txn::TxnState::prepared) return std::nullopt;
+    std::string text = watch.describe_in_doubt(oldest);
+    if (text.empty()) return std::nullopt;
+    return LogKeeper{.in_doubt = oldest.id, .text = std::move(text)};
+}
+
+Nanos KeeperWait::note(TxnId in_doubt, Nanos now, Nanos patience) {
+    DCHECK(now != 0 && now != kNever && patience > 0);
+    const SpinGuard guard(lock_);
+    if (since_ == 0 || in_doubt != in_doubt_ || now > noticed_ + patience) since_ = now;
+    in_doubt_ = in_doubt;
+    noticed_ = std::max(noticed_, now);
+    return std::min(since_, now);
+}
+
+Result<void> wait_to_begin(Engine& engine) {
     DCHECK(threads::current()->latch_depth == 0);
     const uint64_t most = engine.log->promises_max() / 4 * 3;
     const uint64_t least = engine.log->capacity_bytes() / 2;
@@ -72,17 +117,19 @@ void wait_to_begin(Engine& engine) {
     }
     if (engine.log->scarce()) {
         engine.waiting_for_log.fetch_add(1, std::memory_order_relaxed);
-        wait_while_scarce(engine, nullptr);
+        const auto waited = wait_while_scarce(engine, nullptr);
         [[maybe_unused]] const uint32_t before =
             engine.waiting_for_log.fetch_sub(1, std::memory_order_relaxed);
         DCHECK(before > 0);
+        return waited;
     }
+    return {};
 }
 
 void wait_to_go_on(Engine& engine, txn::Transaction& txn) {
     DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
     if (MUTANT(scarce_log_ignored)) return;
-    wait_while_scarce(engine, &txn);
+    (void)wait_while_scarce(engine, &txn);  // an operation that needs space says why there is none
 }
 
 // change_pages() gives the numbers.

@@ -123,7 +123,7 @@ inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOpt
     if (engine.log->filling() && !options.read_only && options.isolation != Isolation::snapshot)
         [[unlikely]] {
         if (engine.options.read_only) return begin_reader(engine, options);
-        sm::wait_to_begin(engine);
+        TRY(sm::wait_to_begin(engine));
     }
     if (options.isolation == Isolation::snapshot) [[unlikely]]
         return begin_snapshot(engine, options);

@@ -402,6 +402,16 @@ void TxnWatch::warn_of_limit() {
                           "open (Store::transactions() lists them), or raise the option");
 }
 
+std::string TxnWatch::describe_in_doubt(const Seen& seen) const {
+    DCHECK(seen.state == txn::TxnState::prepared);
+    const std::string gid = engine_.prepared->gid_of(seen.id);
+    if (gid.empty()) return gid;
+    return text_of(seen.id) + ", in doubt as " + printable(gid, kGidBytesMax) + ", pins " +
+           std::to_string(pinned(seen)) + " bytes of the log, of log_bytes " +
+           std::to_string(engine_.log->capacity_bytes()) +
+           "; end it (Store::commit_prepared(), rollback_prepared()), or raise option log_bytes";
+}
+
 bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
     const txn::Log& log = *engine_.log;
     const uint64_t upto = oldest.id == kTxnNone ? log.tail().value : oldest.first.value;

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <lockstep/transaction_info.h>
@@ -71,6 +72,9 @@ public:
     // The time in which the oldest writer may end while others wait for it: 5 s, and what
     // Log::safe_bytes() take at 16 MB/s.
     Nanos slow_max() const;
+    // Text for log_full: a transaction in doubt keeps the log from being recycled. Empty: it
+    // has ended since. Never parks.
+    [[gnu::cold]] std::string describe_in_doubt(const txn::TransactionTable::Seen& seen) const;
     // Could a checkpoint recycle a sixteenth of the log or more?
     bool checkpoint_helps(const txn::TransactionTable::Seen& oldest) const;
 

@@ -13,8 +13,18 @@ namespace lockstep {
 
 void detail::stop_without_value(const Error& error) {
     DCHECK(error.code != ErrorCode::none);
-    std::fprintf(stderr, "lockstep: the value of a Result was taken, but it holds the error %s\n",
+    std::fprintf(stderr,
+                 "lockstep: the value of a Result was taken, but it holds an error; test it first "
+                 "(lockstep/result.h): %s\n",
                  error.text().c_str());
+    std::abort();
+}
+
+void detail::stop_without_error() {
+    std::fputs(
+        "lockstep: the error of a Result was taken, but it holds a value; test it first "
+        "(lockstep/result.h)\n",
+        stderr);
     std::abort();
 }
 
@@ -49,6 +59,7 @@ const char* error_meaning(ErrorCode code) {
 }
 
 std::string Error::text() const {
+    DCHECK(os >= 0);  // errno
     std::string s = error_name(code);
     s += ": ";
     s += error_meaning(code);

@@ -28,6 +28,12 @@
       "a cancelled transaction is told that an operator ended it") \
     X(gate_not_waited, sm_calls_while_closing_test, \
       "close() frees what calls of other kernel threads read") \
+    X(late_failure_lost, sm_failure_test, \
+      "close() returns no error although the store has stopped while it closed") \
+    X(log_keeper_awaited, sm_log_keeper_test, \
+      "writers wait without bound for log that a transaction in doubt keeps") \
+    X(last_frames_for_all, sm_failed_store_test, \
+      "while no page can be written, reads evict each other's pages without end") \
     X(second_close_returns, sm_calls_while_closing_test, \
       "a second close() returns before the store is closed") \
     X(callback_may_end, sm_inside_call_test, \

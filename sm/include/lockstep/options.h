@@ -95,6 +95,9 @@ struct Options {
     // - The oldest writer is ended with log_full if others wait for its space, and its user thread
     //   waits outside the store: for 200 ms if it pins half of the log, else for 1 s. A busy one
     //   is ended after 5 s, plus log_bytes / 8 at 16 MB/s.
+    // - A transaction in doubt (prepared.h) is not ended. If it is the oldest writer, others wait
+    //   for it 5 s, counted for all together. Then begin returns log_full, which names its gid,
+    //   until it has ended. A checkpoint that fails is treated alike, and log_full names its error.
     // From half of log_bytes on, begin slows down. From three quarters of what one transaction may
     // need, begin and the next operation of a writer wait for a checkpoint or the oldest writer.
     uint64_t log_bytes = 2ull << 30;

@@ -83,9 +83,10 @@ public:
     // that wait for a time, at once. Writes everything, marks the store clean. While functions of
     // the application keep it waiting, Options::logger gets a warning after a second, and again
     // after ever longer pauses. Calls that other threads are inside are waited for as well; later
-    // ones return store_closed. Blocks. A second call does nothing; on another thread it waits for
-    // the first. Errors: wrong_thread on a user thread of the store and in its offload(),
-    // store_failed, io_error, no_space.
+    // ones return store_closed. Blocks. A second call does nothing but wait for the first, and
+    // returns what that returned. What stops the store while it closes is an error, too. Errors:
+    // wrong_thread on a user thread of the store and in its offload(), store_failed, io_error,
+    // no_space.
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it

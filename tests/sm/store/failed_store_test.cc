@@ -113,6 +113,55 @@ TEST_F(FailedStore, EveryPageWriteFailsForEver) {
     EXPECT_TRUE(store.close());
 }
 
+// Most frames are dirty, and threads that only read share the rest: each one evicted the page of
+// another, so none found the pool full, and none ended.
+TEST_F(FailedStore, ReadersOfAPoolThatCannotBeWritten) {
+    open();
+    constexpr int kRecords = 6'000;  // 9 MB in a pool of 4 MB
+    const auto put_all = [&](int step, size_t bytes) {
+        Result<void> done;
+        for (int n = 0; n < kRecords && done; n += 50 * step)
+            done = store->run([&](Txn& t) -> Result<void> {
+                const Index index = TRY(store->index("i"));
+                for (int i = n; i < n + 50 * step; i += step)
+                    TRY(index.put(t, std::to_string(100'000 + i), std::string(bytes, 'v')));
+                return {};
+            });
+        return done;
+    };
+    store.on_thread([&] {
+        ASSERT_TRUE(put_all(1, 1500));
+        ASSERT_TRUE(store->checkpoint());
+    });
+    disk.faults().only_paths_ending_with(SimFault::write_error, "/data");
+    disk.faults().set_odds(SimFault::write_error, 1);
+    store.on_thread([&] { EXPECT_FALSE(put_all(3, 1499)); });
+    const Nanos began = store.clock().now();
+    const uint64_t events = disk.events();
+    run_all([&](int n) {
+        return store->run([&](Txn& t) -> Result<void> {
+            const Index index = TRY(store->index("i"));
+            std::string value;
+            for (int i = n; i < kRecords; i += 37)
+                TRY(index.get(t, std::to_string(100'000 + i), value));
+            return {};
+        });
+    });
+    EXPECT_LT(store.clock().now() - began, kBound + kMargin);
+    EXPECT_LT(disk.events() - events, 100'000u);
+    for (const Outcome& o : outcomes) {
+        EXPECT_EQ(o.last.os, EIO) << o.last.text();
+        EXPECT_NE(o.last.text().find("rite"), std::string::npos) << o.last.text();
+    }
+    const Nanos closing = store.clock().now();
+    EXPECT_FALSE(store.close());
+    EXPECT_LT(store.clock().now() - closing, kBound);
+    disk.faults().set_odds(SimFault::write_error, 0);
+    ASSERT_TRUE(store.open());
+    store.on_thread([&] { EXPECT_TRUE(store->verify()->empty()); });
+    EXPECT_TRUE(store.close());
+}
+
 // Writes work again after a while: the pool notices it by itself, within the longest pause.
 TEST_F(FailedStore, WritesThatFailForAMomentDelayOnly) {
     open();

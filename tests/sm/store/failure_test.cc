@@ -161,6 +161,25 @@ TEST_F(Failure, ASuperblockSync) {
     expect_stopped(refused.error(), "sync of data file", "/store/data", EIO);
 }
 
+// The last write of the log comes after the checkpoint of close() has succeeded.
+TEST_F(Failure, WhatStopsTheStoreWhileItClosesReachesTheCaller) {
+    ASSERT_TRUE(put("a"));
+    store_.on_thread([] { sleep_for(kSecond); });
+    disk_.faults().only_paths_ending_with(SimFault::write_error, "log.mark");
+    disk_.faults().set_odds(SimFault::write_error, 1);
+    const auto closed = store_->close();
+    const auto failure = store_->failure();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->file, "/store/log.mark");
+    ASSERT_FALSE(closed);
+    expect_names(closed.error(), "write and sync of log.mark", EIO);
+    const auto again = store_->close();
+    ASSERT_FALSE(again);
+    expect_names(again.error(), "write and sync of log.mark", EIO);
+    disk_.faults().enable(false);
+    EXPECT_TRUE(store_.open());
+}
+
 // A page that cannot be written stays in memory: no reason to stop.
 TEST_F(Failure, ADataWriteStopsNothing) {
     ASSERT_TRUE(put("a"));
@@ -171,7 +190,7 @@ TEST_F(Failure, ADataWriteStopsNothing) {
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, ErrorCode::io_error);
     EXPECT_EQ(done.error().os, EIO);
-    EXPECT_STREQ(done.error().what, "data page");
+    EXPECT_STREQ(done.error().what, "write of data page");
     EXPECT_FALSE(store_->failure());
     disk_.faults().enable(false);
     EXPECT_TRUE(put("b"));

@@ -136,9 +136,30 @@ TEST_F(Results, ArePassedUp) {
     EXPECT_EQ(name_of(failure(5)).error().a, 5u);
 }
 
+// Each way to the value, with what it would have read: without the test it is the error's bytes.
 TEST_F(Results, StopTheProgramIfTheirMissingValueIsTaken) {
-    EXPECT_DEATH((void)failure(77).value(), "Result.*io_error.*file.*77");
+    const char* const message = "Result.*test it first.*io_error.*file.*77";
+    EXPECT_DEATH((void)failure(77).value(), message);
+    Result<Counted> moved = failure(77);
+    const Result<Counted> constant = failure(77);
+    EXPECT_DEATH((void)moved->name.size(), message);
+    EXPECT_DEATH((void)constant->name.size(), message);
+    EXPECT_DEATH((void)(*moved).name.size(), message);
+    EXPECT_DEATH((void)(*constant).name.size(), message);
+    EXPECT_DEATH((void)Counted(*std::move(moved)), message);
+    Result<std::unique_ptr<int>> owner = fail(ErrorCode::timeout, "owner");
+    EXPECT_DEATH((void)**owner, "Result.*timeout.*owner");
+    EXPECT_DEATH(*Result<void>(fail(ErrorCode::timeout)), "Result.*timeout");
     EXPECT_DEATH(Result<void>(fail(ErrorCode::timeout)).value(), "Result.*timeout");
+}
+
+TEST_F(Results, StopTheProgramIfTheirMissingErrorIsTaken) {
+    const char* const message = "error of a Result was taken, but it holds a value";
+    const Result<Counted> constant = value("a");
+    Result<int> number = 1;
+    EXPECT_DEATH((void)constant.error().text(), message);
+    EXPECT_DEATH((void)number.error().text(), message);
+    EXPECT_DEATH((void)Result<void>().error().text(), message);
 }
 
 }  // namespace result_value_test

@@ -139,8 +139,10 @@ template <class T, class U>
 concept ValueFor = !is_failure<std::remove_cvref_t<U>> && std::is_constructible_v<T, U>;
 template <class T>
 concept TrivialCopy = std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>;
-// Prints the error to stderr and aborts: the program took a value that is not there.
+// Each prints a message to stderr and aborts. The program took a value where `error` is, or an
+// error where a value is.
 [[noreturn, gnu::cold, gnu::noinline]] void stop_without_value(const Error& error);
+[[noreturn, gnu::cold, gnu::noinline]] void stop_without_error();
 }  // namespace detail
 
 // Value or Error. Its members are those of std::expected, without the monadic ones; its layout is
@@ -223,17 +225,16 @@ public:
     {
         return has_value_;
     }
-    // The value, which must be there.
-    T& operator*() & noexcept { return value_; }
-    const T& operator*() const& noexcept { return value_; }
-    T&& operator*() && noexcept { return std::move(value_); }
-    T* operator->() noexcept { return __builtin_addressof(value_); }
-    // The same for a constant.
-    const T* operator->() const noexcept { return __builtin_addressof(value_); }
-    // The value. If there is none, prints the error and aborts.
-    T& value() & { return require(), value_; }
-    const T& value() const& { return require(), value_; }
-    T&& value() && { return require(), std::move(value_); }
+    // The value. If there is none, each of them prints the error and aborts, in every build.
+    T& operator*() & noexcept { return require(), value_; }
+    const T& operator*() const& noexcept { return require(), value_; }
+    T&& operator*() && noexcept { return require(), std::move(value_); }
+    T* operator->() noexcept { return __builtin_addressof(**this); }
+    // The same for a constant, and with a name.
+    const T* operator->() const noexcept { return __builtin_addressof(**this); }
+    T& value() & noexcept { return **this; }
+    const T& value() const& noexcept { return **this; }
+    T&& value() && noexcept { return *std::move(*this); }
     // The value, or `other` if there is none.
     template <class U>
     T value_or(U&& other) const& {
@@ -243,14 +244,18 @@ public:
     T value_or(U&& other) && {
         return has_value_ ? std::move(value_) : static_cast<T>(std::forward<U>(other));
     }
-    // The error, which must be there.
-    Error& error() noexcept { return error_; }
-    const Error& error() const noexcept { return error_; }
+    // The error. If there is none, prints a message and aborts.
+    Error& error() noexcept { return require_error(), error_; }
+    const Error& error() const noexcept { return require_error(), error_; }
 
 private:
-    void require() const {
+    void require() const noexcept {
         if (!has_value_) [[unlikely]]
             detail::stop_without_value(error_);
+    }
+    void require_error() const noexcept {
+        if (has_value_) [[unlikely]]
+            detail::stop_without_error();
     }
     template <class Other>
     void assign(Other&& other) {
@@ -297,18 +302,22 @@ public:
     // True if it holds no error.
     bool has_value() const noexcept { return has_value_; }
     explicit operator bool() const noexcept { return has_value_; }
-    // Does nothing; so that generic code may treat all Results alike.
-    void operator*() const noexcept {}
-    // Returns if there is no error. Else prints it and aborts.
-    void value() const {
+    // Return if there is no error. Else each of them prints it and aborts, in every build.
+    void operator*() const noexcept {
         if (!has_value_) [[unlikely]]
             detail::stop_without_value(error_);
     }
-    // The error, which must be there.
-    Error& error() noexcept { return error_; }
-    const Error& error() const noexcept { return error_; }
+    void value() const noexcept { **this; }
+    // The error. If there is none, prints a message and aborts.
+    Error& error() noexcept { return require_error(), error_; }
+    const Error& error() const noexcept { return require_error(), error_; }
 
 private:
+    void require_error() const noexcept {
+        if (has_value_) [[unlikely]]
+            detail::stop_without_error();
+    }
+
     struct None {};
     union {
         None none_;
