@@ -177,10 +177,16 @@ Json json_of(const PreparedInfo& t) {
 
 Json json_of(const BackupInfo& b) {
     DCHECK(b.lsn != kLsnNone && b.pages_copied <= b.pages);
-    return {
-        {"lsn", b.lsn.value}, {"redo_from", b.redo_from.value}, {"since", b.since.value},
-        {"pages", b.pages},   {"pages_copied", b.pages_copied}, {"pages_zeroed", b.pages_zeroed},
-        {"bytes", b.bytes},   {"log_bytes", b.log_bytes},       {"took_nanos", b.time}};
+    return {{"lsn", b.lsn.value},
+            {"redo_from", b.redo_from.value},
+            {"since", b.since.value},
+            {"pages", b.pages},
+            {"pages_copied", b.pages_copied},
+            {"pages_zeroed", b.pages_zeroed},
+            {"bytes", b.bytes},
+            {"log_bytes", b.log_bytes},
+            {"took_nanos", b.time},
+            {"ended_at_nanos", b.ended_at}};
 }
 
 Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back) {

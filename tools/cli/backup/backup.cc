@@ -52,8 +52,9 @@ void print(const std::string& where, const Json& b, bool json) {
     fmt::print("{}: the state at LSN {}, {} of {} pages, {} bytes ({} of log), {:.2f} s\n", where,
                number("lsn"), number("pages_copied"), number("pages"), number("bytes"),
                number("log_bytes"), static_cast<double>(number("took_nanos")) / kSecond);
-    fmt::print("nothing that committed later than {} is in it\n",
-               utc_text(number("ended_at_nanos")));
+    if (b.contains("ended_at_nanos"))  // an older program that has the store open does not tell
+        fmt::print("nothing that committed later than {} is in it\n",
+                   utc_text(number("ended_at_nanos")));
     if (number("since") != 0)
         fmt::print("incremental since LSN {}: restore it with the earlier ones\n", number("since"));
     if (number("pages_zeroed") != 0)
