@@ -29,6 +29,10 @@ Verdict judge(const Results& results);
 
 void print_run(const Results& results);
 void print_consistency(const ConsistencyReport& report);
+// The throughput, or why there is none.
+std::string headline(const RunReport& run);
+// How much CPU the run got, and how long it waited for one.
+std::string cpu_text(const Results& results);
 // One line, and the faults if there are any.
 void print_online_check(const OnlineCheck& check);
 // How the run ended, and when.
