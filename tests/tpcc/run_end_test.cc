@@ -142,7 +142,7 @@ TEST(RunEnd, TheCpuIsThatOfTheMeasuredInterval) {
     EXPECT_GT(cpu.ran, 0u);
     // The terminals' last transactions end behind the interval.
     EXPECT_LT(cpu.ran, (*report)->ran * machine_info().processors);
-    if (cpu.waited) EXPECT_LE(cpu.wait_share().value(), 1);
+    EXPECT_LE(cpu.wait_share().value_or(0), 1);
 }
 
 TEST(CpuUse, ComputingAndWaitingAreTold) {

@@ -70,6 +70,8 @@ TEST(Settings, TwoSidesOfAComparison) {
     EXPECT_EQ(several.settings.compare_against.size(), 2u);
     EXPECT_TRUE(several.settings.compare_force);
     EXPECT_TRUE(parse({"compare", "/proc/version"}).exit_status);
+    EXPECT_TRUE(parse({"compare", "/proc/version", "/proc/no/such/file"}).exit_status);
+    EXPECT_TRUE(parse({"compare", "/proc/version", "--against", "/proc/no/such"}).exit_status);
     EXPECT_TRUE(parse({"compare", "/proc/version", "/proc/stat", "/proc/mounts"}).exit_status);
 }
 
@@ -232,17 +234,6 @@ TEST(Settings, ALoadNeedsSpaceOnTheDisk) {
     for (const char* part :
          {"4000000000 warehouses take about 312500000.1 GB", "GB free", "--warehouses", "--path"})
         EXPECT_TRUE(text.contains(part)) << text;
-}
-
-TEST(Settings, Compare) {
-    const auto parsed = parse({"compare", "/etc/passwd", "/etc/group"});
-    ASSERT_FALSE(parsed.exit_status);
-    EXPECT_EQ(parsed.settings.action, Action::compare);
-    EXPECT_EQ(parsed.settings.compare_files[1], "/etc/group");
-    EXPECT_FALSE(parsed.settings.compare_force);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/etc/group", "--force"}).settings.compare_force);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd"}).exit_status);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/proc/no/such/file"}).exit_status);
 }
 
 TEST(Settings, NonsenseIsRefused) {
