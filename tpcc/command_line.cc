@@ -411,7 +411,7 @@ void add_compare(CLI::App& app, Settings& s) {
         if (!s.compare_against.empty()) return;
         if (s.compare_base.size() != 2)
             throw CLI::ValidationError(
-                "compare takes two files, or several: compare A1 A2 A3 --against B1 B2 B3");
+                "there must be two files, or --against: compare A1 A2 A3 --against B1 B2 B3");
         s.compare_against = {s.compare_base[1]};
         s.compare_base.pop_back();
     });

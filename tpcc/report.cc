@@ -22,15 +22,6 @@ namespace {
 double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 
-std::string aborts_text(const TypeStats& type) {
-    std::string text;
-    for (size_t cause = 0; cause < kAbortCauses; ++cause)
-        if (type.aborts[cause])
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", type.aborts[cause],
-                                kAbortNames[cause]);
-    return text.empty() ? "-" : text;
-}
-
 // Waits of transactions, mean and p99; prints nothing if there were no waits.
 void print_waits(const WorkerStats& stats) {
     uint64_t longest = 0;
@@ -132,6 +123,15 @@ std::vector<Nanos> checkpoint_times(const RunReport& run, Nanos warmup) {
 
 }  // namespace
 
+std::string aborts_text(const uint64_t (&aborts)[kAbortCauses]) {
+    std::string text;
+    for (size_t cause = 0; cause < kAbortCauses; ++cause)
+        if (aborts[cause])
+            text +=
+                fmt::format("{}{} {}", text.empty() ? "" : ", ", aborts[cause], kAbortNames[cause]);
+    return text.empty() ? "-" : text;
+}
+
 std::string ending_text(const Results& r) {
     const RunReport& run = *r.run;
     if (run.ending == Ending::complete) return "";
@@ -216,7 +216,7 @@ void print_run(const Results& r) {
         say("{:<12} {:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f}  {}\n", kTxnNames[t],
             latency.count(), micros(latency.percentile(0.5)), micros(latency.percentile(0.9)),
             micros(latency.percentile(0.99)), micros(latency.percentile(0.999)),
-            micros(latency.max()), aborts_text(type));
+            micros(latency.max()), aborts_text(type.aborts));
     }
     print_waits(run.stats);
     const StoreStats &a = r.before, &b = r.after;

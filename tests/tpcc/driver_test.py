@@ -224,16 +224,18 @@ def run_on_small_disk(directory, megabytes, prepare, *arguments):
     )
 
 
-# The log finds no room for its next segment. The run ends soon, and says why.
-def check_no_room_for_the_log(directory):
+# The store finds no room to grow. The run ends soon after that, and says why.
+def check_no_room(directory):
     out = os.path.join(directory, "no-room.json")
     load_and_fill = (
-        f"{DRIVER} --path {directory}/disk/db -w 1 --transactions 10 --pool 64M >&2 && "
+        f"{DRIVER} --path {directory}/disk/db -w 1 --transactions 10 --log-size 128M >&2 && "
         f"dd if=/dev/zero of={directory}/disk/fill bs=1M >&2; rm {directory}/disk/fill && "
         f"dd if=/dev/zero of={directory}/disk/fill bs=1M count=$(($(df -m --output=avail "
-        f"{directory}/disk | tail -1) - 20)) >&2"
+        f"{directory}/disk | tail -1) - 1)) >&2"
     )
-    arguments = ["--pool", "200M", "--duration", "60", "--warmup", "0", "--interval", "0.1"]
+    # Long enough for a busy machine; the full disk ends it.
+    arguments = ["--txn", "neworder", "--log-size", "128M", "--pool", "200M", "--warmup", "0"]
+    arguments += ["--duration", "1000", "--interval", "0.1"]
     done = run_on_small_disk(directory, 600, load_and_fill, *arguments, "--json", out)
     text = done.stdout + done.stderr
     if "unshare failed" in text or "mount: " in text:
@@ -243,6 +245,8 @@ def check_no_room_for_the_log(directory):
     result = load(out)
     assert result["ended"] == "failed" and "no_space" in result["failure"], result["failure"]
     assert result["aborts"]["log_full"] == 0 and result["aborts"]["no_space"] > 0, result["aborts"]
+    # The live lines of the stall name it.
+    assert re.search(r"^running .* \d+ repeated \(\d+ no_space\)$", text, re.M), text
     stalled = 0
     for point in reversed(result["series"]):
         if point["all"]["count"] > 0:
@@ -455,7 +459,7 @@ def check(directory):
     check_seeds(directory, db)
     check_interrupt(directory, db)
     check_full_disk(directory)
-    check_no_room_for_the_log(directory)
+    check_no_room(directory)
     check_live_line(db)
     check_repetitions(directory, db)
     check_lost_reports(directory, db)
