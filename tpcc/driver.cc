@@ -214,10 +214,11 @@ private:
             begin_measuring();
             withdraw_terminals();
             if (control_.terminals_live.load(std::memory_order_acquire) == 0) return;
-            // The last one is closed when the last transaction has been recorded.
-            const bool new_point = now() < control_.measure_end &&
+            // The last one of the measured interval is closed when all has been recorded.
+            const Nanos t = now();
+            const bool new_point = t < control_.measure_end &&
                                    !control_.stop.load(std::memory_order_relaxed) &&
-                                   close_point(Close::if_due, now());
+                                   close_point(Close::if_due, t);
             if (!new_point && now() - shown < kProgressInterval) continue;
             shown = now();
             hand_over_deliveries();

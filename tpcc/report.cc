@@ -105,8 +105,8 @@ void print_offered(const Results& r) {
             offered.due_in_warmup);
     const auto& lateness = run.stats.lateness;
     if (lateness.count() > 0)
-        say("{} started late by {:.1f} us (mean), {:.1f} us (p99)\n", lateness.count(),
-            lateness.mean() / 1000, micros(lateness.percentile(0.99)));
+        say("started late by {:.1f} us (mean), {:.1f} us (p99)\n", lateness.mean() / 1000,
+            micros(lateness.percentile(0.99)));
     // Each terminal may have one that is about to start.
     const uint64_t terminals = uint64_t{r.settings.run.terminals} * r.scale.warehouses;
     if (offered.backlog + offered.backlog_of_warmup > terminals)

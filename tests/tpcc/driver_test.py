@@ -302,8 +302,9 @@ def check_repetitions(directory, db):
             result = load(file)
             counts = sum(p["all"]["count"] for p in result["series"] if p["measured"])
             lengths = sum(p["length_s"] for p in result["series"] if p["measured"])
-            assert counts == sum(t["count"] for t in result["transactions"].values()), file
-            assert abs(lengths - result["measured_s"]) < 1e-6 and result["enough"], file
+            total = sum(t["count"] for t in result["transactions"].values())
+            assert counts == total, (file, counts, total)
+            assert abs(lengths - result["measured_s"]) < 1e-6, (file, lengths, result["measured_s"])
             assert result["cpu"]["ran_s"] > 0, result["cpu"]
             if os.path.exists("/proc/self/schedstat"):
                 assert 0 <= result["cpu"]["wait_share"] <= 1, result["cpu"]
@@ -315,8 +316,11 @@ def check_repetitions(directory, db):
         assert abs(float(columns[column]) - rate) < 0.06, (columns[0], rate)
     assert abs(float(columns[3]) - float(columns[2]) / float(columns[1])) < 0.0006, columns[0]
     all_runs = run("compare", *files["A"], "--against", *files["B"])
-    assert "A1 to A3" in all_runs and "differs within" not in all_runs, all_runs
-    assert re.search(r"(no difference shown|B is \w+|equal)$", all_runs, re.M), all_runs
+    # On a busy machine, a run may be too short for a throughput.
+    judged = all(load(file)["enough"] for side in "AB" for file in files[side])
+    words = r"^transactions a second .*(no difference shown|B is \w+|equal)$"
+    verdict = re.search(words, all_runs, re.MULTILINE)
+    assert "A1 to A3" in all_runs and (verdict is not None) == judged, all_runs
 
 
 # A report that cannot be written is an error.
