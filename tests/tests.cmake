@@ -191,7 +191,10 @@ endif()
 if(TARGET kv_server AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME kv_server COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/kv_server_test.py $<TARGET_FILE:kv_server>)
-    set_tests_properties(kv_server PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    add_test(NAME kv_redis_py COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/kv_redis_py_test.py $<TARGET_FILE:kv_server>)
+    set_tests_properties(kv_server kv_redis_py PROPERTIES
+        LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
 # The same workloads on the other engines that are installed.

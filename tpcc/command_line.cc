@@ -60,7 +60,9 @@ constexpr const char* kExamples = R"(Examples:
   lockstep-tpcc --path DIR --think 1 --duration 7200  terminals at the pace of the specification
   lockstep-tpcc --path DIR --weights 50,50,0,0,0      only New-Order and Payment
   lockstep-tpcc --path DIR --check-only               conditions only, for instance after a crash
-  lockstep-tpcc compare A.json B.json                 the difference of two results, with intervals
+  lockstep-tpcc --path DIR --repeat 3 --json A.json   three runs: A-1.json, A-2.json, A-3.json
+  lockstep-tpcc compare A.json B.json                 the difference of two results
+  lockstep-tpcc compare A-*.json --against B-*.json   of several runs each, with a verdict
 
 Exit status: 0 all conditions hold; 1 a condition is broken or an acknowledged transaction is lost;
 2 an error, which is named; 130 interrupted, after results and audit; above 100 wrong options.)";
@@ -151,6 +153,11 @@ void add_length_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->check(number_in(0.001, 1e7))
         ->capture_default_str()
         ->excludes(count);
+    app.add_option("--repeat", s.repeat,
+                   "Runs, one after another; each has its warm-up and its check, and the files of "
+                   "its results have its number in their names, such as OUT-2.json")
+        ->check(CLI::Range(1u, 1000u))
+        ->capture_default_str();
     app.add_option("--warmup", raw.warmup,
                    "Seconds before the measured interval (default: 3; with --think F: 60 * F, two "
                    "turns of a terminal, and at least 3; with --transactions: 0)")
@@ -330,7 +337,8 @@ std::string missing_need(const CLI::App& app, const Settings& s, const RawArgume
         return "--weights and --txn exclude each other";
     if (app.count("--arrivals") > 0 && s.run.rate.per_second == 0) return "--arrivals needs --rate";
     const bool no_run = raw.check_only || !s.dump_directory.empty();
-    for (const char* option : {"--html", "--csv", "--picture", "--delivery-log", "--audit-every"})
+    for (const char* option :
+         {"--html", "--csv", "--picture", "--delivery-log", "--audit-every", "--repeat"})
         if (no_run && app.count(option) > 0)
             return fmt::format("{} needs a run, which --check-only and --dump do not make", option);
     if (!s.dump_directory.empty() && app.count("--json") > 0) return "--dump has no --json";
@@ -383,16 +391,30 @@ void convert(Settings& s, const RawArguments& raw, const CLI::App& app) {
 
 void add_compare(CLI::App& app, Settings& s) {
     auto* compare = app.add_subcommand(
-        "compare", "Print the difference of two results that --json wrote, with intervals");
-    compare->add_option("A", s.compare_files[0], "Result file of the base")
+        "compare",
+        "Print the difference of two results that --json wrote, or of several of each side");
+    compare
+        ->add_option("FILES", s.compare_base,
+                     "Two result files, the base and the one that is compared with it; with "
+                     "--against, all files of the base")
         ->required()
         ->check(CLI::ExistingFile);
-    compare->add_option("B", s.compare_files[1], "Result file that is compared with it")
-        ->required()
+    compare
+        ->add_option("--against", s.compare_against,
+                     "Result files that are compared with the base; three or more runs of each "
+                     "side give a verdict")
         ->check(CLI::ExistingFile);
     compare->add_flag("--force", s.compare_force,
                       "Print the ratios of results that are not comparable, too");
-    compare->final_callback([&s] { s.action = Action::compare; });
+    compare->final_callback([&s] {
+        s.action = Action::compare;
+        if (!s.compare_against.empty()) return;
+        if (s.compare_base.size() != 2)
+            throw CLI::ValidationError(
+                "there must be two files, or --against: compare A1 A2 A3 --against B1 B2 B3");
+        s.compare_against = {s.compare_base[1]};
+        s.compare_base.pop_back();
+    });
 }
 
 std::string join_arguments(int argc, const char* const* argv) {

@@ -1,17 +1,20 @@
 // compare.cc - the difference of two results.
 #include "tpcc/compare.h"
-#include "threads/base/mutants.h"
+#include "tpcc/figures.h"
+#include "tpcc/ratio.h"
 #include "tpcc/say.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 
 namespace lockstep::tpcc {
 
@@ -19,53 +22,65 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kBatches = 10, kSamplesLeast = 5;
+// In all rows together, an interval misses a ratio in at most 5% of the comparisons. The first row,
+// which most readers want, has half of that.
+constexpr double kErrorOfThroughput = 0.025, kErrorOfOthers = 0.025;
 
-// Means of neighbouring samples.
-std::vector<double> batches(const std::vector<double>& samples) {
-    const size_t count = std::min(kBatches, samples.size());
-    std::vector<double> means;
-    for (size_t i = 0; i < count; ++i) {
-        const auto from = samples.begin() + static_cast<ptrdiff_t>(i * samples.size() / count),
-                   to = samples.begin() + static_cast<ptrdiff_t>((i + 1) * samples.size() / count);
-        means.push_back(std::accumulate(from, to, 0.0) / static_cast<double>(to - from));
-    }
-    return means;
-}
-
-struct Moments {
-    double mean = 0, variance_of_mean = 0;
-    double freedom = 0;
+// One file.
+struct Run {
+    std::string file;
+    std::string name;  // "A", or "A2" of several
+    Json result;
+    std::unique_ptr<Figures> figures;
 };
 
-Moments moments_of_logarithms(std::vector<double> values) {
-    for (double& value : values) value = std::log(value);
-    const auto n = static_cast<double>(values.size());
-    Moments m;
-    m.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-    for (const double value : values) m.variance_of_mean += (value - m.mean) * (value - m.mean);
-    m.variance_of_mean /= (n - 1) * n;
-    m.freedom = n - 1;
-    return m;
+struct Group {
+    std::vector<Run> runs;
+    Figures sum;
+};
+
+std::string names_of(const Group& group) {
+    return group.runs.size() == 1 ? group.runs[0].name
+                                  : group.runs.front().name + " to " + group.runs.back().name;
 }
 
-// The 97.5% quantile of Student's t for `freedom` degrees, rounded down.
-double student(double freedom) {
-    static constexpr double kTable[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447,
-                                        2.365,  2.306, 2.262, 2.228, 2.201, 2.179,
-                                        2.160,  2.145, 2.131, 2.120, 2.110, 2.101};
-    const auto at = static_cast<size_t>(std::max(1.0, freedom)) - 1;
-    return kTable[std::min(at, std::size(kTable) - 1)];
-}
-
-std::optional<Json> read_result(const std::string& file) {
+// Empty, and a message on stderr, if the file has no result.
+std::optional<Run> read_run(const std::string& file, std::string name) try {
     std::ifstream in(file);
     Json result = Json::parse(in, nullptr, false);
     if (result.is_discarded() || !result.contains("settings") || !result.contains("series")) {
         say_error("lockstep-tpcc: {} is not a result of a run with --json\n", file);
         return std::nullopt;
     }
-    return result;
+    auto figures = figures_of(result);
+    return Run{file, std::move(name), std::move(result), std::move(figures)};
+} catch (const Json::exception& error) {  // edited, or made by another program
+    say_error("lockstep-tpcc: {} is no result of this program: {}\n", file, error.what());
+    return std::nullopt;
+}
+
+// Null if the group has no such result.
+const Run* same_result(const Group& group, const Run& run) {
+    const auto same = std::ranges::find(group.runs, run.result, &Run::result);
+    return same == group.runs.end() ? nullptr : &*same;
+}
+
+// Null, and a message on stderr, if a file has no result.
+std::unique_ptr<Group> read_group(const char* name, const std::vector<std::string>& files) {
+    auto group = std::make_unique<Group>();
+    for (const std::string& file : files) {
+        auto run = read_run(
+            file, files.size() == 1 ? name : name + std::to_string(group->runs.size() + 1));
+        if (!run) return nullptr;
+        if (const Run* known = same_result(*group, *run)) {
+            say("{} is the same result as {}, and counts once\n", file, known->file);
+            continue;
+        }
+        say("{} {}\n", run->name, file);
+        group->sum.add(*run->figures);
+        group->runs.push_back(std::move(*run));
+    }
+    return group;
 }
 
 // One value at a path such as "settings/workers", as text.
@@ -85,10 +100,9 @@ std::vector<std::string> differences(const Json& a, const Json& b,
     return lines;
 }
 
-// All else that the results say of settings, build and machine, apart from what says nothing:
-// the command has the settings again, and each database has a path of its own.
-std::vector<std::string> other_differences(const Json& a, const Json& b,
-                                           const std::vector<std::string>& told) {
+// All that the results say of settings, build and machine, apart from what says nothing: the
+// command has the settings again, and each database has a path of its own.
+std::vector<std::string> all_differences(const Json& a, const Json& b) {
     std::set<std::string> paths;
     for (const Json* result : {&a, &b})
         for (const char* part : {"settings", "build", "machine"}) {
@@ -101,14 +115,39 @@ std::vector<std::string> other_differences(const Json& a, const Json& b,
     std::vector<std::string> lines;
     for (const std::string& path : paths)
         for (std::string& line : differences(a, b, {path.c_str()}))
-            if (std::ranges::find(told, line) == told.end()) lines.push_back(std::move(line));
+            lines.push_back(std::move(line));
     return lines;
 }
 
-// Why the databases of two runs differ in size, or in how much of them the pool holds. Each run
-// makes its database larger.
-std::vector<std::string> unequal_databases(const Json& a, const Json& b) {
-    return differences(a, b, {"settings/pool_bytes", "settings/run_number"});
+// How often each run number occurs.
+std::map<std::string, size_t> run_numbers(const Group& group) {
+    std::map<std::string, size_t> numbers;
+    for (const Run& run : group.runs) ++numbers[value_at(run.result, "settings/run_number")];
+    return numbers;
+}
+
+std::string numbers_text(const Group& group) {
+    std::string text;
+    for (const auto& [number, count] : run_numbers(group))
+        for (size_t i = 0; i < count; ++i) text += (text.empty() ? "" : ", ") + number;
+    return text;
+}
+
+// Each run makes its database larger. So both sides need the same share of each run number.
+bool equal_run_numbers(const Group& a, const Group& b) {
+    auto of_a = run_numbers(a), of_b = run_numbers(b);
+    for (auto& [number, count] : of_a) count *= b.runs.size();
+    for (auto& [number, count] : of_b) count *= a.runs.size();
+    return of_a == of_b;
+}
+
+// Why the databases of the runs differ in size, or in how much of them the pool holds.
+std::vector<std::string> unequal_databases(const Group& a, const Group& b) {
+    auto lines = differences(a.runs[0].result, b.runs[0].result, {"settings/pool_bytes"});
+    if (!equal_run_numbers(a, b))
+        lines.push_back(
+            fmt::format("settings/run_number: {} against {}", numbers_text(a), numbers_text(b)));
+    return lines;
 }
 
 // What one check of a database has found wrong. `which` names the result.
@@ -139,37 +178,47 @@ std::vector<std::string> doubts(const Json& result, const std::string& which) {
     return lines;
 }
 
-// What makes two results answers to different questions.
-std::vector<std::string> obstacles(const Json& a, const Json& b) {
-    auto lines = differences(
-        a, b,
-        {"settings/warehouses", "settings/terminals_per_warehouse", "settings/txn", "settings/rate",
-         "settings/arrivals", "settings/think", "settings/isolation", "settings/durability",
-         "settings/interval_s", "machine/processor", "machine/processors", "build/kind"});
-    for (std::string& line : unequal_databases(a, b)) lines.push_back(std::move(line));
-    for (std::string& line : doubts(a, "A")) lines.push_back(std::move(line));
-    for (std::string& line : doubts(b, "B")) lines.push_back(std::move(line));
+// Why the runs of a group are not repetitions of one run.
+std::vector<std::string> unlike(const Group& group) {
+    std::vector<std::string> lines;
+    for (const Run& run : std::span(group.runs).subspan(1))
+        for (const std::string& line : all_differences(group.runs[0].result, run.result))
+            if (!line.starts_with("settings/seed:") && !line.starts_with("settings/run_number:"))
+                lines.push_back(fmt::format("{} is no repetition of {}: {}", run.name,
+                                            group.runs[0].name, line));
     return lines;
 }
 
-// A value of each measured interval; `type` is "all" or a name of a type. In an interval without a
-// transaction the rate is 0, as in a stall, and there is no response time.
-std::vector<double> samples_of(const Json& result, const std::string& type, const char* value) {
-    std::vector<double> samples;
-    const double whole = result.at("settings").value("interval_s", 0.0);
-    for (const Json& point : result.at("series")) {
-        if (!point.value("measured", false) || point.value("length_s", 0.0) < whole / 2) continue;
-        const Json& numbers = type == "all" ? point.at("all") : point.at("types").at(type);
-        const bool is_rate = std::string_view(value) == "tx_per_s" && !MUTANT(tpcc_stall_left_out);
-        if (is_rate || numbers.value("count", 0u) > 0) samples.push_back(numbers.value(value, 0.0));
+// What makes the two sides answers to different questions.
+std::vector<std::string> obstacles(const Group& a, const Group& b) {
+    auto lines = differences(
+        a.runs[0].result, b.runs[0].result,
+        {"settings/warehouses", "settings/terminals_per_warehouse", "settings/txn", "settings/rate",
+         "settings/arrivals", "settings/think", "settings/isolation", "settings/durability",
+         "machine/processor", "machine/processors", "build/kind"});
+    const auto add = [&](std::vector<std::string> more) {
+        lines.insert(lines.end(), more.begin(), more.end());
+    };
+    add(unequal_databases(a, b));
+    for (const Group* group : {&a, &b}) {
+        add(unlike(*group));
+        for (const Run& run : group->runs) {
+            add(doubts(run.result, run.name));
+            if (run.figures->seconds == 0) lines.push_back(run.name + ": nothing was measured");
+        }
     }
-    return samples;
+    return lines;
 }
 
-double mean(const std::vector<double>& samples) {
-    return samples.empty() ? 0
-                           : std::accumulate(samples.begin(), samples.end(), 0.0) /
-                                 static_cast<double>(samples.size());
+// What differs, and is no obstacle.
+std::vector<std::string> other_differences(const Group& a, const Group& b,
+                                           const std::vector<std::string>& told) {
+    auto lines = all_differences(a.runs[0].result, b.runs[0].result);
+    std::erase_if(lines, [&](const std::string& line) {
+        return std::ranges::find(told, line) != told.end() ||
+               line.starts_with("settings/run_number:");
+    });
+    return lines;
 }
 
 void print_obstacles(const std::vector<std::string>& reasons, bool unequal) {
@@ -178,87 +227,132 @@ void print_obstacles(const std::vector<std::string>& reasons, bool unequal) {
     if (unequal)
         say("Each run makes its database larger, and without --pool the size of the pool follows "
             "it.\nCompare runs of two databases that were loaded with the same --seed, with the "
-            "same --pool and\nthe same run number.\n");
+            "same --pool and\nthe same run numbers.\n");
 }
 
-void print_line(const std::string& name, const std::vector<double>& a,
-                const std::vector<double>& b) {
-    if (mean(a) == 0 && mean(b) == 0) return;
-    const RatioInterval r = compare_samples(a, b);
-    const bool enough = std::min(a.size(), b.size()) >= kSamplesLeast;
-    const std::string interval = r.known  ? fmt::format("{:.3f} .. {:.3f}", r.low, r.high)
-                                 : enough ? "some have none"
-                                          : "too few intervals";
-    const std::string ratio = mean(a) > 0 && mean(b) > 0 ? fmt::format("{:.3f}", r.ratio) : "-";
-    const char* verdict = !r.known                ? ""
-                          : !r.shows_difference() ? "no difference shown"
-                          : r.ratio > 1           ? "B is higher"
-                                                  : "B is lower";
-    say("{:<24} {:>12.1f} {:>12.1f} {:>9}   {:<18} {}\n", name, mean(a), mean(b), ratio, interval,
-        verdict);
+// What weakens the figures of a run, but is no obstacle.
+void print_cautions(const Run& run) {
+    if (!run.figures->enough())
+        say("  {}: {}\n", run.name,
+            too_short_text(run.figures->seconds, run.figures->all.transactions));
+    const Json cpu = run.result.value("cpu", Json::object());
+    const Json share = cpu.value("wait_share", Json());
+    if (share.is_number() && share.get<double>() > kWaitShareMost)
+        say("  {}: its threads waited for a processor in {:.0f}% of the time in which they could "
+            "run\n",
+            run.name, 100 * share.get<double>());
 }
 
-void print_table(const Json& a, const Json& b) {
-    say("{:<24} {:>12} {:>12} {:>9}   {:<18}\n", "mean of the intervals", "A", "B", "B / A",
-        "95% interval");
-    print_line("transactions a second", samples_of(a, "all", "tx_per_s"),
-               samples_of(b, "all", "tx_per_s"));
-    for (const char* value : {"p50_us", "p90_us", "p99_us", "p999_us"})
-        print_line(fmt::format("all types, {}", value), samples_of(a, "all", value),
-                   samples_of(b, "all", value));
-    for (const char* type : {"NewOrder", "Payment", "OrderStatus", "Delivery", "StockLevel"})
-        for (const char* value : {"tx_per_s", "p99_us"})
-            print_line(fmt::format("{}, {}", type, value), samples_of(a, type, value),
-                       samples_of(b, type, value));
+// A row's figure of some runs.
+using FigureOf = std::function<double(const Figures&)>;
+
+class Table {
+public:
+    Table(const Group& a, const Group& b) : a_(a), b_(b) {}
+
+    void print() {
+        say("{:<24} {:>12} {:>12} {:>9}   {:<18}\n", "of all measured time", names_of(a_),
+            names_of(b_), "B / A", judged() ? "interval" : "");
+        row("transactions a second", kErrorOfThroughput,
+            [](const Figures& f) { return f.per_second(f.all); });
+        for (const auto& [name, share] :
+             {std::pair{"p50_us", 0.5}, {"p90_us", 0.9}, {"p99_us", 0.99}, {"p999_us", 0.999}})
+            row(fmt::format("all types, {}", name), kErrorOfOthers / kOtherRows,
+                [share](const Figures& f) { return Figures::micros(f.all, share); });
+        for (size_t t = 0; t < kTxnTypes; ++t) {
+            row(fmt::format("{}, tx_per_s", kTxnNames[t]), kErrorOfOthers / kOtherRows,
+                [t](const Figures& f) { return f.per_second(f.types[t]); });
+            row(fmt::format("{}, p99_us", kTxnNames[t]), kErrorOfOthers / kOtherRows,
+                [t](const Figures& f) { return Figures::micros(f.types[t], 0.99); });
+        }
+    }
+    // There are enough runs for a verdict.
+    bool judged() const {
+        return std::ranges::all_of(std::array{&a_, &b_}, [](const Group* group) {
+            return group->runs.size() >= kRunsLeast &&
+                   std::ranges::all_of(group->runs,
+                                       [](const Run& run) { return run.figures->enough(); });
+        });
+    }
+
+private:
+    static constexpr size_t kOtherRows = 4 + 2 * kTxnTypes;
+
+    static std::string text(double value) {
+        return value >= 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.3f}", value);
+    }
+    static std::vector<double> of_each(const Group& group, const FigureOf& figure) {
+        std::vector<double> figures;
+        for (const Run& run : group.runs) figures.push_back(figure(*run.figures));
+        return figures;
+    }
+    std::string words(double ratio, const RatioInterval& interval) const {
+        if (ratio == 1) return "equal";
+        if (!judged()) return "differs within these runs";
+        if (!interval.known) return "a run has none";
+        if (!interval.shows_difference()) return "no difference shown";
+        return ratio > 1 ? "B is higher" : "B is lower";
+    }
+
+    // The ratio is that of the columns as they are printed.
+    void row(const std::string& name, double error, const FigureOf& figure) const {
+        const std::string a = text(figure(a_.sum)), b = text(figure(b_.sum));
+        const double of_a = std::stod(a), of_b = std::stod(b);
+        if (of_a == 0 && of_b == 0) return;
+        if (of_a == 0 || of_b == 0)
+            return say("{:<24} {:>12} {:>12} {:>9}   {:<18} {}\n", name, a, b, "-", "",
+                       of_a == 0 ? "A has none" : "B has none");
+        const double ratio = of_b / of_a;
+        RatioInterval interval;
+        if (judged())
+            interval = interval_of_ratio(ratio, of_each(a_, figure), of_each(b_, figure), error);
+        say("{:<24} {:>12} {:>12} {:>9.3f}   {:<18} {}\n", name, a, b, ratio,
+            interval.known ? fmt::format("{:.3f} .. {:.3f}", interval.low, interval.high) : "",
+            words(ratio, interval));
+    }
+
+    const Group &a_, &b_;
+};
+
+void print_comparison(const Group& a, const Group& b, const std::vector<std::string>& reasons) {
+    const auto changes = other_differences(a, b, reasons);
+    say("\nWhat differs besides the results:\n");
+    for (const std::string& change : changes) say("  {}\n", change);
+    if (changes.empty()) say("  nothing that the results name\n");
+    for (const Group* group : {&a, &b})
+        for (const Run& run : group->runs) print_cautions(run);
+    say("\n");
+    if (!reasons.empty()) say("WARNING: the ratios are of results that are not comparable.\n");
+    Table table(a, b);
+    table.print();
+    if (table.judged())
+        say("\nA run is one sample. Of comparisons of equal programs, at most 5% have a false "
+            "verdict in any row.\n");
+    else
+        say("\nNo verdict: two runs of one program differ too. A verdict takes {} or more runs of "
+            "each side\n(--repeat {}), each of at least {:.0f} s and {:.0f} transactions.\n",
+            kRunsLeast, kRunsLeast, kSecondsLeast, kTransactionsLeast);
 }
 
 }  // namespace
 
-RatioInterval compare_samples(const std::vector<double>& a, const std::vector<double>& b) {
-    RatioInterval r;
-    if (mean(a) <= 0 || mean(b) <= 0) return r;
-    r.ratio = mean(b) / mean(a);
-    if (a.size() < kSamplesLeast || b.size() < kSamplesLeast) return r;
-    const std::vector<double> batches_a = batches(a), batches_b = batches(b);
-    if (std::ranges::min(batches_a) <= 0 || std::ranges::min(batches_b) <= 0) return r;
-    const Moments x = moments_of_logarithms(batches_a), y = moments_of_logarithms(batches_b);
-    const double variance = x.variance_of_mean + y.variance_of_mean;
-    const double freedom = variance == 0
-                               ? x.freedom + y.freedom
-                               : variance * variance /
-                                     (x.variance_of_mean * x.variance_of_mean / x.freedom +
-                                      y.variance_of_mean * y.variance_of_mean / y.freedom);
-    const double half = student(freedom) * std::sqrt(variance);
-    r.ratio = std::exp(y.mean - x.mean);
-    r.low = std::exp(y.mean - x.mean - half);
-    r.high = std::exp(y.mean - x.mean + half);
-    r.known = true;
-    return r;
-}
-
-int compare_files(const std::string& file_a, const std::string& file_b, bool force) try {
-    const auto a = read_result(file_a), b = read_result(file_b);
+int compare_files(const std::vector<std::string>& files_a, const std::vector<std::string>& files_b,
+                  bool force) try {
+    const auto a = read_group("A", files_a);
+    const auto b = a ? read_group("B", files_b) : nullptr;
     if (!a || !b) return 2;
-    say("A {}\nB {}\n", file_a, file_b);
+    for (const Run& run : b->runs)
+        if (const Run* known = same_result(*a, run))
+            say("{} and {} are the same result\n", known->name, run.name);
     const auto reasons = obstacles(*a, *b);
     if (!reasons.empty()) {
         print_obstacles(reasons, !unequal_databases(*a, *b).empty());
         if (!force) return say("--force prints the ratios all the same.\n"), 1;
     }
-    const auto changes = other_differences(*a, *b, reasons);
-    say("\nWhat differs besides the results:\n");
-    for (const std::string& change : changes) say("  {}\n", change);
-    if (changes.empty()) say("  nothing that the results name\n");
-    say("\n");
-    if (!reasons.empty()) say("WARNING: the ratios are of results that are not comparable.\n");
-    print_table(*a, *b);
-    say("\nThe intervals cover the noise within these two runs, not what differs from one "
-        "start of the program\nto the next. Repeat both runs in turn before you rely on a "
-        "small difference.\n");
+    print_comparison(*a, *b, reasons);
     return 0;
-} catch (const Json::exception& error) {  // a file that was edited or made by another program
-    say_error("lockstep-tpcc: {} or {} is no result of this program: {}\n", file_a, file_b,
-              error.what());
+} catch (const Json::exception& error) {  // settings or checks of another shape
+    say_error("lockstep-tpcc: a file is no result of this program: {}\n", error.what());
     return 2;
 }
 

@@ -3,6 +3,7 @@
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "tpcc/least_run.h"
 #include "tpcc/terminal.h"
 
 namespace lockstep::tpcc {
@@ -44,6 +45,7 @@ public:
         report->before = std::move(before_);
         report->after = std::move(after_);
         report->steps = std::move(steps_);
+        report->cpu = cpu_;
         if (!control_.arrivals.empty()) count_offered(*report, end);
         const bool failed = control_.error.code != ErrorCode::none;
         if (interrupted_) report->ending = Ending::interrupted;
@@ -113,6 +115,7 @@ private:
         measuring_ = true;
         before_ = control_.db.store->stats();
         steps_ = control_.db.store->steps_stats();
+        cpu_ = cpu_use();
     }
 
     // Where it ends.
@@ -121,27 +124,38 @@ private:
         if (!measuring_) before_ = after_;
         const StepsStats steps = control_.db.store->steps_stats();
         steps_ = steps - (measuring_ ? steps_ : steps);
+        cpu_ = measuring_ ? cpu_use() - cpu_ : CpuUse{};
     }
 
-    // A point ends where the measured interval begins, so that none has a part of both.
+    // The next border of the measured interval, where a point ends, so that none has a part of
+    // what is before and after it.
+    Nanos border_after(Nanos time) const {
+        return time < control_.measure_begin ? control_.measure_begin
+               : time < control_.measure_end ? control_.measure_end
+                                             : kNever;
+    }
     Nanos first_point_after(Nanos time) const {
-        const Nanos due = time + settings_.interval;
-        return time < control_.measure_begin ? std::min(due, control_.measure_begin) : due;
+        return std::min(time + settings_.interval, border_after(time));
+    }
+
+    // When the open point of the series began.
+    Nanos point_began() const {
+        return control_.started + (series_.points().empty() ? 0 : series_.points().back().end);
     }
 
     enum class Close : uint8_t { if_due, always, if_counted };
 
-    // Ends the point of the series at `t`. True: there is a new one.
+    // Ends the point of the series at `t`, or at the border that is before it. True: there is a new
+    // one.
     bool close_point(Close when, Nanos t) {
         if (settings_.interval == 0 || (t < point_due_ && when == Close::if_due)) return false;
-        const Nanos began =
-            control_.started + (series_.points().empty() ? 0 : series_.points().back().end);
-        t = std::max(t, began);
+        const Nanos began = point_began();
+        t = std::min(std::max(t, began), border_after(began));
+        const bool measured = began >= control_.measure_begin && began < control_.measure_end;
         counts_->clear();
-        for (const auto& stats : stats_) stats->window.take(*counts_);
+        for (const auto& stats : stats_) stats->window.take(*counts_, measured);
         if (when == Close::if_counted && counts_->empty()) return false;
-        series_.close(*control_.db.store, t, *counts_,
-                      began >= control_.measure_begin && began < control_.measure_end);
+        series_.close(*control_.db.store, t, *counts_, measured);
         point_due_ = first_point_after(t);
         return true;
     }
@@ -156,12 +170,16 @@ private:
     }
 
     void count_offered(RunReport& report, Nanos end) const {
-        uint64_t due = 0;
+        Offered& offered = report.offered;
+        const Nanos begin = std::min(control_.measure_begin, end);
         for (const auto& arrivals : control_.arrivals) {
-            report.offered += arrivals->due_between(control_.measure_begin, end);
-            due += arrivals->due_between(control_.started, end);
+            offered.due += arrivals->due_between(begin, end);
+            offered.due_in_warmup += arrivals->due_between(control_.started, begin);
         }
-        report.backlog = due > report.stats.started ? due - report.stats.started : 0;
+        const uint64_t late = report.stats.started_of_warmup, started = report.stats.started - late;
+        DCHECK(started <= offered.due && late <= offered.due_in_warmup);
+        offered.backlog = offered.due - started;
+        offered.backlog_of_warmup = offered.due_in_warmup - late;
     }
 
     Nanos sleep_time(Nanos wanted) const {
@@ -196,7 +214,11 @@ private:
             begin_measuring();
             withdraw_terminals();
             if (control_.terminals_live.load(std::memory_order_acquire) == 0) return;
-            const bool new_point = close_point(Close::if_due, now());
+            // The last one of the measured interval is closed when all has been recorded.
+            const Nanos t = now();
+            const bool new_point = t < control_.measure_end &&
+                                   !control_.stop.load(std::memory_order_relaxed) &&
+                                   close_point(Close::if_due, t);
             if (!new_point && now() - shown < kProgressInterval) continue;
             shown = now();
             hand_over_deliveries();
@@ -225,14 +247,9 @@ private:
         DCHECK(control_.terminals_live.load() == 0);
         ended_ = end_of_run();
         take_counters();
-        if (ended_ == control_.measure_end) {
-            if (close_point(Close::if_due, now())) show(true);
-            return;
-        }
         for (const auto& stats : stats_)
             stats->measure_end.store(ended_, std::memory_order_relaxed);
         control_.measure_end = ended_;
-        if (close_point(Close::always, ended_)) show(true);  // what follows is another point's
     }
 
     // Waits for the deliveries that are still queued.
@@ -247,6 +264,9 @@ private:
             const Result<void> joined = handle.join();
             if (!joined) control_.fail_run(joined.error());
         }
+        // A point ends there, and what follows is another's.
+        while (settings_.interval != 0 && point_began() < ended_)
+            if (close_point(Close::always, ended_)) show(true);
         if (close_point(Close::if_counted, settings_.transactions != 0 ? ended_ : now()))
             show(true);
         hand_over_deliveries();
@@ -265,7 +285,9 @@ private:
     Nanos point_due_ = kNever;
     bool measuring_ = false;
     StoreStats before_, after_;
-    StepsStats steps_;  // where the measured interval begins; then of the interval
+    // Where the measured interval begins; then of the interval.
+    StepsStats steps_;
+    CpuUse cpu_;
     Nanos ended_ = 0;
     bool interrupted_ = false;
 };
@@ -276,6 +298,11 @@ uint64_t RunReport::completed() const {
     uint64_t count = 0;
     for (const TypeStats& type : stats.types) count += type.latency.count();
     return count;
+}
+
+bool RunReport::enough() const {
+    return enough_for_throughput(static_cast<double>(measured) / static_cast<double>(kSecond),
+                                 static_cast<double>(completed()));
 }
 
 double RunReport::tx_per_s() const {

@@ -9,6 +9,7 @@
 
 #include <functional>
 
+#include "tpcc/cpu_use.h"
 #include "tpcc/deck.h"
 #include "tpcc/delivery_queue.h"
 #include "tpcc/executor.h"
@@ -47,6 +48,15 @@ struct RunProgress {
     bool newest_is_new;         // it was not in an earlier call
 };
 
+// Each transaction that is due is started or not by the end, so both add up to `due`.
+struct Offered {
+    uint64_t due = 0;      // in the measured interval
+    uint64_t backlog = 0;  // of these, not started by its end
+    // The same of the warm-up. A run that is too slow already there starts the measured interval
+    // with transactions that are late.
+    uint64_t due_in_warmup = 0, backlog_of_warmup = 0;
+};
+
 enum class Ending : uint8_t { complete, interrupted, failed };
 
 struct RunReport {
@@ -58,9 +68,11 @@ struct RunReport {
     Series series;               // if RunSettings::interval is set
     StoreStats before, after;    // at the ends of the measured interval; equal if there was none
     StepsStats steps;            // of the measured interval
-    uint64_t offered = 0;        // with an offered rate: transactions due in the measured interval
-    uint64_t backlog = 0;        // transactions due by the end, but not started
+    Offered offered;             // with an offered rate
+    CpuUse cpu;                  // of the measured interval
     uint64_t completed() const;  // in the measured interval
+    // Both say little of a short run.
+    bool enough() const;
     double tx_per_s() const;
     double new_orders_per_minute() const;
 };

@@ -19,7 +19,9 @@ struct Executor::Trace {
 
 namespace {
 
-constexpr Nanos kLogFullPause = 10 * kMillisecond, kLogFullPatience = 5 * kSecond;
+// A checkpoint frees log space. It frees space of the disk only if the log has spare segments.
+constexpr Nanos kNoRoomPause = 10 * kMillisecond, kLogFullPatience = 5 * kSecond,
+                kNoSpacePatience = kSecond;
 
 [[gnu::noinline]] Result<bool> run_new_order(Database& db, Txn& txn, const NewOrderInput& in,
                                              Time now, uint32_t& id) {
@@ -115,6 +117,8 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
         if (body.has_value() && *body) {
             const auto committed = txn.commit();
             if (committed) {
+                if (no_room_since_ != 0 && !options.read_only) [[unlikely]]
+                    no_room_since_ = 0;
                 if (settings_.ack_fd >= 0) TRY(acknowledge(input, trace));
                 if (delivered && type == TxnType::delivery) *delivered = trace.delivered;
                 return Outcome::committed;
@@ -134,18 +138,24 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
     AbortCause cause = AbortCause::other;
     if (error.code == ErrorCode::deadlock) cause = AbortCause::deadlock;
     if (error.code == ErrorCode::lock_timeout) cause = AbortCause::lock_timeout;
-    if (error.code == ErrorCode::log_full || error.code == ErrorCode::no_space)
-        cause = AbortCause::log_full;
+    if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
+    if (error.code == ErrorCode::no_space) cause = AbortCause::no_space;
     stats_.count_abort(type, cause, now());
     if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
-    if (cause != AbortCause::log_full) {
-        yield();
-        return true;
-    }
-    // A checkpoint must free log space first. If that takes so long, the log cannot grow, as on a
-    // full disk.
-    if (attempt * kLogFullPause >= kLogFullPatience) return false;
-    sleep_for(kLogFullPause);
+    if (cause == AbortCause::log_full || cause == AbortCause::no_space)
+        return may_wait_for_room(cause, attempt);
+    yield();
+    return true;
+}
+
+// A checkpoint must free space first. If that takes too long, there is none to be freed. A large
+// transaction may fail while small ones commit, so its own attempts have a bound, too.
+[[gnu::cold, gnu::noinline]] bool Executor::may_wait_for_room(AbortCause cause, uint32_t attempt) {
+    const Nanos time = now();
+    if (no_room_since_ == 0) no_room_since_ = time;
+    const Nanos patience = cause == AbortCause::no_space ? kNoSpacePatience : kLogFullPatience;
+    if (time - no_room_since_ >= patience || attempt * kNoRoomPause >= patience) return false;
+    sleep_for(kNoRoomPause);
     return true;
 }
 

@@ -2,7 +2,9 @@
 // repeat after a deadlock.
 //
 // Concepts   There is one executor per worker. It holds no state of a transaction, so all user
-//            threads of the worker share it.
+//            threads of the worker share it. They also share the patience with a log or a disk that
+//            has no room: it begins when the first of them meets the end of the room, and a change
+//            that commits ends it.
 // Blocking   execute() parks the calling user thread for locks, pages and log space. A durable
 //            transaction also waits until its commit is on disk.
 #pragma once
@@ -49,10 +51,12 @@ private:
     Result<bool> run_body(Txn& txn, const Input& input, Trace& trace);
     Result<void> acknowledge(const Input& input, const Trace& trace);
     bool may_repeat(const Error& error, TxnType type, uint32_t attempt);
+    bool may_wait_for_room(AbortCause cause, uint32_t attempt);
 
     Database& db_;
     const ExecutorSettings settings_;
     WorkerStats& stats_;
+    Nanos no_room_since_ = 0;  // 0: there is room
 };
 
 }  // namespace lockstep::tpcc

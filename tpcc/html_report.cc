@@ -120,8 +120,11 @@ private:
     }
 
     void head() {
-        text_ +=
-            fmt::format("<h1>TPC-C: {} transactions a second</h1>\n", rate_text(run_.tx_per_s()));
+        text_ += run_.enough()
+                     ? fmt::format("<h1>TPC-C: {} transactions a second</h1>\n",
+                                   rate_text(run_.tx_per_s()))
+                     : fmt::format("<h1>TPC-C: a short run</h1>\n<p class=\"warn\">{}</p>\n",
+                                   escaped(headline(run_)));
         text_ += fmt::format(
             "<p class=\"soft\">{}, {} each, {}, {} commits, {}; "
             "{:.1f} s measured after {:.1f} s of warm-up; began {}</p>\n",
@@ -130,11 +133,13 @@ private:
             count_text(r_.settings.workers, "worker"), r_.settings.durability_name,
             r_.settings.isolation_name, seconds(run_.measured), seconds(r_.settings.run.warmup),
             time_of_day(r_.began));
+        text_ += fmt::format("<p class=\"soft\">{}</p>\n", escaped(cpu_text(r_)));
         if (run_.ending != Ending::complete)
             text_ += fmt::format("<p class=\"warn\">{}</p>\n", escaped(ending_text(r_)));
         const auto& new_order = run_.stats.types[0].latency;
         text_ += "<div class=\"keys\">\n";
-        key(rate_text(run_.new_orders_per_minute()), "NOPM (New-Orders per minute)");
+        if (run_.enough())
+            key(rate_text(run_.new_orders_per_minute()), "NOPM (New-Orders per minute)");
         key(time_text(micros(new_order.percentile(0.5))), "New-Order, median response");
         key(time_text(micros(new_order.percentile(0.99))), "New-Order, 99th percentile");
         key(fmt::format("{} of {}", r_.verdict.outside(), r_.verdict.rules.size()),

@@ -19,8 +19,10 @@ constexpr const char* kEndingNames[] = {"complete", "interrupted", "failed"};
 double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 
+// null: there was none.
 template <unsigned kBits>
 Json wait_json(const Histogram<kBits>& wait) {
+    if (wait.count() == 0) return nullptr;
     return {{"mean_us", wait.mean() / 1000},
             {"p99_us", micros(wait.percentile(0.99))},
             {"max_us", micros(wait.max())}};
@@ -239,10 +241,22 @@ Json offered_json(const Results& r) {
     const RunReport& run = *r.run;
     return {{"tx_per_s", r.settings.run.rate.per_second},
             {"arrivals", r.settings.arrivals_name},
-            {"due", run.offered},
+            {"due", run.offered.due},
+            {"started", run.offered.due - run.offered.backlog},
+            {"backlog", run.offered.backlog},
+            {"due_in_warmup", run.offered.due_in_warmup},
+            {"backlog_of_warmup", run.offered.backlog_of_warmup},
             {"completed", run.completed()},
-            {"backlog", run.backlog},
+            {"late_starts", run.stats.lateness.count()},
             {"late_start_us", wait_json(run.stats.lateness)}};
+}
+
+// null: the kernel does not tell.
+Json cpu_json(const CpuUse& cpu) {
+    Json j = {{"ran_s", seconds(cpu.ran)}, {"waited_s", nullptr}, {"wait_share", nullptr}};
+    if (cpu.waited) j["waited_s"] = seconds(*cpu.waited);
+    if (const auto share = cpu.wait_share()) j["wait_share"] = *share;
+    return j;
 }
 
 Json all_json(const Results& r) {
@@ -259,6 +273,8 @@ Json all_json(const Results& r) {
         j["measured_s"] = seconds(r.run->measured);
         j["tx_per_s"] = r.run->tx_per_s();
         j["nopm"] = r.run->new_orders_per_minute();
+        j["enough"] = r.run->enough();
+        j["cpu"] = cpu_json(r.run->cpu);
         if (r.settings.run.rate.per_second > 0) j["offered"] = offered_json(r);
         for (size_t t = 0; t < kTxnTypes; ++t)
             j["transactions"][kTxnNames[t]] = type_json(r.run->stats.types[t]);

@@ -95,8 +95,11 @@ int run_on(const Directory& directory, const Settings& settings, Interrupt& inte
         say("metrics: http://{}:{}/metrics\n", settings.metrics->host, metrics->port());
         flush_output();
     }
-    Session session{*store, settings, path, directory.temporary(), interrupt};
-    const int status = session.work();
+    int status = 0;
+    for (uint32_t number = 1; number <= settings.repeat && status == 0; ++number) {
+        const Settings one = settings.of_repetition(number);
+        status = Session{*store, one, path, directory.temporary(), interrupt}.work();
+    }
     metrics.reset();
     const auto closed = store->close();
     if (!closed) print_error(path, closed.error());
@@ -106,7 +109,8 @@ int run_on(const Directory& directory, const Settings& settings, Interrupt& inte
 int run_program(Settings settings) {
     Interrupt interrupt;
     settings.run.executor.clock_offset = clock_offset();
-    if (!can_write_outputs(settings)) return kExitError;
+    for (uint32_t number = 1; number <= settings.repeat; ++number)
+        if (!can_write_outputs(settings.of_repetition(number))) return kExitError;
     auto directory = Directory::open(settings.path);
     if (!directory) {
         print_error("temporary directory", directory.error());
@@ -133,9 +137,9 @@ int main(int argc, char** argv) {
     // A reader such as `head` that ends early must not take the other results along.
     (void)std::signal(SIGPIPE, SIG_IGN);
     const Settings& settings = parsed.settings;
-    const int status = settings.action == Action::compare
-                           ? compare_files(settings.compare_files[0], settings.compare_files[1],
-                                           settings.compare_force)
-                           : run_program(settings);
+    const int status =
+        settings.action == Action::compare
+            ? compare_files(settings.compare_base, settings.compare_against, settings.compare_force)
+            : run_program(settings);
     return flushed("lockstep-tpcc", status, kExitError);
 }

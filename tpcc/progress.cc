@@ -4,11 +4,13 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 
 namespace lockstep::tpcc {
@@ -31,11 +33,21 @@ bool Interrupt::take() {
     return fd_ >= 0 && read(fd_, &info, sizeof(info)) == sizeof(info);
 }
 
-bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
+bool on_terminal() {
+    const char* kind = std::getenv("TERM");
+    return isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+// A line that is longer than the terminal would go on in the next one, and stay there.
+static size_t columns() {
+    winsize size{};
+    const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known ? size.ws_col - 1u : 79;
+}
 
 void show_line(const std::string& text) {
     if (!on_terminal()) return;
-    say("\r\033[K{}", text);
+    say("\r\033[K{}", std::string_view(text).substr(0, columns()));
     flush_output();
 }
 

@@ -25,8 +25,10 @@ private:
     int fd_;
 };
 
+// Standard output is a terminal that can clear a line.
 bool on_terminal();
-// Overwrites the line shown before; an empty text clears it.
+// Overwrites the line shown before, with as much of an ASCII text as the terminal is wide. An empty
+// text clears it.
 void show_line(const std::string& text);
 
 // While alive, an interrupt ends the process, after removing the named directory, if any. For

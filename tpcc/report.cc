@@ -8,7 +8,9 @@
 
 #include <filesystem>
 
+#include "tpcc/build_info.h"
 #include "tpcc/json_report.h"
+#include "tpcc/least_run.h"
 #include "tpcc/say.h"
 #include "tpcc/scripts.h"
 #include "tpcc/teams.h"
@@ -19,15 +21,6 @@ namespace {
 
 double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
-
-std::string aborts_text(const TypeStats& type) {
-    std::string text;
-    for (size_t cause = 0; cause < kAbortCauses; ++cause)
-        if (type.aborts[cause])
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", type.aborts[cause],
-                                kAbortNames[cause]);
-    return text.empty() ? "-" : text;
-}
 
 // Waits of transactions, mean and p99; prints nothing if there were no waits.
 void print_waits(const WorkerStats& stats) {
@@ -104,13 +97,19 @@ void print_faults(const ConsistencyReport& report, bool all) {
 void print_offered(const Results& r) {
     const RunReport& run = *r.run;
     const double wanted = r.settings.run.rate.per_second;
-    say("offered {} a second ({}): {} due, {} completed, {} not started by the end\n"
-        "started late by {:.1f} us (mean), {:.1f} us (p99)\n",
-        rate_text(wanted), r.settings.arrivals_name, run.offered, run.completed(), run.backlog,
-        run.stats.lateness.mean() / 1000, micros(run.stats.lateness.percentile(0.99)));
+    const Offered& offered = run.offered;
+    say("offered {} a second ({}): {} due, {} of them not started by the end\n", rate_text(wanted),
+        r.settings.arrivals_name, offered.due, offered.backlog);
+    if (offered.backlog_of_warmup > 0)
+        say("the warm-up left {} of its {} not started by the end\n", offered.backlog_of_warmup,
+            offered.due_in_warmup);
+    const auto& lateness = run.stats.lateness;
+    if (lateness.count() > 0)
+        say("started late by {:.1f} us (mean), {:.1f} us (p99)\n", lateness.mean() / 1000,
+            micros(lateness.percentile(0.99)));
     // Each terminal may have one that is about to start.
     const uint64_t terminals = uint64_t{r.settings.run.terminals} * r.scale.warehouses;
-    if (run.backlog > terminals)
+    if (offered.backlog + offered.backlog_of_warmup > terminals)
         say("This run did not keep the offered rate: the response times contain the backlog.\n");
 }
 
@@ -123,6 +122,15 @@ std::vector<Nanos> checkpoint_times(const RunReport& run, Nanos warmup) {
 }
 
 }  // namespace
+
+std::string aborts_text(const uint64_t (&aborts)[kAbortCauses]) {
+    std::string text;
+    for (size_t cause = 0; cause < kAbortCauses; ++cause)
+        if (aborts[cause])
+            text +=
+                fmt::format("{}{} {}", text.empty() ? "" : ", ", aborts[cause], kAbortNames[cause]);
+    return text.empty() ? "-" : text;
+}
 
 std::string ending_text(const Results& r) {
     const RunReport& run = *r.run;
@@ -138,6 +146,27 @@ std::string ending_text(const Results& r) {
                                 : "stopped by an error: " + run.failure.text();
     return fmt::format("The run was {}, after {}. What follows was measured until then.\n", why,
                        of);
+}
+
+std::string headline(const RunReport& run) {
+    const double measured = seconds(run.measured);
+    if (!run.enough()) return too_short_text(measured, static_cast<double>(run.completed()));
+    return fmt::format("{} transactions a second, {} NOPM, measured for {:.2f} s",
+                       rate_text(run.tx_per_s()), rate_text(run.new_orders_per_minute()), measured);
+}
+
+std::string cpu_text(const Results& r) {
+    const CpuUse& cpu = r.run->cpu;
+    const double used = seconds(cpu.ran) / seconds(r.run->measured);
+    const std::string got =
+        fmt::format("CPU: {:.2f} of {} processors", used, machine_info().processors);
+    if (!cpu.waited) return got + "; the kernel does not tell how long threads waited for one";
+    const double share = cpu.wait_share().value_or(0);
+    return fmt::format(
+        "{}; threads waited for one {:.2f} s, {:.1f}% of the time in which they "
+        "could run{}",
+        got, seconds(*cpu.waited), 100 * share,
+        share > kWaitShareMost ? ": the machine was too busy for a good result" : "");
 }
 
 Verdict judge(const Results& r) {
@@ -171,8 +200,7 @@ void print_run(const Results& r) {
         say("Nothing was measured: the run ended in the warm-up.\n");
         return;
     }
-    say("{} transactions a second, {} NOPM, measured for {:.2f} s\n", rate_text(run.tx_per_s()),
-        rate_text(run.new_orders_per_minute()), seconds(run.measured));
+    say("{}\n{}\n", headline(run), cpu_text(r));
     if (r.settings.run.rate.per_second > 0) print_offered(r);
     say("{}, {} each, {}, {}, {} commits, pool {}, {}\n\n",
         count_text(r.scale.warehouses, "warehouse"),
@@ -188,7 +216,7 @@ void print_run(const Results& r) {
         say("{:<12} {:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f}  {}\n", kTxnNames[t],
             latency.count(), micros(latency.percentile(0.5)), micros(latency.percentile(0.9)),
             micros(latency.percentile(0.99)), micros(latency.percentile(0.999)),
-            micros(latency.max()), aborts_text(type));
+            micros(latency.max()), aborts_text(type.aborts));
     }
     print_waits(run.stats);
     const StoreStats &a = r.before, &b = r.after;
@@ -196,8 +224,9 @@ void print_run(const Results& r) {
         run.stats.types[static_cast<size_t>(TxnType::new_order)].rolled_back,
         run.stats.districts_skipped);
     const auto& queued = run.stats.delivery_interactive;
-    say("{} Deliveries queued within {:.1f} us (p90), {:.1f} us (p99)\n", queued.count(),
-        micros(queued.percentile(0.9)), micros(queued.percentile(0.99)));
+    if (queued.count() > 0)
+        say("{} Deliveries queued within {:.1f} us (p90), {:.1f} us (p99)\n", queued.count(),
+            micros(queued.percentile(0.9)), micros(queued.percentile(0.99)));
     say("log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks "
         "{}\n",
         format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs,

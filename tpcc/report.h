@@ -29,8 +29,14 @@ Verdict judge(const Results& results);
 
 void print_run(const Results& results);
 void print_consistency(const ConsistencyReport& report);
+// The throughput, or why there is none.
+std::string headline(const RunReport& run);
+// How much CPU the run got, and how long it waited for one.
+std::string cpu_text(const Results& results);
 // One line, and the faults if there are any.
 void print_online_check(const OnlineCheck& check);
+// "3 deadlock, 1 no_space"; "-": there were none.
+std::string aborts_text(const uint64_t (&aborts)[kAbortCauses]);
 // How the run ended, and when.
 std::string ending_text(const Results& results);
 // Draws with tpcc/plot.py and matplotlib. On failure: false, and a message on stderr.

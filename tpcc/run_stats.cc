@@ -23,8 +23,9 @@ void InputCounts::merge(const InputCounts& other) {
 }
 
 void WorkerStats::count_abort(TxnType type, AbortCause cause, Nanos at) {
-    if (keeps_window) window.record_abort(cause);
-    if (measures(at)) ++types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
+    const bool measured = measures(at);
+    if (keeps_window) window.record_abort(cause, measured);
+    if (measured) ++types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
 }
 
 void WorkerStats::merge(const WorkerStats& other) {
@@ -35,6 +36,7 @@ void WorkerStats::merge(const WorkerStats& other) {
     deliveries_with_skips += other.deliveries_with_skips;
     lateness.merge(other.lateness);
     started += other.started;
+    started_of_warmup += other.started_of_warmup;
     completed.fetch_add(other.completed.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 

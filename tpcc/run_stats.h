@@ -53,9 +53,11 @@ struct alignas(2 * kCacheLineBytes) WorkerStats {
     Histogram<6> delivery_interactive;
     // Districts that had nothing to deliver, and the Deliveries that met such a district.
     uint64_t districts_skipped = 0, deliveries_with_skips = 0;
-    // With an offered rate: from the intended to the real start, and how many were started.
+    // With an offered rate: from the intended to the real start, of those that were started in the
+    // measured interval.
     Histogram<6> lateness;
-    uint64_t started = 0;  // warm-up included
+    // How many were started, and those of them that were due before the measured interval.
+    uint64_t started = 0, started_of_warmup = 0;
     // All types, warm-up included; written by this worker only.
     std::atomic<uint64_t> completed{0};
     bool keeps_window = false;

@@ -21,23 +21,24 @@ bool WindowCounts::empty() const {
     return std::ranges::all_of(latency, [](const auto& type) { return type.count() == 0; });
 }
 
-void Window::record(TxnType type, Nanos took, const WaitSums& waits) {
+void Window::record(TxnType type, Nanos took, const WaitSums& waits, bool measured) {
     SpinGuard guard(lock_);
-    counts_.latency[static_cast<size_t>(type)].record(took);
-    counts_.waits.lock += waits.lock;
-    counts_.waits.page += waits.page;
-    counts_.waits.log += waits.log;
+    WindowCounts& counts = counts_[measured];
+    counts.latency[static_cast<size_t>(type)].record(took);
+    counts.waits.lock += waits.lock;
+    counts.waits.page += waits.page;
+    counts.waits.log += waits.log;
 }
 
-void Window::record_abort(AbortCause cause) {
+void Window::record_abort(AbortCause cause, bool measured) {
     SpinGuard guard(lock_);
-    ++counts_.aborts[static_cast<size_t>(cause)];
+    ++counts_[measured].aborts[static_cast<size_t>(cause)];
 }
 
-void Window::take(WindowCounts& to) {
+void Window::take(WindowCounts& to, bool measured) {
     SpinGuard guard(lock_);
-    to.merge(counts_);
-    counts_.clear();
+    to.merge(counts_[measured]);
+    counts_[measured].clear();
 }
 
 double SeriesPoint::per_second(uint64_t count) const {

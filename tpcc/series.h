@@ -3,8 +3,10 @@
 //
 // Concepts   Each worker records its finished transactions in a window. The controller of the run
 //            takes all windows at the end of an interval, merges them and keeps the percentiles as
-//            one point. Windows have finer borders than the measured interval: a transaction
-//            belongs to the window that is open when it is recorded.
+//            one point. A transaction belongs to the window that is open when it is recorded.
+//            Transactions of the measured interval are counted apart from those before and after
+//            it. So the points of the measured interval have its transactions, neither more nor
+//            less, however late the controller closes them.
 // Blocking   A window has a spin lock, which is held for one recording or one copy.
 #pragma once
 
@@ -18,10 +20,10 @@
 
 namespace lockstep::tpcc {
 
-enum class AbortCause : uint8_t { deadlock, lock_timeout, log_full, other };
-inline constexpr size_t kAbortCauses = 4;
+enum class AbortCause : uint8_t { deadlock, lock_timeout, log_full, no_space, other };
+inline constexpr size_t kAbortCauses = 5;
 inline constexpr const char* kAbortNames[kAbortCauses] = {"deadlock", "lock_timeout", "log_full",
-                                                          "other"};
+                                                          "no_space", "other"};
 
 // Sums of the waits of some transactions, in nanoseconds.
 struct WaitSums {
@@ -41,14 +43,15 @@ struct WindowCounts {
 
 class Window {
 public:
-    void record(TxnType type, Nanos took, const WaitSums& waits);
-    void record_abort(AbortCause cause);
-    // Adds the counts to `to` and empties the window.
-    void take(WindowCounts& to);
+    // `measured`: it ended in the measured interval.
+    void record(TxnType type, Nanos took, const WaitSums& waits, bool measured);
+    void record_abort(AbortCause cause, bool measured);
+    // Adds the counts that are `measured`, or the others, to `to` and empties them.
+    void take(WindowCounts& to, bool measured);
 
 private:
-    SpinLock lock_;  // protects the counts
-    WindowCounts counts_;
+    SpinLock lock_;           // protects the counts
+    WindowCounts counts_[2];  // [measured]
 };
 
 // Latencies of one type in one interval, in nanoseconds.

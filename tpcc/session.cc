@@ -63,11 +63,12 @@ private:
         const bool warming = progress.newest_is_new ? !point.measured : at < run_.warmup;
         const std::string begin = phase(at, warming);
         return fmt::format(
-            "{}: {} tx/s, {} New-Orders a minute, p50 {:.2f} p99 {:.2f} ms, {} repeated", begin,
+            "{}: {} tx/s, {} New-Orders a minute, p50 {:.2f} p99 {:.2f} ms, {} repeated{}", begin,
             rate_text(point.per_second(point.all.count)),
             rate_text(60 * point.per_second(point.types[0].count)),
             static_cast<double>(point.all.p50) / 1e6, static_cast<double>(point.all.p99) / 1e6,
-            point.aborts_sum());
+            point.aborts_sum(),
+            point.aborts_sum() > 0 ? " (" + aborts_text(point.aborts) + ")" : "");
     }
 
     const RunSettings& run_;

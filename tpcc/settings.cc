@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <filesystem>
 
 namespace lockstep::tpcc {
 
@@ -18,19 +19,21 @@ constexpr uint64_t kMegabyte = 1ull << 20, kGigabyte = 1ull << 30;
 constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;
 // What a store takes: the range of --log-size.
 constexpr uint64_t kLogBytesMax = 1023 * kGigabyte;
-// At about 40,000 transactions a second.
-constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;
+// What runs add to the data. Not by their length: runs of other lengths measure the same pool.
+constexpr uint64_t kGrowthBytes = kGigabyte;
 
-uint64_t default_pool_bytes(const Settings& s, uint64_t data_bytes) {
-    const double seconds = s.run.transactions ? static_cast<double>(s.run.transactions) / 40000
-                                              : static_cast<double>(s.run.duration + s.run.warmup) /
-                                                    static_cast<double>(kSecond);
-    const auto grown = static_cast<uint64_t>(std::min(seconds, 120.0) * s.workers *
-                                             static_cast<double>(kGrowthBytesPerSecond));
+uint64_t default_pool_bytes(uint64_t data_bytes) {
     const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                             static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    return std::max(64 * kMegabyte,
-                    std::min(memory * 6 / 10, data_bytes + grown + 256 * kMegabyte));
+    return std::max(64 * kMegabyte, std::min(memory * 6 / 10, data_bytes + kGrowthBytes));
+}
+
+// "out.json" becomes "out-2.json". Devices are no files of results.
+std::string numbered(const std::string& file, uint32_t number) {
+    if (file.empty() || file.starts_with("/dev/")) return file;
+    const std::filesystem::path path(file);
+    return path.parent_path() /
+           fmt::format("{}-{}{}", path.stem().string(), number, path.extension().string());
 }
 
 constexpr uint64_t kSegmentBytesMax = 64 * kMegabyte;  // of the log
@@ -44,7 +47,7 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.create = action == Action::run;
     options.workers = workers;
     const uint64_t data_bytes = std::max(warehouses_now * kWarehouseBytes, existing_bytes);
-    options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(*this, data_bytes);
+    options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(data_bytes);
     // The load writes whole pages to the log within one transaction per table.
     const uint64_t log_wanted =
         log_bytes ? log_bytes : std::clamp(2 * data_bytes, 2 * kGigabyte, kLogBytesMax);
@@ -62,6 +65,15 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.control = control;
     if (!archive.empty()) options.archive = archive;
     return options;
+}
+
+Settings Settings::of_repetition(uint32_t number) const {
+    Settings one = *this;
+    if (repeat == 1) return one;
+    for (std::string* file : {&one.json_file, &one.html_file, &one.csv_directory, &one.picture_file,
+                              &one.delivery_file})
+        *file = numbered(*file, number);
+    return one;
 }
 
 std::optional<uint64_t> parse_size(const std::string& text) {

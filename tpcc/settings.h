@@ -1,9 +1,9 @@
 // settings.h - the settings of a run, as read from the command line and checked.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tpcc/driver.h"
 
@@ -36,18 +36,21 @@ struct Settings {
     std::optional<uint64_t> seed;
     std::string dump_directory, json_file, html_file, csv_directory, picture_file, ack_check_file,
         delivery_file;
-    std::array<std::string, 2> compare_files;
+    std::vector<std::string> compare_base, compare_against;  // files of results
     bool compare_force = false;
     std::string command_line;               // as given
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
     bool control = false;                   // Options::control
     std::string archive;                    // Options::archive
     Nanos audit_every = 0;                  // 0: only at the end
+    uint32_t repeat = 1;                    // runs, one after another
     RunSettings run;                        // its seed: of the run, once that is known
 
     // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing
     // database if that is more.
     Options store_options(uint32_t warehouses_now, uint64_t existing_bytes = 0) const;
+    // Of one of several runs, 1-based: its files have the number in their names.
+    Settings of_repetition(uint32_t number) const;
     uint32_t warehouse_count() const { return warehouses.value_or(4); }
 };
 

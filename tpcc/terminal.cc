@@ -49,9 +49,11 @@ void count_finished(WorkerStats& stats, const Finished& txn) {
     const Nanos took = txn.end - txn.start;
     stats.completed.store(stats.completed.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);
+    const bool measured = stats.measures(txn.end);
     if (stats.keeps_window)
-        stats.window.record(txn.type, took, {txn.waits.lock, txn.waits.page, txn.waits.log});
-    if (!stats.measures(txn.end)) return;
+        stats.window.record(txn.type, took, {txn.waits.lock, txn.waits.page, txn.waits.log},
+                            measured);
+    if (!measured) return;
     TypeStats& t = stats.types[static_cast<size_t>(txn.type)];
     t.record(took, txn.waits);
     t.rolled_back += txn.outcome == Outcome::rolled_back;
@@ -180,9 +182,10 @@ Result<Nanos> Terminal::execute(const Input& input, Executor& executor, Nanos st
     WorkerStats& stats = executor.stats();
     ++stats.started;
     const bool offered = !control_.arrivals.empty();
-    if (offered && stats.measures(start)) {
+    if (offered) {
+        stats.started_of_warmup += start < stats.measure_begin;
         const Nanos began = now();
-        stats.lateness.record(began > start ? began - start : 0);
+        if (stats.measures(began)) stats.lateness.record(began > start ? began - start : 0);
     }
     if (const auto* request = std::get_if<DeliveryInput>(&input))
         return queue_delivery(*request, executor, start);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tpcc/least_run.h"
 #include "tpcc/say.h"
 
 namespace lockstep::tpcc {
@@ -42,6 +43,9 @@ public:
                 static_cast<double>(facts_.counts[0]) / minutes(facts_.measured);
         verdict_.per_warehouse =
             verdict_.new_orders_per_minute / std::max<double>(1, facts_.warehouses);
+        if (!enough_for_throughput(seconds(facts_.measured), static_cast<double>(all_)))
+            verdict_.too_short =
+                too_short_text(seconds(facts_.measured), static_cast<double>(all_));
         mix();
         inputs();
         responses();
@@ -158,9 +162,15 @@ private:
 
     // Without think times a terminal offers far more than the specification lets it.
     void pace() {
-        rule("NOPM per warehouse", fmt::format("{:.2f}", verdict_.per_warehouse),
+        const bool within =
+            verdict_.per_warehouse >= kPaceLeast && verdict_.per_warehouse <= kPaceMost;
+        const bool judged = verdict_.too_short.empty();
+        rule("NOPM per warehouse",
+             judged ? fmt::format("{:.2f}", verdict_.per_warehouse) : "short run",
              fmt::format("{:.0f} to {:.2f}", kPaceLeast, kPaceMost), "4.2",
-             verdict_.per_warehouse >= kPaceLeast && verdict_.per_warehouse <= kPaceMost);
+             !judged  ? Standing::too_few
+             : within ? Standing::within
+                      : Standing::outside);
         rule("terminals per warehouse", std::to_string(facts_.terminals), "10", "4.2",
              facts_.terminals == 10);
         rule("factor on keying and think times", fmt::format("{:g}", facts_.think), "at least 1",
@@ -231,8 +241,11 @@ std::vector<std::string> verdict_lines(const Verdict& verdict) {
     for (const Rule& rule : verdict.rules)
         lines.push_back(fmt::format("  {:<35} {:>12}  {:<16} {:<7} {}", rule.name, rule.found,
                                     rule.wanted, rule.clause, rule.text()));
-    lines.push_back(fmt::format("  {} NOPM: New-Orders per minute. This result is not audited.",
-                                rate_text(verdict.new_orders_per_minute)));
+    lines.push_back(
+        verdict.too_short.empty()
+            ? fmt::format("  {} NOPM: New-Orders per minute. This result is not audited.",
+                          rate_text(verdict.new_orders_per_minute))
+            : "  No NOPM, New-Orders per minute. " + verdict.too_short);
     lines.push_back(
         "  tpmC is the same count of a run that keeps all these rules and that an "
         "auditor has certified.");

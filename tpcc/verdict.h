@@ -52,6 +52,7 @@ struct Rule {
 
 struct Verdict {
     double new_orders_per_minute = 0, per_warehouse = 0;
+    std::string too_short;  // why there is no throughput; empty: the run was long enough
     std::vector<Rule> rules;
     size_t outside() const;
 };

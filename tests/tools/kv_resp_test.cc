@@ -19,7 +19,8 @@ using lockstep::Rng;
 using Status = RequestParser::Status;
 using Request = std::vector<std::string>;
 
-constexpr RequestLimits kSmall{.bytes = 300, .arguments = 8, .inline_bytes = 60};
+constexpr RequestLimits kSmall{
+    .bytes = 300, .value_bytes = 280, .arguments = 8, .inline_bytes = 60};
 
 struct Outcome {
     std::vector<Request> requests;
@@ -84,6 +85,32 @@ TEST(KvResp, CutsChangeNothing) {
             ASSERT_EQ(parse(input, {first, second}), whole) << first << " " << second;
 }
 
+// As redis-cli splits its lines.
+TEST(KvResp, QuotesInInlineRequests) {
+    const std::pair<std::string, Request> lines[] = {
+        {R"(SET "a b" 'c d')", {"SET", "a b", "c d"}},
+        {R"(SET "" '')", {"SET", "", ""}},
+        {R"(  ECHO	"x"  )", {"ECHO", "x"}},
+        {R"(ECHO "\"\\\n\r\t\a\b\q")", {"ECHO", "\"\\\n\r\t\a\bq"}},
+        {R"(ECHO "\x00\xfF\xg1\x4")", {"ECHO", std::string("\0\xff", 2) + "xg1x4"}},
+        {R"(ECHO 'it\'s \n "so"')", {"ECHO", R"(it's \n "so")"}},
+    };
+    for (const auto& [line, request] : lines)
+        for (size_t cut = 0; cut <= line.size(); ++cut)
+            EXPECT_EQ(parse(line + "\r\nPING\n", {cut}), (Outcome{{request, {"PING"}}, ""}))
+                << line;
+    // All of a batch live until release().
+    RequestParser parser(kSmall);
+    std::string input = "ECHO 'first'\nECHO \"second\"\n";
+    std::vector<std::string_view> arguments;
+    ASSERT_EQ(parser.parse(input, arguments), Status::complete);
+    ASSERT_EQ(parser.parse(std::string_view(input).substr(parser.consumed()), arguments),
+              Status::complete);
+    EXPECT_EQ(Request(arguments.begin(), arguments.end()),
+              (Request{"ECHO", "first", "ECHO", "second"}));
+    parser.release();
+}
+
 TEST(KvResp, RefusesWhatIsMalformed) {
     const std::string many = "*9\r\n";
     const std::pair<std::string, std::string> inputs[] = {
@@ -99,13 +126,20 @@ TEST(KvResp, RefusesWhatIsMalformed) {
         {"*1\r\nPING\r\n", "expected '$'"},
         {"*1\r\n$-1\r\n", "invalid bulk length"},
         {"*1\r\n$\r\n", "invalid bulk length"},
-        {"*1\r\n$9223372036854775807\r\n", "invalid bulk length"},
-        {"*1\r\n$300\r\n", "invalid bulk length"},  // with its header longer than the limit
+        {"*1\r\n$9223372036854775807\r\n", "invalid bulk length: a value has at most 280 bytes"},
+        // With its header, longer than the limit.
+        {"*2\r\n$9\r\n123456789\r\n$275\r\n",
+         "invalid bulk length: a request has at most 300 bytes"},
+        {"*1\r\n$281\r\n", "invalid bulk length: a value has at most 280 bytes"},
         {"*1\r\n$4\r\nPINGS\r\n", "expected CRLF behind a bulk string"},
         {"*1\r\n$4\r\nPING\n\n", "expected CRLF behind a bulk string"},
-        {std::string(60, 'a'), "too big inline request"},
-        {"SET \"a b\" c\r\n", "quotes in an inline request are not supported"},
-        {"SET 'a\r\n", "quotes in an inline request are not supported"},
+        {std::string(60, 'a'), "too big inline request: it has at most 60 bytes"},
+        {"SET 'a\r\n", "unbalanced quotes in request"},
+        {"SET \"a\\\"\r\n", "unbalanced quotes in request"},
+        {"SET \"a\"b\r\n", "unbalanced quotes in request"},
+        {"SET a\"b\"\r\n", "unbalanced quotes in request"},
+        {"SET 'a'\"b\"\r\n", "unbalanced quotes in request"},
+        {"SET \"a\\x1\r\n", "unbalanced quotes in request"},
         {std::string("PI\0NG\r\n", 7), "invalid byte in an inline request"},
         {"POST / HTTP/1.1\r\n", "this is not an HTTP server"},
         {"Host: 127.0.0.1\r\n", "this is not an HTTP server"},
@@ -117,12 +151,14 @@ TEST(KvResp, RefusesWhatIsMalformed) {
 
 // What is refused is refused before its bytes are there.
 TEST(KvResp, LimitsBindEarly) {
-    EXPECT_EQ(parse("*2\r\n$4\r\nECHO\r\n$290\r\n").error, "Protocol error: invalid bulk length");
+    EXPECT_EQ(parse("*2\r\n$4\r\nECHO\r\n$279\r\n").error,
+              "Protocol error: invalid bulk length: a request has at most 300 bytes");
     const std::string longest(270, 'x');
     EXPECT_EQ(parse(encoded({"ECHO", longest})).requests.size(), 1U);
     std::string arguments = "*8\r\n";
     for (int i = 0; i < 7; ++i) arguments += "$40\r\n" + std::string(40, 'y') + "\r\n";
-    EXPECT_EQ(parse(arguments).error, "Protocol error: invalid bulk length");
+    EXPECT_EQ(parse(arguments).error,
+              "Protocol error: invalid bulk length: a request has at most 300 bytes");
 }
 
 std::string random_request(Rng& rng) {
@@ -169,10 +205,16 @@ TEST(KvResp, Replies) {
     append_error(out, "ERR two\r\nlines");
     append_integer(out, INT64_MIN);
     append_bulk(out, std::string_view("\r\n", 2));
-    append_null(out);
+    append_null(out, Protocol::resp2);
     append_array(out, 2);
-    EXPECT_EQ(out,
-              "+OK\r\n-ERR two  lines\r\n:-9223372036854775808\r\n$2\r\n\r\n\r\n$-1\r\n*2\r\n");
+    append_map(out, 3, Protocol::resp2);
+    EXPECT_EQ(
+        out,
+        "+OK\r\n-ERR two  lines\r\n:-9223372036854775808\r\n$2\r\n\r\n\r\n$-1\r\n*2\r\n*6\r\n");
+    out.clear();
+    append_null(out, Protocol::resp3);
+    append_map(out, 3, Protocol::resp3);
+    EXPECT_EQ(out, "_\r\n%3\r\n");
 }
 
 TEST(KvScan, Patterns) {

@@ -103,6 +103,9 @@ def encoded(*words):
     return b"".join(parts)
 
 
+NO_EXPIRY = (
+    "ERR EX, PX, EXAT and PXAT are not supported: keys of this server do not expire"
+)
 COMMANDS = [
     ("PING", "PONG"),
     ("PING hello", "hello"),
@@ -119,8 +122,25 @@ COMMANDS = [
     ("SET absent text XX", ""),
     ("SET b text NX", "OK"),
     ("SET a text XX", "OK"),
-    ("SET a text EX 10", "ERR wrong number of arguments for 'SET' command"),
-    ("SET a text KEEPTTL", "ERR syntax error"),
+    ("SET a other GET", "text"),
+    ("SET a other2 GET xx", "other"),
+    ("SET a other3 NX GET", "other2"),
+    ("SET none2 text XX GET", ""),
+    ("SET a text keepttl XX", "OK"),
+    ("SET a text EX 10", NO_EXPIRY),
+    ("SET a text px 10 NX", NO_EXPIRY),
+    ("SET a text EXAT 10", NO_EXPIRY),
+    ("SET a text NX XX", "ERR syntax error"),
+    ("SET a text XX XX", "ERR syntax error"),
+    ("SET a text SOON", "ERR syntax error"),
+    ("GET a", "text"),
+    ("CLIENT SETNAME me", "OK"),
+    ("CLIENT SETINFO LIB-NAME x", "OK"),
+    ("CLIENT SETINFO lib-ver 1.2", "OK"),
+    ("CLIENT SETINFO COLOUR red", "ERR CLIENT SETINFO takes LIB-NAME or LIB-VER"),
+    ("HELLO 4", "NOPROTO unsupported protocol version: this server has 2 and 3"),
+    ("HELLO 3 AUTH a b", "ERR AUTH is not supported: this server has no passwords"),
+    ("HELLO 3 COLOUR", "ERR syntax error in HELLO"),
     ("INCR a", "ERR value is not an integer or out of range"),
     ("SET big 9223372036854775807", "OK"),
     ("INCR big", "ERR increment or decrement would overflow"),
@@ -183,6 +203,60 @@ def check_commands(server):
     ), answer
 
 
+VALUE_BYTES_MAX = 16 << 20
+
+
+def check_versions(server):
+    """The version belongs to the connection, and to the requests after its HELLO."""
+    requests = b"GET no\r\nSET no 1 XX\r\nMGET no no\r\nCONFIG GET save\r\nCLIENT GETNAME\r\n"
+    old = b"$-1\r\n$-1\r\n*2\r\n$-1\r\n$-1\r\n*2\r\n$4\r\nsave\r\n$0\r\n\r\n$-1\r\n"
+    new = b"_\r\n_\r\n*2\r\n_\r\n_\r\n%1\r\n$4\r\nsave\r\n$0\r\n\r\n_\r\n"
+    hello = re.compile(
+        rb"([*%])(\d+)\r\n\$6\r\nserver\r\n\$11\r\nlockstep-kv\r\n\$5\r\nproto\r\n:([23])\r\n"
+        rb"\$2\r\nid\r\n:\d+\r\n.*?\$7\r\nmodules\r\n\*0\r\n", re.S)  # fmt: skip
+    answer = server.ask(
+        requests + b"HELLO 3\r\n" + requests + b"HELLO\r\nMULTI\r\nGET no\r\nHELLO 2\r\nEXEC\r\n"
+        b"MULTI\r\nGET no\r\nEXEC\r\nHELLO 2 SETNAME me\r\nCLIENT GETNAME\r\nGET no\r\n"
+    )
+    assert [found.groups() for found in hello.finditer(answer)] == [
+        (b"%", b"6", b"3"), (b"%", b"6", b"3"), (b"*", b"12", b"2")], answer  # fmt: skip
+    rest = hello.split(answer)[:: hello.groups + 1]
+    assert rest == [
+        old,
+        new,
+        b"+OK\r\n+QUEUED\r\n-ERR HELLO is not possible within MULTI\r\n"
+        b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+        b"+OK\r\n+QUEUED\r\n*1\r\n_\r\n",
+        b"$2\r\nme\r\n$-1\r\n",
+    ], rest
+    assert server.cli("-3", "SET", "three", "3") == "OK" and server.cli("-3", "GET", "three") == "3"
+    assert server.cli("-3", "CONFIG", "GET", "appendfsync") == "appendfsync always"
+    assert server.cli("-3", "--json", "MGET", "three", "no") == '["3",null]'
+    id_of = [int(server.ask(b"CLIENT ID\r\n")[1:]) for _ in range(2)]
+    assert 0 < id_of[0] < id_of[1], id_of
+    for name in (b"two words", b"line\n", b"n" * 257, b"\xff"):
+        answer = server.ask(encoded("CLIENT", "SETNAME", name))
+        assert answer.startswith(b"-ERR a client's name has at most 256 bytes"), answer
+    assert b"is not supported" in server.ask(b"CLIENT TRACKING on\r\n")
+    # As typed after `nc`, and as redis-cli reads a script.
+    answer = server.ask(b"SET \"a key\" 'it\\'s'\r\nGET \"a\\x20key\"\r\nECHO \"\"\r\nGET 'a\r\n")
+    assert answer == (
+        b"+OK\r\n$4\r\nit's\r\n$0\r\n\r\n-ERR Protocol error: unbalanced quotes in request\r\n"
+    ), answer
+
+
+def check_long_values(server):
+    """The longest value, one byte more, and the same by INCR's and MSET's ways."""
+    longest = os.urandom(VALUE_BYTES_MAX)
+    answer = server.ask(encoded("SET", "long", longest) + encoded("GET", "long"))
+    assert answer == b"+OK\r\n$%d\r\n%s\r\n" % (len(longest), longest), answer[:100]
+    answer = server.ask(encoded("SET", "long", longest + b"x"))
+    assert re.fullmatch(rb"-ERR Protocol error: .*at most %d bytes\r\n" % VALUE_BYTES_MAX, answer)
+    answer = server.ask(encoded("MSET", "a", longest, "b", longest))
+    assert re.fullmatch(rb"-ERR Protocol error: .*a request has at most \d+ bytes\r\n", answer)
+    assert server.cli("DEL", "long") == "1"
+
+
 def check_scan(server):
     assert server.cli("FLUSHALL") == "OK" and server.cli("DBSIZE") == "0"
     keys = {f"key:{i:04}" for i in range(2000)}
@@ -204,12 +278,14 @@ def check_scan(server):
 
 def check_benchmark(server):
     for pipeline, requests in ((1, 2000), (16, 20_000)):
-        lines = server.benchmark(
-            *("-t", "ping,set,get,incr,mset", "-r", "1000", "-c", "50"),
-            *("-n", str(requests), "-P", str(pipeline)),
-        )
-        assert len(lines) == 6, lines  # PING has two forms
-        print(f"-P {pipeline}: " + ", ".join(lines))
+        for version in ((), ("-3",)):
+            lines = server.benchmark(
+                *version,
+                *("-t", "ping,set,get,incr,mset", "-r", "1000", "-c", "50"),
+                *("-n", str(requests), "-P", str(pipeline)),
+            )
+            assert len(lines) == 6, lines  # PING has two forms
+            print(f"{' '.join(version)} -P {pipeline}: " + ", ".join(lines))
     assert server.cli("GET", "counter:__rand_int__") == "" and int(server.cli("DBSIZE")) > 900
 
 
@@ -271,7 +347,7 @@ def check_hostile(server):
         connection.close()  # a reset
     too_much = encoded("MGET", *["large"] * 100)
     assert b"-ERR reply is longer than" in server.ask(too_much)
-    assert server.ask(b"MULTI\r\n" + encoded("SET", "q", b"q" * 600_000) * 2 + b"EXEC\r\n") == (
+    assert server.ask(b"MULTI\r\n" + encoded("SET", "q", b"q" * 9_000_000) * 2 + b"EXEC\r\n") == (
         b"+OK\r\n+QUEUED\r\n-ERR too much between MULTI and EXEC\r\n"
         b"-EXECABORT Transaction discarded because of previous errors.\r\n"
     )
@@ -376,6 +452,8 @@ def main():
         for io in ("automatic", "pool"):
             with running(program, f"{scratch}/{io}", "--io", io, "--workers", "2") as server:
                 check_commands(server)
+                check_versions(server)
+                check_long_values(server)
                 check_scan(server)
                 check_benchmark(server)
                 check_contention(server)

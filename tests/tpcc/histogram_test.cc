@@ -114,10 +114,12 @@ TEST(Histogram, TextFormOfHdrHistogram) {
 TEST(Window, IsEmptyAfterItWasTaken) {
     Window window;
     const auto taken = std::make_unique<WindowCounts>();
-    window.record(TxnType::payment, 1000, {1, 2, 3});
-    window.record_abort(AbortCause::deadlock);
-    window.take(*taken);
-    window.take(*taken);
+    window.record(TxnType::payment, 1000, {1, 2, 3}, true);
+    window.record_abort(AbortCause::deadlock, true);
+    window.take(*taken, false);
+    EXPECT_TRUE(taken->empty());
+    window.take(*taken, true);
+    window.take(*taken, true);
     EXPECT_EQ(taken->latency[1].count(), 1u);
     EXPECT_EQ(taken->waits.log, 3u);
     EXPECT_EQ(taken->aborts[0], 1u);

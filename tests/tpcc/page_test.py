@@ -55,7 +55,10 @@ def check(directory):
     with open(out) as file:
         result = json.load(file)
     # What the page says is what the JSON says.
-    assert f"<h1>TPC-C: {result['tx_per_s']:.0f} transactions a second</h1>" in text
+    rate = f"<h1>TPC-C: {result['tx_per_s']:.0f} transactions a second</h1>"
+    # A busy machine may leave too little for a throughput.
+    assert (rate if result["enough"] else "<h1>TPC-C: a short run</h1>") in text
+    assert "<p class=\"soft\">CPU: " in text
     for part in (result["build"]["commit"], result["machine"]["kernel"], "--interval 0.1"):
         assert part in text, part
     assert text.count("outside the specification</td>") == result["verdict"]["outside"]

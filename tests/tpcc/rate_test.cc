@@ -75,11 +75,11 @@ TEST_P(RateRun, KeepsTheRateAndTheConditions) {
     const auto report = run_terminals(db, run, nullptr);
     ASSERT_TRUE(report) << report.error().text();
     const RunReport& r = **report;
-    EXPECT_GT(r.offered, 350u);
-    EXPECT_LT(r.offered, 650u);
+    EXPECT_GT(r.offered.due, 350u);
+    EXPECT_LT(r.offered.due, 650u);
     // All that was due was done, but for what is in work at the end.
-    EXPECT_LE(r.completed(), r.offered + 100);
-    EXPECT_GT(r.completed() + r.backlog + 100, r.offered);
+    EXPECT_LE(r.completed(), r.offered.due + 100);
+    EXPECT_GT(r.completed() + r.offered.backlog + 100, r.offered.due);
     EXPECT_GT(r.stats.lateness.count(), 0u);
     const auto checked = check_consistency(db);
     EXPECT_TRUE(checked && checked->ok());
@@ -127,9 +127,34 @@ TEST(Rate, WhatCannotBeDoneIsBacklog) {
     run.duration = 200 * kMillisecond;
     const auto report = run_terminals(db, run, nullptr);
     ASSERT_TRUE(report) << report.error().text();
-    EXPECT_NEAR(static_cast<double>((*report)->offered), 600'000, 6'000);
-    EXPECT_GT((*report)->backlog, 400'000u);
-    EXPECT_NEAR(static_cast<double>((*report)->backlog + (*report)->stats.started), 600'000, 6'000);
+    EXPECT_NEAR(static_cast<double>((*report)->offered.due), 600'000, 6'000);
+    EXPECT_GT((*report)->offered.backlog, 400'000u);
+    EXPECT_NEAR(static_cast<double>((*report)->offered.backlog + (*report)->stats.started), 600'000,
+                6'000);
+}
+
+// Most transactions that start in the measured interval were due in the warm-up. They are late,
+// and they are none of those that were due in the measured interval.
+TEST(Rate, WhatTheWarmUpLeavesIsCountedApart) {
+    TestStore store;
+    Database db = load_small(*store, small_scale(1));
+    RunSettings run;
+    run.rate = {3'000'000, ArrivalKind::constant};
+    run.warmup = run.duration = 200 * kMillisecond;
+    const auto report = run_terminals(db, run, nullptr);
+    ASSERT_TRUE(report) << report.error().text();
+    const RunReport& r = **report;
+    EXPECT_NEAR(static_cast<double>(r.offered.due), 600'000, 2);
+    EXPECT_NEAR(static_cast<double>(r.offered.due_in_warmup), 600'000, 2);
+    EXPECT_LE(r.offered.backlog, r.offered.due);
+    EXPECT_LE(r.offered.backlog_of_warmup, r.offered.due_in_warmup);
+    EXPECT_EQ(
+        r.offered.due - r.offered.backlog + r.offered.due_in_warmup - r.offered.backlog_of_warmup,
+        r.stats.started);
+    // What was started in the measured interval was due long before.
+    ASSERT_GT(r.stats.lateness.count(), 0u);
+    EXPECT_GT(r.stats.lateness.percentile(0.5), 50 * kMillisecond);
+    EXPECT_LE(r.stats.lateness.percentile(0.5), r.stats.types[0].latency.max());
 }
 
 }  // namespace rate_test

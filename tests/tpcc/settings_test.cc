@@ -31,6 +31,50 @@ TEST(Settings, Defaults) {
     EXPECT_TRUE(check_options(s.store_options(65535)));
 }
 
+// Runs of other lengths measure the same pool.
+TEST(Settings, TheDefaultPoolIsThatOfAnyLength) {
+    const uint64_t bytes = parse({}).settings.store_options(4).pool_bytes;
+    for (const auto& words : std::vector<std::vector<const char*>>{{"--duration", "1"},
+                                                                   {"--duration", "7200"},
+                                                                   {"--warmup", "600"},
+                                                                   {"--transactions", "10"},
+                                                                   {"--workers", "2"},
+                                                                   {"--repeat", "9"}})
+        EXPECT_EQ(parse(words).settings.store_options(4).pool_bytes, bytes) << words[0];
+    EXPECT_GT(parse({}).settings.store_options(5).pool_bytes, bytes);
+}
+
+TEST(Settings, FilesOfRepetitionsHaveTheirNumbers) {
+    const auto parsed = parse(
+        {"--repeat", "3", "--json", "a.b/out.json", "--csv", "tables", "--html", "/dev/stdout"});
+    ASSERT_FALSE(parsed.exit_status);
+    const Settings second = parsed.settings.of_repetition(2);
+    EXPECT_EQ(second.json_file, "a.b/out-2.json");
+    EXPECT_EQ(second.csv_directory, "tables-2");
+    EXPECT_EQ(second.html_file, "/dev/stdout");
+    EXPECT_TRUE(second.picture_file.empty());
+    const auto once = parse({"--json", "out.json"});
+    EXPECT_EQ(once.settings.of_repetition(1).json_file, "out.json");
+    EXPECT_TRUE(parse({"--repeat", "0"}).exit_status);
+}
+
+TEST(Settings, TwoSidesOfAComparison) {
+    const auto two = parse({"compare", "/proc/version", "/proc/stat"});
+    ASSERT_FALSE(two.exit_status);
+    EXPECT_EQ(two.settings.compare_base, std::vector<std::string>{"/proc/version"});
+    EXPECT_EQ(two.settings.compare_against, std::vector<std::string>{"/proc/stat"});
+    const auto several = parse({"compare", "/proc/version", "/proc/stat", "--against",
+                                "/proc/mounts", "/proc/meminfo", "--force"});
+    ASSERT_FALSE(several.exit_status);
+    EXPECT_EQ(several.settings.compare_base.size(), 2u);
+    EXPECT_EQ(several.settings.compare_against.size(), 2u);
+    EXPECT_TRUE(several.settings.compare_force);
+    EXPECT_TRUE(parse({"compare", "/proc/version"}).exit_status);
+    EXPECT_TRUE(parse({"compare", "/proc/version", "/proc/no/such/file"}).exit_status);
+    EXPECT_TRUE(parse({"compare", "/proc/version", "--against", "/proc/no/such"}).exit_status);
+    EXPECT_TRUE(parse({"compare", "/proc/version", "/proc/stat", "/proc/mounts"}).exit_status);
+}
+
 TEST(Settings, TeamsAndPoints) {
     const auto parsed =
         parse({"--steps", "ctx-only", "--ctx-points", "btree_leaf,record", "--team-max", "9",
@@ -45,7 +89,7 @@ TEST(Settings, TeamsAndPoints) {
     EXPECT_EQ(steps.gate, TeamGate::c_gated);
     EXPECT_EQ(parse({"--ctx-points", "none"}).settings.steps.points, 0u);
     EXPECT_TRUE(parse({"--ctx-points", "nowhere"}).exit_status);
-    EXPECT_TRUE(parse({"--ctx-points", "auto:/no/such/file"}).exit_status);
+    EXPECT_TRUE(parse({"--ctx-points", "auto:/proc/no/such/file"}).exit_status);
 
     const std::string file = testing::TempDir() + "/points." + std::to_string(getpid());
     std::ofstream(file) << "# proposed\nbtree_leaf\n  lock_bucket # two\n";
@@ -181,7 +225,7 @@ TEST(Settings, ALoadNeedsSpaceOnTheDisk) {
     EXPECT_EQ(load_space(10, 1ull << 40).sum(), 1500ull << 20);
     EXPECT_EQ(load_space(10, 64 << 20).sum(), 864ull << 20);
     EXPECT_TRUE(require_load_space("/", 1, 64 << 20));
-    EXPECT_TRUE(require_load_space("/no/such/directory", 1000, 64 << 20));
+    EXPECT_TRUE(require_load_space("/proc/no/such/directory", 1000, 64 << 20));
     // More than any disk has.
     const auto refused = require_load_space("/", 4'000'000'000u, 64 << 20);
     ASSERT_FALSE(refused);
@@ -190,17 +234,6 @@ TEST(Settings, ALoadNeedsSpaceOnTheDisk) {
     for (const char* part :
          {"4000000000 warehouses take about 312500000.1 GB", "GB free", "--warehouses", "--path"})
         EXPECT_TRUE(text.contains(part)) << text;
-}
-
-TEST(Settings, Compare) {
-    const auto parsed = parse({"compare", "/etc/passwd", "/etc/group"});
-    ASSERT_FALSE(parsed.exit_status);
-    EXPECT_EQ(parsed.settings.action, Action::compare);
-    EXPECT_EQ(parsed.settings.compare_files[1], "/etc/group");
-    EXPECT_FALSE(parsed.settings.compare_force);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/etc/group", "--force"}).settings.compare_force);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd"}).exit_status);
-    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/no/such/file"}).exit_status);
 }
 
 TEST(Settings, NonsenseIsRefused) {

@@ -52,6 +52,23 @@ std::multiset<std::string> broken(F change) {
 }
 using Clauses = std::multiset<std::string>;
 
+// A rate of a short run is chance.
+TEST(Verdict, AShortRunHasNoThroughput) {
+    for (const bool few : {false, true}) {
+        VerdictFacts facts = kept();
+        if (few)
+            for (uint64_t& count : facts.counts) count /= 1000;
+        else facts.measured = kSecond - 1;
+        const Verdict verdict = judge(facts);
+        EXPECT_FALSE(verdict.too_short.empty());
+        for (const std::string& line : verdict_lines(verdict))
+            EXPECT_EQ(line.find(" NOPM: "), line.npos) << line;
+        for (const Rule& rule : verdict.rules)
+            EXPECT_TRUE(rule.name != "NOPM per warehouse" || rule.standing == Standing::too_few);
+    }
+    EXPECT_TRUE(judge(kept()).too_short.empty());
+}
+
 TEST(Verdict, ARunThatKeepsAllRules) {
     EXPECT_EQ(broken([](VerdictFacts&) {}), Clauses{});
     EXPECT_DOUBLE_EQ(judge(kept()).per_warehouse, 12);

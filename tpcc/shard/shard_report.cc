@@ -11,15 +11,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kCauses[] = {"deadlock", "lock_timeout", "log_full", "other"};
-static_assert(std::size(kCauses) == kAbortCauses);
-
 ordered_json json_of(const TypeStats& stats) {
     ordered_json j;
     j["completed"] = stats.latency.count();
     j["rolled_back"] = stats.rolled_back;
     for (size_t cause = 0; cause < kAbortCauses; ++cause)
-        j["aborts"][kCauses[cause]] = stats.aborts[cause];
+        j["aborts"][kAbortNames[cause]] = stats.aborts[cause];
     j["latency_ns"] = {{"mean", stats.latency.mean()},
                        {"p50", stats.latency.percentile(0.5)},
                        {"p90", stats.latency.percentile(0.9)},

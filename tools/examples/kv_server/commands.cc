@@ -19,7 +19,7 @@ using enum CommandKind;
 
 constexpr Command kCommands[] = {
     {"GET", read, 2, 2, 1, true, run_get},
-    {"SET", write, 3, 4, 1, true, run_set},
+    {"SET", write, 3, kMany, 1, true, run_set},
     {"PING", control, 1, 2, 0, false, run_ping},
     {"INCR", write, 2, 2, 1, true, run_incr},
     {"DECR", write, 2, 2, 1, true, run_decr},
@@ -42,6 +42,8 @@ constexpr Command kCommands[] = {
     {"EXEC", session, 1, 1, 0, false, nullptr},
     {"DISCARD", session, 1, 1, 0, false, nullptr},
     {"WATCH", session, 2, kMany, 0, false, nullptr},
+    {"HELLO", session, 1, kMany, 0, false, nullptr},
+    {"CLIENT", session, 2, kMany, 0, false, nullptr},
     {"QUIT", session, 1, 1, 0, false, nullptr},
 };
 

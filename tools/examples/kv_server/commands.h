@@ -23,6 +23,7 @@ struct Call {
     std::string& out;
     int64_t& records;      // records that the transaction has added so far
     std::string& scratch;  // for a value; keeps its memory between commands
+    Protocol protocol;
 };
 
 enum class CommandKind : uint8_t {

@@ -31,7 +31,7 @@ Result<void> put(Call& call, std::string_view key, std::string_view value) {
 Result<bool> append_value(Call& call, std::string_view key, size_t begin) {
     if (LOCKSTEP_TRY(call.database.index.get(*call.txn, key, call.scratch)))
         append_bulk(call.out, call.scratch);
-    else append_null(call.out);
+    else append_null(call.out, call.protocol);
     return call.out.size() - begin <= call.database.options.reply_bytes_max();
 }
 
@@ -60,6 +60,47 @@ Result<void> add_argument(Call& call, bool negated) {
         return {};
     }
     return add(call, negated ? -amount : amount);
+}
+
+enum class SetCondition : uint8_t { always, if_new, if_old };
+
+struct SetRequest {
+    SetCondition condition = SetCondition::always;
+    bool get = false;
+};
+
+// Null, or the text of the error. Nothing that a client asks for is left out silently: a key that
+// should expire must not stay.
+const char* parse_set(Call& call, SetRequest& request) {
+    for (const std::string_view word : call.arguments.subspan(3)) {
+        for (const std::string_view expiry : {"EX", "PX", "EXAT", "PXAT"})
+            if (same_word(word, expiry))
+                return "ERR EX, PX, EXAT and PXAT are not supported: keys of this server do not "
+                       "expire";
+        const bool if_new = same_word(word, "NX"), if_old = same_word(word, "XX");
+        if (same_word(word, "KEEPTTL")) continue;  // no key has one
+        if (same_word(word, "GET")) request.get = true;
+        else if ((!if_new && !if_old) || request.condition != SetCondition::always)
+            return "ERR syntax error";
+        else request.condition = if_new ? SetCondition::if_new : SetCondition::if_old;
+    }
+    return nullptr;
+}
+
+// False: the condition does not hold.
+Result<bool> set_if(Call& call, SetCondition condition) {
+    const std::string_view key = call.arguments[1], value = call.arguments[2];
+    const Index& index = call.database.index;
+    if (condition == SetCondition::if_old) return index.update(*call.txn, key, value);
+    if (condition == SetCondition::always) {
+        LOCKSTEP_TRY(put(call, key, value));
+        return true;
+    }
+    const Result<void> inserted = index.insert(*call.txn, key, value);
+    if (!inserted && inserted.error().code != ErrorCode::duplicate_key)
+        return Unexpected(inserted.error());
+    call.records += inserted.has_value();
+    return inserted.has_value();
 }
 
 struct ScanRequest {
@@ -102,25 +143,23 @@ Result<void> run_get(Call& call) {
 }
 
 Result<void> run_set(Call& call) {
-    const std::string_view key = call.arguments[1], value = call.arguments[2];
-    const Index& index = call.database.index;
-    bool done = true;
-    if (call.arguments.size() == 3) {
-        LOCKSTEP_TRY(put(call, key, value));
-    } else if (same_word(call.arguments[3], "XX")) {
-        done = LOCKSTEP_TRY(index.update(*call.txn, key, value));
-    } else if (same_word(call.arguments[3], "NX")) {
-        const Result<void> inserted = index.insert(*call.txn, key, value);
-        done = inserted.has_value();
-        if (!done && inserted.error().code != ErrorCode::duplicate_key)
-            return Unexpected(inserted.error());
-        call.records += done;
-    } else {
-        append_error(call.out, "ERR syntax error");
+    const std::string_view key = call.arguments[1];
+    SetRequest request;
+    if (const char* error = parse_set(call, request)) {
+        append_error(call.out, error);
         return {};
     }
+    const size_t begin = call.out.size();
+    if (request.get) {
+        const auto found =
+            LOCKSTEP_TRY(call.database.index.get(*call.txn, key, call.scratch, Access::write));
+        if (found) append_bulk(call.out, call.scratch);
+        else append_null(call.out, call.protocol);
+    }
+    const bool done = LOCKSTEP_TRY(set_if(call, request.condition));
+    if (call.out.size() > begin) return {};
     if (done) append_status(call.out, "OK");
-    else append_null(call.out);
+    else append_null(call.out, call.protocol);
     return {};
 }
 

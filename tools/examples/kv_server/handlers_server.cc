@@ -54,9 +54,9 @@ Result<void> run_config(Call& call) {
         if (!matches(call.arguments[2], name)) continue;
         append_bulk(found, name);
         append_bulk(found, value);
-        count += 2;
+        ++count;
     }
-    append_array(call.out, count);
+    append_map(call.out, count, call.protocol);
     call.out += found;
     return {};
 }

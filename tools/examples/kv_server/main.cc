@@ -75,7 +75,7 @@ CLI::Validator chosen_from(const std::map<std::string, T>& names) {
 
 int main(int argc, char** argv) {
     kv::ServerOptions options;
-    CLI::App app{"A key-value server on a Lockstep store, for clients of Redis (RESP2)."};
+    CLI::App app{"A key-value server on a Lockstep store, for clients of Redis (RESP2, RESP3)."};
     app.add_option("--directory", options.directory, "of the store; made if it does not exist");
     app.add_option("--bind", options.address, "IPv4 address to listen on");
     app.add_option("--port", options.port, "TCP port; 0: any free one");
@@ -90,8 +90,9 @@ int main(int argc, char** argv) {
         ->transform(chosen_from(durabilities));
     app.add_option("--connections-max", options.connections_max, "open connections")
         ->check(CLI::Range(1, 30'000));
-    app.add_option("--buffer-bytes", options.limits.bytes, "longest request in bytes")
-        ->check(CLI::Range(size_t{16} << 10, size_t{16} << 20));
+    app.add_option("--buffer-bytes", options.limits.bytes,
+                   "longest request in bytes; a value has at most 16 MB")
+        ->check(CLI::Range(size_t{16} << 10, size_t{64} << 20));
     app.add_option("--pool-bytes", options.pool_bytes, "buffer pool of the store, 4 MB or more");
     const std::map<std::string, IoMethod> methods = {{"automatic", IoMethod::automatic},
                                                      {"io_uring", IoMethod::io_uring},

@@ -27,13 +27,53 @@ void append_number_line(std::string& out, char type, int64_t value) {
     out += kLineEnd;
 }
 
+int hexadecimal(char c) {
+    const std::string_view digits = "0123456789abcdef";
+    const size_t at = digits.find(static_cast<char>('A' <= c && c <= 'F' ? c - 'A' + 'a' : c));
+    return at == std::string_view::npos ? -1 : static_cast<int>(at);
+}
+
+// The byte that `c` means behind a backslash.
+char escaped_byte(char c) {
+    switch (c) {
+        case 'n': return '\n';
+        case 'r': return '\r';
+        case 't': return '\t';
+        case 'b': return '\b';
+        case 'a': return '\a';
+        default: return c;
+    }
+}
+
+// `text` begins with a quote. Its content is appended to `word`. Returns the bytes up to the end of
+// the closing quote; 0: there is none.
+size_t unquote(std::string_view text, std::string& word) {
+    const char quote = text[0];
+    for (size_t i = 1; i < text.size(); ++i) {
+        if (text[i] == quote) return i + 1;
+        const bool escape = text[i] == '\\' && i + 1 < text.size();
+        if (escape && quote == '"' && text[i + 1] == 'x' && i + 3 < text.size() &&
+            hexadecimal(text[i + 2]) >= 0 && hexadecimal(text[i + 3]) >= 0) {
+            word += static_cast<char>(16 * hexadecimal(text[i + 2]) + hexadecimal(text[i + 3]));
+            i += 3;
+        } else if (escape && (quote == '"' || text[i + 1] == quote)) {
+            word += escaped_byte(text[++i]);
+        } else {
+            word += text[i];
+        }
+    }
+    return 0;
+}
+
 }  // namespace
 
 Status RequestParser::parse(std::string_view input, std::vector<std::string_view>& arguments) {
     if (input.empty()) return Status::incomplete;
-    const Status status = input.front() == '*' ? parse_array(input) : parse_inline(input);
+    const Status status =
+        input.front() == '*' ? parse_array(input) : parse_inline(input, arguments);
     if (status == Status::incomplete && input.size() >= limits_.bytes)
-        return refuse("Protocol error: request too long");
+        return refuse("Protocol error: a request has at most " + std::to_string(limits_.bytes) +
+                      " bytes");
     if (status != Status::complete) return status;
     for (const auto& [place, bytes] : found_) arguments.push_back(input.substr(place, bytes));
     consumed_ = position_;
@@ -54,13 +94,8 @@ Status RequestParser::parse_array(std::string_view input) {
     }
     while (missing_ > 0) {
         if (bulk_bytes_ < 0) {
-            if (position_ == input.size()) return Status::incomplete;
-            if (input[position_] != '$') return refuse("Protocol error: expected '$'");
-            const Status header =
-                parse_length(input, bulk_bytes_, "Protocol error: invalid bulk length");
+            const Status header = parse_bulk_length(input);
             if (header != Status::complete) return header;
-            if (bulk_bytes_ < 0 || position_ + static_cast<size_t>(bulk_bytes_) + 2 > limits_.bytes)
-                return refuse("Protocol error: invalid bulk length");
         }
         const auto bytes = static_cast<size_t>(bulk_bytes_);
         if (input.size() - position_ < bytes + kLineEnd.size()) return Status::incomplete;
@@ -71,6 +106,23 @@ Status RequestParser::parse_array(std::string_view input) {
         bulk_bytes_ = -1;
         --missing_;
     }
+    return Status::complete;
+}
+
+// The error names the limit that the argument does not keep. Its bytes need not come any more.
+Status RequestParser::parse_bulk_length(std::string_view input) {
+    if (position_ == input.size()) return Status::incomplete;
+    if (input[position_] != '$') return refuse("Protocol error: expected '$'");
+    const Status header = parse_length(input, bulk_bytes_, "Protocol error: invalid bulk length");
+    if (header != Status::complete) return header;
+    if (bulk_bytes_ < 0) return refuse("Protocol error: invalid bulk length");
+    const auto bytes = static_cast<size_t>(bulk_bytes_);
+    if (bytes > limits_.value_bytes)
+        return refuse("Protocol error: invalid bulk length: a value has at most " +
+                      std::to_string(limits_.value_bytes) + " bytes");
+    if (position_ + bytes + kLineEnd.size() > limits_.bytes)
+        return refuse("Protocol error: invalid bulk length: a request has at most " +
+                      std::to_string(limits_.bytes) + " bytes");
     return Status::complete;
 }
 
@@ -88,40 +140,57 @@ Status RequestParser::parse_length(std::string_view input, int64_t& value, const
     return Status::complete;
 }
 
-Status RequestParser::parse_inline(std::string_view input) {
+Status RequestParser::parse_inline(std::string_view input,
+                                   std::vector<std::string_view>& arguments) {
     const std::string_view line = input.substr(0, limits_.inline_bytes);
     const size_t end = line.find('\n', position_);
     if (end == std::string_view::npos) {
         position_ = line.size();
         return line.size() == limits_.inline_bytes
-                   ? refuse("Protocol error: too big inline request")
+                   ? refuse("Protocol error: too big inline request: it has at most " +
+                            std::to_string(limits_.inline_bytes) + " bytes")
                    : Status::incomplete;
     }
     position_ = end + 1;
-    const size_t last = end > 0 && line[end - 1] == '\r' ? end - 1 : end;
-    for (size_t i = 0; i < last;) {
-        const size_t begin = i;
-        while (i < last && line[i] != ' ' && line[i] != '\t') {
-            if (static_cast<unsigned char>(line[i]) < ' ')
-                return refuse("Protocol error: invalid byte in an inline request");
-            if (line[i] == '"' || line[i] == '\'')
-                return refuse("Protocol error: quotes in an inline request are not supported");
-            ++i;
-        }
-        if (i > begin) found_.emplace_back(begin, i - begin);
-        else ++i;
-    }
+    const size_t first = arguments.size();
+    const Status status =
+        parse_words(line.substr(0, end > 0 && line[end - 1] == '\r' ? end - 1 : end), arguments);
+    if (status != Status::complete) return status;
     // A browser that was made to speak to this port must not have its lines executed.
-    if (!found_.empty()) {
-        const std::string_view first = line.substr(found_[0].first, found_[0].second);
-        if (first == "POST" || first == "Host:")
-            return refuse("Protocol error: this is not an HTTP server");
+    if (arguments.size() > first && (arguments[first] == "POST" || arguments[first] == "Host:"))
+        return refuse("Protocol error: this is not an HTTP server");
+    return status;
+}
+
+// Words as redis-cli's line has them. In double quotes, a backslash stands before a byte or its two
+// hexadecimal digits; in single quotes, before a single quote.
+Status RequestParser::parse_words(std::string_view line, std::vector<std::string_view>& arguments) {
+    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+    for (char c : line)
+        if (static_cast<unsigned char>(c) < ' ' && c != '\t')
+            return refuse("Protocol error: invalid byte in an inline request");
+    for (size_t i = 0; i < line.size();) {
+        if (is_space(line[i])) {
+            ++i;
+        } else if (line[i] == '"' || line[i] == '\'') {
+            const size_t quoted = unquote(line.substr(i), unquoted_.emplace_back());
+            i += quoted;
+            if (quoted == 0 || (i < line.size() && !is_space(line[i])))
+                return refuse("Protocol error: unbalanced quotes in request");
+            arguments.push_back(unquoted_.back());
+        } else {
+            const size_t begin = i;
+            while (i < line.size() && !is_space(line[i]) && line[i] != '"' && line[i] != '\'') ++i;
+            if (i < line.size() && !is_space(line[i]))
+                return refuse("Protocol error: unbalanced quotes in request");
+            arguments.push_back(line.substr(begin, i - begin));
+        }
     }
     return Status::complete;
 }
 
-Status RequestParser::refuse(const char* error) {
-    error_ = error;
+Status RequestParser::refuse(std::string error) {
+    error_ = std::move(error);
     return Status::malformed;
 }
 
@@ -149,10 +218,17 @@ void append_bulk(std::string& out, std::string_view bytes) {
     out += kLineEnd;
 }
 
-void append_null(std::string& out) { out += "$-1\r\n"; }
+void append_null(std::string& out, Protocol protocol) {
+    out += protocol == Protocol::resp3 ? "_\r\n" : "$-1\r\n";
+}
 
 void append_array(std::string& out, size_t count) {
     append_number_line(out, '*', static_cast<int64_t>(count));
+}
+
+void append_map(std::string& out, size_t count, Protocol protocol) {
+    if (protocol == Protocol::resp2) return append_array(out, 2 * count);
+    append_number_line(out, '%', static_cast<int64_t>(count));
 }
 
 }  // namespace kv

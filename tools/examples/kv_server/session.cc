@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -22,7 +23,17 @@ constexpr size_t kKeptBytes = 16 * 1024;  // of the output buffer of an idle con
 
 // How long, and for how many bytes, a connection that the server ends is still read.
 constexpr Nanos kLinger = kSecond;
-constexpr size_t kLingerBytes = 1u << 20;
+constexpr size_t kLingerBytes = 32u << 20;  // more than a request
+
+constexpr size_t kNameBytesMax = 256;
+constexpr const char* kBadName =
+    "ERR a client's name has at most 256 bytes, without spaces, newlines or special characters";
+
+// Of a client. It stands in lists with one line for each client.
+bool is_name(std::string_view name) {
+    return name.size() <= kNameBytesMax &&
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
+}
 
 }  // namespace
 
@@ -30,7 +41,8 @@ Session::Session(Database& database, int socket)
     : database_(database),
       socket_(socket),
       input_(database.options.limits.bytes),
-      parser_(database.options.limits) {}
+      parser_(database.options.limits),
+      id_(database.counters.connections_received) {}
 
 Session::~Session() { close(socket_); }
 
@@ -64,6 +76,7 @@ Result<void> Session::linger() {
 bool Session::plan() {
     steps_.clear();
     arguments_.clear();
+    parser_.release();
     size_t used = 0;
     full_ = false;
     while (!closing_ && !full_ && steps_.size() < kBatchMax) {
@@ -72,7 +85,7 @@ bool Session::plan() {
         if (status == RequestParser::Status::incomplete) break;
         if (status == RequestParser::Status::malformed) {
             ++database_.counters.protocol_errors;
-            answer_error("ERR " + std::string(parser_.error()));
+            answer_error("ERR " + parser_.error());
             closing_ = true;
             break;
         }
@@ -92,12 +105,22 @@ void Session::plan_request(size_t first) {
         queue_.refused = true;
         return answer_error(refused);
     }
-    if (command->kind == CommandKind::session) return plan_session_command(*command);
+    if (command->kind == CommandKind::session) return plan_session_command(*command, arguments);
     if (queue_.open) return enqueue(*command, first, arguments.size());
-    steps_.push_back({.command = command, .first = first, .count = arguments.size(), .reply = {}});
+    steps_.push_back({.command = command,
+                      .first = first,
+                      .count = arguments.size(),
+                      .protocol = protocol_,
+                      .reply = {}});
 }
 
-void Session::plan_session_command(const Command& command) {
+void Session::plan_session_command(const Command& command, Arguments arguments) {
+    const bool hello = command.name == "HELLO";
+    if (hello || command.name == "CLIENT") {
+        if (!queue_.open) return hello ? plan_hello(arguments) : plan_client(arguments);
+        queue_.refused = true;
+        return answer_error("ERR " + std::string(command.name) + " is not possible within MULTI");
+    }
     if (command.name == "MULTI") {
         if (queue_.open) return answer_error("ERR MULTI calls can not be nested");
         queue_ = {};
@@ -114,6 +137,71 @@ void Session::plan_session_command(const Command& command) {
     if (command.name == "EXEC") return plan_exec();
     queue_ = {};
     answer("+OK\r\n");
+}
+
+// HELLO [2|3 [AUTH user password] [SETNAME name]]
+void Session::plan_hello(Arguments arguments) {
+    Protocol protocol = protocol_;
+    if (arguments.size() > 1) {
+        if (arguments[1] != "2" && arguments[1] != "3")
+            return answer_error("NOPROTO unsupported protocol version: this server has 2 and 3");
+        protocol = arguments[1] == "3" ? Protocol::resp3 : Protocol::resp2;
+    }
+    std::string_view name = name_;
+    for (size_t i = 2; i < arguments.size(); i += 2) {
+        if (same_word(arguments[i], "AUTH"))
+            return answer_error("ERR AUTH is not supported: this server has no passwords");
+        if (!same_word(arguments[i], "SETNAME") || i + 1 == arguments.size())
+            return answer_error("ERR syntax error in HELLO");
+        name = arguments[i + 1];
+        if (!is_name(name)) return answer_error(kBadName);
+    }
+    name_ = std::string(name);
+    protocol_ = protocol;
+    std::string reply;
+    append_map(reply, 6, protocol);
+    const auto text = [&](std::string_view key, std::string_view value) {
+        append_bulk(reply, key);
+        append_bulk(reply, value);
+    };
+    const auto number = [&](std::string_view key, int64_t value) {
+        append_bulk(reply, key);
+        append_integer(reply, value);
+    };
+    text("server", "lockstep-kv");
+    number("proto", static_cast<int64_t>(protocol));
+    number("id", static_cast<int64_t>(id_));
+    text("mode", "standalone");
+    text("role", "master");
+    append_bulk(reply, "modules");
+    append_array(reply, 0);
+    answer(std::move(reply));
+}
+
+// What clients say about themselves when they connect.
+void Session::plan_client(Arguments arguments) {
+    const std::string_view what = arguments[1];
+    const size_t count = arguments.size();
+    std::string reply;
+    if (same_word(what, "SETNAME") && count == 3) {
+        if (!is_name(arguments[2])) return answer_error(kBadName);
+        name_ = std::string(arguments[2]);
+        append_status(reply, "OK");
+    } else if (same_word(what, "SETINFO") && count == 4) {
+        if (!same_word(arguments[2], "LIB-NAME") && !same_word(arguments[2], "LIB-VER"))
+            return answer_error("ERR CLIENT SETINFO takes LIB-NAME or LIB-VER");
+        append_status(reply, "OK");  // nothing shows it
+    } else if (same_word(what, "GETNAME") && count == 2) {
+        if (name_.empty()) append_null(reply, protocol_);
+        else append_bulk(reply, name_);
+    } else if (same_word(what, "ID") && count == 2) {
+        append_integer(reply, static_cast<int64_t>(id_));
+    } else {
+        return answer_error("ERR CLIENT '" + std::string(what.substr(0, 64)) +
+                            "' is not supported, or has other arguments: there are SETNAME name, "
+                            "GETNAME, SETINFO LIB-NAME|LIB-VER text, and ID");
+    }
+    answer(std::move(reply));
 }
 
 void Session::plan_exec() {
@@ -133,6 +221,7 @@ void Session::plan_exec() {
         steps_.push_back({.command = queue.commands[i],
                           .first = first + queue.counted[i].first,
                           .count = queue.counted[i].second,
+                          .protocol = protocol_,
                           .reply = {}});
 }
 
@@ -246,9 +335,10 @@ Result<void> Session::run_step(const Step& step, Txn* txn, int64_t& records) {
         output_ += step.reply;
         return {};
     }
-    Call call{database_, Arguments(arguments_.data() + step.first, step.count),
-              txn,       output_,
-              records,   scratch_};
+    Call call{database_,    Arguments(arguments_.data() + step.first, step.count),
+              txn,          output_,
+              records,      scratch_,
+              step.protocol};
     return run_command(*step.command, call);
 }
 

@@ -5,11 +5,13 @@
 //            answers leave when it has committed. With --durability always no answer, not even that
 //            of a read, tells what a crash could take back. A deadlock victim runs again whole.
 //            MULTI keeps requests until EXEC, which ends its batch.
+//            Requests before a HELLO have replies of the version before it.
 // Limits     A connection holds a request and a queue of --buffer-bytes each, and replies of four
 //            times that. An idle connection holds about 4 KB besides its stack.
 // Blocking   run() suspends its user thread for the socket, locks, pages and the log.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,8 +38,9 @@ public:
 private:
     // One reply to come: a text, or a command that runs.
     struct Step {
-        const Command* command = nullptr;  // null: `reply`
-        size_t first = 0, count = 0;       // its arguments in arguments_
+        const Command* command = nullptr;     // null: `reply`
+        size_t first = 0, count = 0;          // its arguments in arguments_
+        Protocol protocol = Protocol::resp2;  // of the reply
         std::string reply;
         // Commands behind this one that belong to it: the text is the head of the array of EXEC.
         size_t members = 0;
@@ -54,7 +57,9 @@ private:
     // Parses what has arrived. True: run the batch, more input may wait behind it.
     bool plan();
     void plan_request(size_t first);
-    void plan_session_command(const Command& command);
+    void plan_session_command(const Command& command, Arguments arguments);
+    void plan_hello(Arguments arguments);
+    void plan_client(Arguments arguments);
     void plan_exec();
     void enqueue(const Command& command, size_t first, size_t count);
     void answer(std::string text);
@@ -78,9 +83,12 @@ private:
     std::string output_;
     std::string scratch_;
     Queue queue_;
-    std::string executing_;  // Queue::text of the batch's EXEC
-    bool full_ = false;      // the batch has an EXEC, which ends it
-    bool closing_ = false;   // after the batch
+    const uint64_t id_;
+    Protocol protocol_ = Protocol::resp2;  // of the requests that are planned next
+    std::string name_;                     // of CLIENT SETNAME
+    std::string executing_;                // Queue::text of the batch's EXEC
+    bool full_ = false;                    // the batch has an EXEC, which ends it
+    bool closing_ = false;                 // after the batch
 };
 
 }  // namespace kv
