@@ -132,23 +132,21 @@ public:
     Result<void> undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record);
 
     // Removes unlocked ghosts from the leaf that holds `key`, and merges the leaf with a neighbour
-    // if both fit. For the cleaner.
+    // if both fit. For the cleaner. `owned_chains`: also ghosts that own chains (overflow.h), whose
+    // chains go first; one thread at a time.
     struct Cleaned {
         uint32_t removed = 0;
         uint32_t left = 0;  // ghosts that stay for now
         // They are unlocked, but no neighbour has room for the leaf (BT-5).
         bool stuck = false;
     };
-    Result<Cleaned> clean_leaf(Slice key);
+    Result<Cleaned> clean_leaf(Slice key, bool owned_chains = true);
     // The leaf that holds `key`, and the smallest key of the next leaf; empty if there is no next.
     struct LeafGhosts {
         unsigned ghosts = 0;
         std::string next;
     };
     Result<LeafGhosts> leaf_ghosts(Slice key);
-    // Frees the overflow chain `chain` that begins at `first`, unless the record of `key` refers to
-    // it or is locked. False: locked, try again later.
-    Result<bool> clean_chain(Slice key, PageId first, uint64_t chain);
 
     // The record of `key` as its leaf has it, with the leaf latched; for versions.
     Result<void> see_record(Slice key, FunctionRef<void(const RecordState& state)> see);
@@ -257,6 +255,7 @@ public:
                               Slice part);
     Result<void> log_set_ghost(txn::Transaction& txn, Target& t, Slice key, bool ghost,
                                ChangeRole role, LogKind kind, Lsn undo_next);
+    Result<bool> erase_large(txn::Transaction& txn, Target& t, Slice key);
     // May a key be put in front of the target's slot?
     Result<GapCheck> check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,
                                txn::LockName name, NextKey& next);

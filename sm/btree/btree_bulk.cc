@@ -85,7 +85,7 @@ public:
     // them into the tree.
     Result<void> write_rest();
     Result<void> link_root(txn::Transaction& txn);
-    void note_chain(const OverflowRef& ref) { chains_.push_back(ref); }
+    void note_chain(Slice ref) { chains_.push_back(overflow_ref(ref)); }
     // After an error: nothing refers to the pages yet. False: not all of them could be freed.
     bool free_all() {
         bool all = env_.space->free_now(pages_).has_value();
@@ -274,13 +274,13 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
             TRY(loader.leaf_entry(key, value, 0));
             continue;
         }
-        const Result<OverflowRef> ref = write_overflow(env, nullptr, tree.id(), value);
+        const Result<std::string> ref = write_overflow(env, nullptr, tree.id(), value);
         if (!ref) {
             tree.keep_load_listed();  // the begin of the chain may be left
             return std::unexpected(ref.error());
         }
         loader.note_chain(*ref);
-        TRY(loader.leaf_entry(key, bytes_of(*ref), kOverflow));
+        TRY(loader.leaf_entry(key, *ref, kOverflow));
     }
     if (any) TRY(loader.write_rest());
     return any;
@@ -301,7 +301,7 @@ public:
         // store is closed (CA-1).
         at_end(txn, [&env = env_, &tree, entry = entry_](bool) {
             if (!tree.load_stays_listed() || MUTANT(load_always_unlisted))
-                (void)env.drops->remove_now(entry);
+                (void)env.drops->remove_now({&entry, 1});
         });
         return {};
     }

@@ -163,7 +163,7 @@ private:
     // Leaves to read ahead at the next check; 0: none were missing.
     uint16_t ahead_window_ = 0;
     char keys_[2][kKeyBytesMax + 16];      // with sixteen zeros behind the key
-    alignas(16) char inline_value_[2048];  // as `new` would, for readers of numbers
+    alignas(16) char inline_value_[3008];  // as `new` would, for readers of numbers
 };
 static_assert(sizeof(BTreeCursor) <= threads::SpareBlocks::kBytes);
 

@@ -1,6 +1,8 @@
 // btree_erase.cc - deleting a record makes it a ghost: its key stays lockable and the delete
 // undoable.
 #include "sm/btree/btree_impl.h"
+#include "sm/btree/overflow.h"
+#include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
@@ -34,6 +36,20 @@ Result<void> BTree::log_set_ghost(txn::Transaction& txn, Target& t, Slice key, b
     return {};
 }
 
+// The record's value is a chain, which the transaction releases with it.
+[[gnu::cold, gnu::noinline]] Result<bool> BTree::erase_large(txn::Transaction& txn, Target& t,
+                                                             Slice key) {
+    DCHECK(t.found && !ghost(*t.page, t.slot) && overflow(*t.page, t.slot));
+    const std::string ref(value(*t.page, t.slot));
+    const Lsn before = txn.last_lsn;
+    TRY(log_set_ghost(txn, t, key, true, ChangeRole::forward, LogKind::btree_erase, kLsnNone));
+    t.page.release();
+    if (is_unlisted(ref)) return true;  // the ghost owns it
+    const Result<void> released = release_overflow(env_, txn, id_, ref);
+    if (!released) return undo_operation(env_, txn, before, released.error());
+    return true;
+}
+
 Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
     if (!writable(txn, key.size(), 0)) [[unlikely]] {
         TRY(check_write(txn, key.size(), 0));
@@ -48,6 +64,8 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
+    if (overflow(*t.page, t.slot)) [[unlikely]]
+        return erase_large(txn, t, key);
     TRY(log_set_ghost(txn, t, key, true, ChangeRole::forward, LogKind::btree_erase, kLsnNone));
     return true;
 }

@@ -62,7 +62,8 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
     if (fresh.size() > old.size() && fresh.size() - old.size() > free_bytes(*t.page)) return false;
     const Lsn before = txn.last_lsn;
     const bool was_overflow = overflow(*t.page, t.slot);
-    const OverflowRef old_chain = overflow_ref(was_overflow ? old : Slice{});
+    // Of another chain, the transaction that erased the record has disposed.
+    const std::string owned(was_overflow && is_unlisted(old) ? old : Slice{});
     const payload::Revive head{static_cast<uint16_t>(t.slot),
                                static_cast<uint16_t>((was_overflow ? payload::kOldOverflow : 0) |
                                                      (is_overflow ? payload::kNewOverflow : 0)),
@@ -74,8 +75,8 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
         &t.page, PageAction::btree_revive, 0, {payload::bytes_of(head), key, old, fresh}};
     TRY(change_pages(env, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
     t.page.release();
-    if (!was_overflow) return true;
-    Result<void> released = release_overflow(env, txn, tree.id(), key, old_chain);
+    if (owned.empty()) return true;
+    Result<void> released = release_overflow(env, txn, tree.id(), owned);
     if (released) return true;
     return undo_operation(env, txn, before, released.error());
 }
@@ -95,8 +96,8 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
                                                        txn::LockName name, const SearchKey& key,
                                                        Slice value) {
     const Lsn before = txn.last_lsn;
-    const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
-    Result<void> done = tree.insert_record(txn, name, key, bytes_of(ref), true);
+    const std::string ref = TRY(write_overflow(env, &txn, tree.id(), value));
+    Result<void> done = tree.insert_record(txn, name, key, ref, true);
     if (!done) return undo_operation(env, txn, before, done.error());  // no record refers to it
     return done;
 }
@@ -142,7 +143,7 @@ Result<void> BTree::wait_for_gap(txn::Transaction& txn, GapCheck gap, txn::LockN
 Result<void> BTree::insert_record(txn::Transaction& txn, txn::LockName name, const SearchKey& key,
                                   Slice value, bool is_overflow, const Position* ahead) {
     DCHECK(!too_large(key.size(), value.size()) || is_overflow);
-    DCHECK(!is_overflow || value.size() == sizeof(OverflowRef));
+    DCHECK(!is_overflow || overflow_ref(value).first != kPageNone.value);
     txn::LockManager& locks = *env_.locks;
     unsigned changes = 0, rooms = 0;
     for (;;) {

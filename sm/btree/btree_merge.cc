@@ -5,9 +5,9 @@
 //            the whole index takes no record locks. ObjectLock::strong shows it, and then nothing
 //            is removed and no leaf is merged. A scan that read the leaf before and locks the name
 //            later fails its validation. The commit note of its name is kept for all (LM-8).
-//            A ghost's overflow chain is freed before the ghost. So a crash in between leaves a
-//            ghost without its chain, never a chain without a ghost. Only clean_leaf() does that;
-//            merges leave such ghosts alone.
+//            A ghost may own its overflow chain (overflow.h). Then the chain is freed before the
+//            ghost. So a crash in between leaves a ghost without its chain, never a chain without a
+//            ghost. Only clean_leaf() does that; merges leave such ghosts alone.
 // Invariants BT-5 (btree.h) The last record of a leaf that is not the root is only removed together
 //                 with the leaf. [checked: verify()]
 #include <algorithm>
@@ -49,8 +49,8 @@ bool has_version(const Env& env, ObjectId object, Slice key) {
            env.versions->has(name_of_key(object, key));
 }
 
-// Unlocked ghosts of a latched leaf; at most `limit`. Their chains that are not among `freed` are
-// returned in `chains`.
+// Unlocked ghosts of a latched leaf; at most `limit`. Chains of their own that are not among `freed`
+// are returned in `chains`.
 Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
                        const Chains& freed = {}, Chains* chains = nullptr) {
     Slots out;
@@ -73,7 +73,8 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
                                             ? LockMode::X
                                             : LockMode::X | LockMode::gap_insert))
             continue;
-        if (overflow(leaf, i) && !contains(freed, overflow_ref(value(leaf, i)))) {
+        if (overflow(leaf, i) && is_unlisted(value(leaf, i)) &&
+            !contains(freed, overflow_ref(value(leaf, i)))) {
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));
             continue;
         }
@@ -299,7 +300,7 @@ Result<void> BTree::shrink_root() {
     return {};
 }
 
-// Ghosts with chains are left to the cleaner: only it may free a chain, so no chain is freed twice.
+// Ghosts that own chains are left to the cleaner: no other frees these, so none is freed twice.
 Result<bool> BTree::remove_leaf_ghosts(Slice key) {
     BTree::Cleaned result;
     Chains chains;
@@ -308,10 +309,11 @@ Result<bool> BTree::remove_leaf_ghosts(Slice key) {
     return result.removed != 0;
 }
 
-Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
+Result<BTree::Cleaned> BTree::clean_leaf(Slice key, bool owned_chains) {
     Cleaned result;
     Chains chains, none;
     bool small = TRY(remove_ghosts(env_, *this, key, {}, chains, result));
+    if (!owned_chains) chains.clear();
     if (!chains.empty()) {
         for (const OverflowRef& ref : chains)
             TRY(free_overflow(env_, id_, PageId{ref.first}, ref.chain));
@@ -339,26 +341,6 @@ Result<BTree::LeafGhosts> BTree::leaf_ghosts(Slice key) {
     LeafGhosts found{header(*leaf).ghosts, {}};
     if (!high_infinite(*leaf)) found.next = high(*leaf);
     return found;
-}
-
-Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
-    DCHECK(first != kPageNone && chain != 0);
-    {
-        BTree::Target t;
-        TRY(latch_leaf(key, t));
-        if (lock_.strong.load(std::memory_order_acquire) != 0) return false;
-        if (!MUTANT(chain_freed_early) &&
-            !env_.locks->grantable(txn::key_lock_name(id_, key), LockMode::X))
-            return false;
-        if (has_version(env_, id_, key) && !MUTANT(chain_freed_under_snapshot)) return false;
-        if (t.found && overflow(*t.page, t.slot)) {
-            const OverflowRef ref = overflow_ref(value(*t.page, t.slot));
-            if (ref.first == first.value && ref.chain == chain) return true;
-        }
-    }
-    if (!MUTANT(chain_leaked)) TRY(free_overflow(env_, id_, first, chain));
-    if (env_.drops) TRY(env_.drops->remove_now({DropKind::chain, id_, first, chain}));
-    return true;
 }
 
 }  // namespace lockstep::sm

@@ -322,7 +322,7 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     DCHECK(high_.empty() || Slice(key_, key_bytes_) < Slice(high_));
     begun_ = true;
     if (!at.overflow) return true;
-    DCHECK(value_.size() == sizeof(OverflowRef));
+    DCHECK(value_.size() >= sizeof(OverflowRef));
     const Result<void> read =
         read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_);
     if (MUTANT(chain_error_first)) TRY(read);

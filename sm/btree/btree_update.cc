@@ -70,7 +70,7 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
                                                        Slice key, Slice fresh) {
     DCHECK(fresh.size() <= kValueBytesMax && threads::current()->latch_depth == 0);
     const bool to_chain = too_large(key.size(), fresh.size());
-    OverflowRef ref{kPageNone.value, 0, 0};
+    std::string ref;
     const Lsn before = txn.last_lsn;
     if (to_chain) ref = TRY(write_overflow(env, &txn, tree.id(), fresh));
     const auto change = [&]() -> Result<bool> {
@@ -79,13 +79,13 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
             TRY(tree.latch_for(txn, key, true, t));
             if (!t.found || ghost(*t.page, t.slot)) return false;
             const bool was_chain = overflow(*t.page, t.slot);
-            const OverflowRef old = overflow_ref(was_chain ? value(*t.page, t.slot) : Slice{});
+            const std::string old(was_chain ? value(*t.page, t.slot) : Slice{});
             const uint16_t flags = static_cast<uint16_t>((was_chain ? payload::kOldOverflow : 0) |
                                                          (to_chain ? payload::kNewOverflow : 0));
-            if (!TRY(tree.replace_value(txn, t, key, to_chain ? bytes_of(ref) : fresh, flags)))
+            if (!TRY(tree.replace_value(txn, t, key, to_chain ? Slice(ref) : fresh, flags)))
                 continue;
             t.page.release();
-            if (was_chain) TRY(release_overflow(env, txn, tree.id(), key, old));
+            if (was_chain) TRY(release_overflow(env, txn, tree.id(), old));
             return true;
         }
         return tree.damaged(tree.root());

@@ -31,7 +31,9 @@ struct Walk {
 };
 
 void check_overflow(Walk& w, PageId id, const Page& page, unsigned slot) {
-    const OverflowRef ref = overflow_ref(value(page, slot));
+    const Slice text = value(page, slot);
+    if (ghost(page, slot) && !is_unlisted(text)) return;  // it is none of the tree any more
+    const OverflowRef ref = overflow_ref(text);
     // A ghost's chain may be gone already, or its end, if a crash came while it was being freed.
     auto pages = ghost(page, slot)
                      ? overflow_remains(w.env, w.tree.id(), PageId{ref.first}, ref.chain)

@@ -1,5 +1,6 @@
 // overflow.cc - writing, reading and freeing chains of overflow pages.
 #include "sm/btree/overflow.h"
+#include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/space/space_map.h"
 
@@ -62,9 +63,9 @@ uint64_t chain_number(const Env& env, PageId page) {
 }
 
 // Writes pieces [from, from + n) of the value as one record; `next` is the page behind them. Gives
-// the chain its number if it has none (0). Returns the first one's page.
-Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
-                           uint64_t& chain, size_t from, uint32_t n, PageId next) {
+// the chain its number if it has none (0). Notes their pages in `at`.
+Result<void> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
+                         uint64_t& chain, size_t from, uint32_t n, PageId next, PageId* at) {
     DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
     if (MUTANT(chain_number_shared) && chain == 0) chain = env.log->tail().value;
     PageReservation space = TRY(env.space->prepare(n));
@@ -96,7 +97,10 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Sli
         parts[0] = space.part();
         Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system,
                                         LogKind::overflow_write, object, std::span(parts, n + 1));
-        if (done) return space.pages[0];
+        if (done) {
+            std::ranges::copy_n(space.pages, n, at);
+            return {};
+        }
         ready = std::unexpected(done.error());
     }
     for (ExclusivePage& page : pages)
@@ -104,28 +108,50 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Sli
     return std::unexpected(ready.error());
 }
 
+std::string reference_to(Slice value, uint64_t chain, std::span<const PageId> pages) {
+    DCHECK(!pages.empty() && chain != 0 && value.size() > (pages.size() - 1) * kOverflowCapacity);
+    const OverflowRef ref{pages[0].value, static_cast<uint32_t>(value.size()), chain};
+    std::string text(reinterpret_cast<const char*>(&ref), sizeof ref);
+    const auto append = [&](const OverflowRun& run) {
+        text.append(reinterpret_cast<const char*>(&run), sizeof run);
+    };
+    OverflowRun run{pages[0].value, 0};
+    size_t runs = 0;
+    for (const PageId page : pages) {
+        if (page.value != run.first + run.count) {
+            append(run);
+            if (++runs == kOverflowRunsMax) return text;
+            run = {page.value, 0};
+        }
+        ++run.count;
+    }
+    append(run);
+    DCHECK(run.count > 0 && runs < kOverflowRunsMax && !is_unlisted(text));
+    return text;
+}
+
 }  // namespace
 
-Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId object, Slice value) {
+Result<std::string> write_overflow(Env& env, txn::Transaction* txn, ObjectId object, Slice value) {
     const Lsn before = txn ? txn->last_lsn : kLsnNone;
-    const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
-    uint64_t chain = 0;
     DCHECK(!value.empty() && value.size() <= kValueBytesMax);
-    PageId next = kPageNone;
+    std::vector<PageId> pages((value.size() + kOverflowCapacity - 1) / kOverflowCapacity);
+    uint64_t chain = 0;
     // From the end, so that each page's successor is known.
-    for (size_t left = pieces; left > 0;) {
+    for (size_t left = pages.size(); left > 0;) {
         const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
-        Result<PageId> first = write_group(env, txn, object, value, chain, left - n, n, next);
-        if (!first) {
-            if (txn) return undo_operation(env, *txn, before, first.error());
+        const PageId next = left < pages.size() ? pages[left] : kPageNone;
+        const Result<void> done =
+            write_group(env, txn, object, value, chain, left - n, n, next, &pages[left - n]);
+        if (!done) {
+            if (txn) return undo_operation(env, *txn, before, done.error());
             if (next != kPageNone) (void)free_overflow(env, object, next, chain);
-            return std::unexpected(first.error());
+            return std::unexpected(done.error());
         }
-        next = *first;
         left -= n;
     }
-    DCHECK(next != kPageNone && chain != 0);
-    return OverflowRef{next.value, static_cast<uint32_t>(value.size()), chain};
+    DCHECK(pages[0] != kPageNone && chain != 0);
+    return reference_to(value, chain, pages);
 }
 
 Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref, size_t offset,
@@ -190,13 +216,49 @@ Result<bool> overflow_exists(Env& env, ObjectId object, PageId first, uint64_t c
     return belongs(*page, object, chain);
 }
 
-Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId object, Slice key,
-                              const OverflowRef& ref) {
-    DCHECK(ref.first != kPageNone.value && ref.bytes != 0);
+Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId object, Slice ref) {
+    const OverflowRef head = overflow_ref(ref);
+    DCHECK(head.first != kPageNone.value && head.bytes != 0);
+    DCHECK(txn.state == txn::TxnState::active && txn.last_lsn != kLsnNone);
+    const Lsn removed = txn.last_lsn;
+    // Both of them, also if the second fails: the caller rolls back.
+    if (env.ghost_notes) release_at_end(txn, *env.ghost_notes, {object, std::string(ref), removed});
     if (env.drops)
-        TRY(env.drops->add(txn, {DropKind::chain, object, PageId{ref.first}, ref.chain}));
-    if (env.ghost_notes) env.ghost_notes->note_chain(object, key, PageId{ref.first}, ref.chain);
+        TRY(env.drops->add(txn, {DropKind::chain, object, PageId{head.first}, head.chain}));
     return {};
+}
+
+Result<std::vector<PageId>> listed_pages(Env& env, ObjectId object, Slice ref) {
+    const OverflowRef head = overflow_ref(ref);
+    const size_t all = (size_t{head.bytes} + kOverflowCapacity - 1) / kOverflowCapacity;
+    std::vector<PageId> pages;
+    const auto damaged = [&] {
+        return fail(ErrorCode::corrupt_page, "overflow chain", head.first, head.chain);
+    };
+    for (size_t at = sizeof head; at < ref.size(); at += sizeof(OverflowRun)) {
+        OverflowRun run;
+        std::memcpy(&run, ref.data() + at, sizeof run);
+        if (run.count > all - pages.size() || run.first <= kFirstMapPage.value ||
+            uint64_t{run.first} + run.count > env.space->pages_total())
+            return damaged();
+        for (uint32_t i = 0; i < run.count; ++i) {
+            if (is_map_page(PageId{run.first + i})) return damaged();
+            pages.push_back(PageId{run.first + i});
+        }
+    }
+    DCHECK(pages.size() <= all);
+    if (pages.size() == all) return pages;
+    PageId next{head.first};
+    if (!pages.empty()) {
+        const SharedPage last = TRY(env.pool->fix_shared(pages.back()));
+        if (!belongs(*last, object, head.chain)) return damaged();
+        next = PageId{header_of(*last).next};
+    }
+    uint64_t bytes = 0;
+    const std::vector<PageId> rest = TRY(walk(*env.pool, object, next, head.chain, bytes));
+    pages.insert(pages.end(), rest.begin(), rest.end());
+    if (pages.size() != all) return damaged();
+    return pages;
 }
 
 Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId object, PageId first,
@@ -210,9 +272,10 @@ Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId object, PageId f
 }
 
 Result<void> free_overflow(Env& env, ObjectId object, PageId first, uint64_t chain) {
-    // From its end, so that what a crash leaves still hangs on the first page; the freed rest may
-    // look whole on disk.
-    std::vector<PageId> pages = TRY(overflow_remains(env, object, first, chain));
+    return free_from_end(env, TRY(overflow_remains(env, object, first, chain)));
+}
+
+Result<void> free_from_end(Env& env, std::vector<PageId> pages) {
     std::ranges::reverse(pages);
     return env.space->free_now(pages);
 }

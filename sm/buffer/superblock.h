@@ -28,7 +28,8 @@ namespace lockstep::sm {
 // 4: log kind btree_update_many, CRC-32C on long log records too (log_checksum.h), histories, and
 //    time records.
 // 5: prepare records (txn/prepare_record.h).
-inline constexpr uint32_t kFormatVersion = 5;
+// 6: references to overflow chains list their pages (sm/btree/overflow.h).
+inline constexpr uint32_t kFormatVersion = 6;
 // A store of this version is opened as well. Open for writing raises its version first.
 inline constexpr uint32_t kFormatVersionOldest = 2;
 

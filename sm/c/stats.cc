@@ -39,6 +39,7 @@ lockstep_stats c_struct(const StoreStats& s) {
     LOCKSTEP_COPY(archive_bytes), LOCKSTEP_COPY(archive_failures), LOCKSTEP_COPY(archive_gaps);
     LOCKSTEP_COPY(archive_backlog_bytes);
     LOCKSTEP_COPY(prepared_open), LOCKSTEP_COPY(prepared_oldest_nanos);
+    LOCKSTEP_COPY(pages_to_free), LOCKSTEP_COPY(leaves_to_clean);
 #undef LOCKSTEP_COPY
     return out;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sm/core/txn_local.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -17,6 +18,8 @@ struct DeferredActions::List {
         bool undone = false;
     };
     std::vector<Entry> entries;
+    std::vector<ReleasedChain> chains;
+    GhostNotes* notes = nullptr;  // for the chains
 
     void assert_state() const {  // of the newest entry: entries are in order of age
         DCHECK(entries.empty() || entries.back().action);
@@ -25,11 +28,16 @@ struct DeferredActions::List {
     }
 };
 
+DeferredActions::List& DeferredActions::list_of(txn::Transaction& txn) {
+    DCHECK(txn.state != txn::TxnState::free);
+    if (!local_of(txn).deferred) local_of(txn).deferred = new List;
+    return *static_cast<List*>(local_of(txn).deferred);
+}
+
 void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before) {
-    DCHECK(txn.state != txn::TxnState::free && action);
-    if (!local_of(txn).deferred) local_of(txn).deferred = new DeferredActions::List;
-    static_cast<DeferredActions::List*>(local_of(txn).deferred)
-        ->entries.push_back({std::move(action), std::move(before), txn.savepoints});
+    DCHECK(action);
+    DeferredActions::list_of(txn).entries.push_back(
+        {std::move(action), std::move(before), txn.savepoints});
 }
 
 void undo_at_end(txn::Transaction& txn, const RollbackPoint& point) {
@@ -39,10 +47,36 @@ void undo_at_end(txn::Transaction& txn, const RollbackPoint& point) {
         if (entry.savepoints >= point.number) entry.undone = true;
 }
 
+bool has_actions(const txn::Transaction& txn) {
+    const auto* const list = static_cast<const DeferredActions::List*>(local_of(txn).deferred);
+    return list != nullptr && !list->entries.empty();
+}
+
+void release_at_end(txn::Transaction& txn, GhostNotes& notes, ReleasedChain chain) {
+    DeferredActions::List& list = DeferredActions::list_of(txn);
+    DCHECK(!chain.ref.empty() && chain.removed != kLsnNone);
+    DCHECK(list.chains.empty() || list.chains.back().removed < chain.removed);
+    DCHECK(list.notes == nullptr || list.notes == &notes);
+    list.notes = &notes;
+    list.chains.push_back(std::move(chain));
+}
+
+void keep_released(txn::Transaction& txn, Lsn to) {
+    DCHECK(to <= txn.last_lsn);
+    auto* const list = static_cast<DeferredActions::List*>(local_of(txn).deferred);
+    if (list == nullptr || MUTANT(released_after_rollback)) return;
+    while (!list->chains.empty() && list->chains.back().removed > to) list->chains.pop_back();
+}
+
 DeferredActions::DeferredActions(txn::Transaction& txn)
     : list_(static_cast<List*>(std::exchange(local_of(txn).deferred, nullptr))) {}
 
 DeferredActions::~DeferredActions() { delete list_; }
+
+void DeferredActions::give_back(txn::Transaction& txn) {
+    DCHECK(local_of(txn).deferred == nullptr);
+    local_of(txn).deferred = std::exchange(list_, nullptr);
+}
 
 void DeferredActions::run_before_commit() {
     list_->assert_state();
@@ -50,8 +84,18 @@ void DeferredActions::run_before_commit() {
         if (entry.before && !entry.undone) entry.before();
 }
 
-void DeferredActions::run(bool committed) {
+void DeferredActions::run_committed(Lsn committed) {
     if (!list_) return;
+    DCHECK(committed != kLsnNone || list_->chains.empty());
+    run(true);
+    if (!list_->chains.empty()) list_->notes->release(std::move(list_->chains), committed);
+}
+
+void DeferredActions::run_rolled_back() {
+    if (list_) run(false);
+}
+
+void DeferredActions::run(bool committed) {
     list_->assert_state();
     for (auto& entry : list_->entries) entry.action(committed && !entry.undone);
     list_->entries.clear();

@@ -12,7 +12,9 @@
 #include <string_view>
 
 #include "sm/buffer/buffer_pool.h"
+#include "sm/change/deferred.h"
 #include "sm/change/log_kinds.h"
+#include "sm/core/txn_local.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -68,6 +70,7 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
     if (undone) {
         // After a savepoint's rollback it goes on, also if the savepoint was at its beginning.
         noted.store(state, std::memory_order_relaxed);
+        keep_released(txn, to);
         return {};
     }
     if (to == kLsnNone) {
@@ -96,6 +99,7 @@ Result<void> run_system_txn(Env& env,
     std::atomic_ref(txn->internal).store(true, std::memory_order_relaxed);
     auto done = body(*txn);
     std::atomic_ref(txn->internal).store(false, std::memory_order_relaxed);
+    DCHECK(local_of(*txn).deferred == nullptr);
     if (done) {
         TRY(env.txns->commit(*txn));
         return {};

@@ -1,13 +1,17 @@
 // cleanup.h - hooks through which structures report what others must finish (ghosts, unreachable
 // pages), and by which undo finds an object.
 //
-// Concepts   A delete leaves a ghost record. A replaced large value leaves its overflow chain. A
-//            bulk load or a drop may leave pages without a structure. The structure reports them to
-//            the hooks here, and sm/store implements the hooks (ghost cleaner, drop list, catalog).
-//            So a structure needs to know nothing of its owners.
-// Blocking   GhostNotes never parks. DropRegistry parks: locks, pages, log. ObjectDirectory::load()
-//            parks for pages.
+// Concepts   A delete leaves a ghost record. A replaced or erased large value leaves its overflow
+//            chain. A bulk load or a drop may leave pages without a structure. The structure
+//            reports them to the hooks here, and sm/store implements the hooks (ghost cleaner, drop
+//            list, catalog). So a structure needs to know nothing of its owners.
+// Blocking   GhostNotes::note_leaf() never parks. GhostNotes::release() and DropRegistry park:
+//            locks, pages, log. ObjectDirectory::load() parks for pages.
 #pragma once
+
+#include <span>
+#include <string>
+#include <vector>
 
 #include "txn/transaction.h"
 
@@ -45,16 +49,26 @@ public:
     virtual Result<void> add(txn::Transaction& txn, const DropEntry& entry) = 0;
     // Does nothing if the entry is not there.
     virtual Result<void> remove(txn::Transaction& txn, const DropEntry& entry) = 0;
-    // remove() in a transaction of its own.
-    virtual Result<void> remove_now(const DropEntry& entry) = 0;
+    // remove() of all of them in a transaction of its own.
+    virtual Result<void> remove_now(std::span<const DropEntry> entries) = 0;
 };
 
-// Stores places with ghosts or unreferenced overflow chains until a background thread cleans them.
+// A chain of overflow pages to which a transaction has removed the only reference.
+struct ReleasedChain {
+    ObjectId object;
+    std::string ref;  // what its record had in place of the value (overflow.h)
+    Lsn removed;      // the record of the change. Its rollback keeps the chain
+};
+
+// Takes what transactions leave behind.
 class GhostNotes {
 public:
     virtual ~GhostNotes() = default;
+    // A place with ghosts, for a background thread.
     virtual void note_leaf(ObjectId object, Slice key) = 0;
-    virtual void note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) = 0;
+    // Chains of a transaction whose commit record ends at `committed`. Frees them, or keeps them
+    // for as long as a snapshot may read them. What cannot be freed stays on the drop list.
+    virtual void release(std::vector<ReleasedChain> chains, Lsn committed) = 0;
 };
 
 // Finds objects by number, for undo and for locks of transactions in doubt.

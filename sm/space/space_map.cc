@@ -24,6 +24,24 @@ static_assert(kGrowLeast % kPageBytes == 0 && kGrowMin % kPageBytes == 0);
 
 SpaceMap::SpaceMap(Env& env) : env_(env), impl_(std::make_shared<Impl>(env)) {}
 
+void PageReservation::add(PageId page) {
+    DCHECK(count < kPagesMax);
+    pages[count++] = page;
+    if (run_count > 0) {
+        uint32_t &first = runs[2 * run_count - 2], &length = runs[2 * run_count - 1];
+        const bool before = page.value + 1 == first;
+        if (before || page.value == first + length) {
+            first -= before;
+            ++length;
+            return;
+        }
+    }
+    runs[2 * run_count] = page.value;
+    runs[2 * run_count + 1] = 1;
+    ++run_count;
+    DCHECK(run_count <= count);
+}
+
 ChangePart PageReservation::part() {
     assert_state();
     return {.page = &map,
@@ -66,7 +84,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
                    from = hint < limit ? hint : 0;
     DCHECK(page->id() == map_page(map) && (hint == kFull || hint <= kPagesPerMap));
     const uint64_t* bits = words(*page);
-    out.count = 0;
+    out.count = out.run_count = 0;
     const auto search = [&](uint32_t begin, uint32_t end) {
         for (uint32_t bit = begin; bit < end && out.count < count;) {
             const uint64_t zeros = ~bits[bit / 64] >> (bit % 64);
@@ -74,7 +92,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
                 bit = (bit / 64 + 1) * 64;
             } else {
                 bit += static_cast<uint32_t>(std::countr_zero(zeros));
-                if (bit < end) out.pages[out.count++] = PageId{static_cast<uint32_t>(base + bit)};
+                if (bit < end) out.add(PageId{static_cast<uint32_t>(base + bit)});
                 ++bit;
             }
         }
@@ -106,12 +124,6 @@ Result<PageReservation> SpaceMap::prepare(uint32_t count) {
             r.map = TRY(s.fix_map(map));
             if (!s.pick(r.map, map, count, r)) continue;
             if (map != first) s.map_hint.store(map, std::memory_order_relaxed);
-            for (uint32_t p = 0; p < count; ++p) {
-                const bool adjacent = p > 0 && r.pages[p].value == r.pages[p - 1].value + 1;
-                if (!adjacent) r.runs[2 * r.run_count++] = r.pages[p].value;
-                uint32_t& length = r.runs[2 * r.run_count - 1];
-                length = adjacent ? length + 1 : 1;
-            }
             r.assert_state();
             return r;
         }
@@ -119,69 +131,90 @@ Result<PageReservation> SpaceMap::prepare(uint32_t count) {
     }
 }
 
-Result<PageReservation> SpaceMap::prepare_free(PageId page) {
-    if (page.value >= pages_total())
-        return fail(ErrorCode::corrupt_page, "page beyond the volume", page.value);
-    // Superblocks and maps are never freed.
-    DCHECK(page > kFirstMapPage && page.value % kPagesPerMap != 0);
-    const uint32_t map = map_of(page);
+Result<PageReservation> SpaceMap::prepare_free(std::span<const PageId> pages) {
+    DCHECK(!pages.empty() && pages.size() <= PageReservation::kPagesMax);
+    const uint32_t map = map_of(pages[0]);
     PageReservation r;
+    for (const PageId page : pages) {
+        if (page.value >= pages_total())
+            return fail(ErrorCode::corrupt_page, "page beyond the volume", page.value);
+        // Superblocks and maps are never freed.
+        DCHECK(page > kFirstMapPage && !is_map_page(page) && map_of(page) == map);
+        r.add(page);
+    }
     r.map = TRY(impl_->fix_map(map));
     r.action = PageAction::space_clear;
-    r.pages[0] = page;
-    r.count = r.run_count = 1;
-    r.runs[0] = page.value;
-    r.runs[1] = 1;
     if (impl_->hints[map].load(std::memory_order_relaxed) == kFull) {
-        impl_->hints[map].store(page.value - map * kPagesPerMap, std::memory_order_relaxed);
+        impl_->hints[map].store(pages[0].value - map * kPagesPerMap, std::memory_order_relaxed);
         impl_->map_hint.store(map, std::memory_order_relaxed);
     }
     return r;
 }
 
 Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
-    for (const PageId id : pages) {
-        ExclusivePage page = TRY(env_.pool->fix_new(id));
-        Result<PageReservation> r = prepare_free(id);
-        // What was not in memory must not seem to be free: it still counts.
-        if (!r) {
-            if (page->header.lsn == 0) env_.pool->drop(std::move(page));
-            return std::unexpected(r.error());
-        }
-        ChangePart parts[2] = {
-            {.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}},
-            r->part()};
-        TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, ObjectId{0},
-                         parts));
-        DCHECK(page->kind() == PageKind::free && page->header.object == 0);
-        r->map.release();
-        env_.pool->drop(std::move(page));
+    while (!pages.empty()) {
+        size_t n = 1;
+        while (n < pages.size() && n < PageReservation::kPagesMax &&
+               map_of(pages[n]) == map_of(pages[0]))
+            ++n;
+        TRY(impl_->free_group(*this, pages.first(n)));
+        pages = pages.subspan(n);
     }
     return {};
 }
 
+// Latched in ascending order, like everywhere.
+Result<void> SpaceMap::Impl::free_group(SpaceMap& space, std::span<const PageId> group) {
+    PageId sorted[PageReservation::kPagesMax];
+    const std::span ids(sorted, group.size());
+    DCHECK(!group.empty() && group.size() <= std::size(sorted));
+    std::ranges::copy(group, sorted);
+    std::ranges::sort(ids, {}, &PageId::value);
+    ExclusivePage pages[PageReservation::kPagesMax];
+    ChangePart parts[PageReservation::kPagesMax + 1];
+    size_t n = 0;
+    const auto free = [&]() -> Result<void> {
+        for (const PageId id : ids) {
+            pages[n] = TRY(env.pool->fix_new(id));
+            parts[n] = {.page = &pages[n],
+                        .action = PageAction::page_free,
+                        .flags = kPartFresh,
+                        .pieces = {}};
+            ++n;
+        }
+        PageReservation r = TRY(space.prepare_free(ids));
+        parts[n] = r.part();
+        TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::space_free, ObjectId{0},
+                         {parts, n + 1}));
+        return {};
+    };
+    const Result<void> done = free();
+    for (size_t i = 0; i < n; ++i) {
+        DCHECK(!done || (pages[i]->kind() == PageKind::free && pages[i]->header.object == 0));
+        // What was not in memory must not seem to be free: it still counts.
+        if (done || pages[i]->header.lsn == 0) env.pool->drop(std::move(pages[i]));
+    }
+    return done;
+}
+
 Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogRecordView& record) {
     DCHECK(record.header->txn == txn.id.value && txn.last_lsn >= record.lsn);
-    PageReservation map;
-    ExclusivePage pages[std::size(map.pages)];
-    ChangePart parts[std::size(map.pages) + 1];
+    PageId ids[PageReservation::kPagesMax];
+    ExclusivePage pages[PageReservation::kPagesMax];
+    ChangePart parts[PageReservation::kPagesMax + 1];
     uint32_t cursor = 0, n = 0;
     for (PartView part; TRY(next_part(record, cursor, part));) {
         if (!(part.flags & kPartFresh)) continue;  // the map's part
         if (n == std::size(pages))
             return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value, n);
+        ids[n] = part.page;
         pages[n] = TRY(env_.pool->fix_new(part.page));
         parts[n + 1] = {
             .page = &pages[n], .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}};
         ++n;
     }
     if (n == 0) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value);
-    map = TRY(prepare_free(pages[0]->id()));
-    for (uint32_t i = 1; i < n; ++i) {
-        map.runs[2 * i] = pages[i]->header.page_id;
-        map.runs[2 * i + 1] = 1;
-    }
-    map.run_count = n;
+    PageReservation map = TRY(prepare_free({ids, n}));
     parts[0] = map.part();
     TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::space_free,
                      ObjectId{record.header->object}, {parts, n + 1}, Lsn{record.header->prev}));
@@ -194,14 +227,15 @@ Result<void> undo_allocation(Env& env, txn::Transaction& txn, const txn::LogReco
     return env.space->undo_allocation(txn, record);
 }
 
-// The volume doubles, in steps between kGrowMin and kGrowMax; smaller ones when the device is
-// nearly full.
+// The volume grows by a sixteenth, in steps between kGrowMin and kGrowMax; smaller ones when the
+// device is nearly full.
 Result<void> SpaceMap::Impl::grow(uint64_t seen) {
     grow_latch.lock();
     Result<void> result;
     if (pages.load(std::memory_order_relaxed) == seen) {
         const uint64_t bytes = seen * kPageBytes;
-        for (uint64_t step = std::clamp(bytes, kGrowMin, kGrowMax); step >= kGrowLeast; step /= 2) {
+        for (uint64_t step = std::clamp(bytes / 16, kGrowMin, kGrowMax); step >= kGrowLeast;
+             step /= 2) {
             result = extend_to(bytes + step / kPageBytes * kPageBytes);
             if (result || result.error().code != ErrorCode::no_space) break;
         }

@@ -32,14 +32,16 @@ void make_empty_map(Page& page, PageId id, Lsn lsn);
 // Pages reserved for one structure change. The map page is exclusively held until the change is
 // logged.
 struct PageReservation {
+    static constexpr uint32_t kPagesMax = 8;
     ExclusivePage map;
-    PageId pages[8];  // contiguous or not
+    PageId pages[kPagesMax];  // contiguous or not
     uint32_t count = 0;
-    uint32_t runs[16];  // payload of the map part: pairs (first, count)
+    uint32_t runs[2 * kPagesMax];  // payload of the map part: pairs (first, count)
     uint32_t run_count = 0;
     PageAction action = PageAction::space_set;
     void assert_state() const;
-    ChangePart part();  // the part to put into the change; points into this object
+    void add(PageId page);  // behind those that it has
+    ChangePart part();      // the part to put into the change; points into this object
 };
 
 class SpaceMap {
@@ -50,13 +52,14 @@ public:
     // latching the pages that the change concerns (highest rank). Errors: no_space, and those of
     // reading the map.
     Result<PageReservation> prepare(uint32_t count);
-    // Exclusively holds the map page that covers `page`, for a part that clears the page's bit. The
-    // result keeps the payload.
-    Result<PageReservation> prepare_free(PageId page);
+    // Exclusively holds the map page that covers the pages (1..8 under one map), for a part that
+    // clears their bits. The result keeps the payload.
+    Result<PageReservation> prepare_free(std::span<const PageId> pages);
+    Result<PageReservation> prepare_free(PageId page) { return prepare_free({&page, 1}); }
     // Rollback of a record of `txn` that took pages and formatted them: one compensation record
     // frees them all.
     Result<void> undo_allocation(txn::Transaction& txn, const txn::LogRecordView& record);
-    // Frees pages one by one, each with a record of its own (dropping an index or heap).
+    // Frees pages in that order, up to eight with one record. Reads none of them.
     Result<void> free_now(std::span<const PageId> pages);
 
     // Errors: those of reading the map. A caller that takes an unreadable map for an empty one

@@ -70,6 +70,7 @@ struct SpaceMap::Impl {
 
     Result<ExclusivePage> fix_map(uint32_t map);
     bool pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out);
+    Result<void> free_group(SpaceMap& space, std::span<const PageId> group);  // under one map
     Result<void> grow(uint64_t seen);
     Result<void> extend_to(uint64_t bytes);
 };

@@ -194,6 +194,14 @@ Unexpected Catalog::Impl::other_kind(std::string_view name, ObjectKind wanted) {
         printable(name) + " is " + (wanted == ObjectKind::index ? "a heap" : "an index"));
 }
 
+// The root of an index covers every key; another node of it does not.
+static bool is_root_of(const Page& page, const CatalogEntry& entry) {
+    const bool is_index = entry.kind == ObjectKind::index;
+    return page.kind() == (is_index ? PageKind::btree : PageKind::heap_map) &&
+           page.header.object == entry.id.value &&
+           (!is_index || (node::low(page).empty() && node::high_infinite(page)));
+}
+
 // The object that `txn` sees under the name, or null. The tree has it even if this transaction made
 // it, when no other transaction can see it yet. `access` is the lock on the name, free or not.
 Result<Catalog::Impl::Object*> Catalog::Impl::see(txn::Transaction& txn, std::string_view name,
@@ -231,7 +239,7 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, const CatalogEntry& wan
     if (object == nullptr) return Impl::unknown_name(name);
     if (object->entry.kind != kind) return Impl::other_kind(name, kind);
     DCHECK((kind == ObjectKind::index) == (object->tree != nullptr));
-    TRY(Impl::check_root(engine_, *object));
+    TRY(impl_->check_root(engine_, *object));
     return object->entry.id;
 }
 
@@ -296,30 +304,63 @@ Result<bool> Catalog::has(txn::Transaction& txn, std::string_view name, ObjectId
 }
 
 // Whoever goes down from a root believes in it: looked at once, when the object is first asked for
-// by name.
+// by name, or one of a near number.
 Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
     if (object.rooted.load(std::memory_order_relaxed)) return {};
     const CatalogEntry& entry = object.entry;
+    bool sound = false;
     const auto look = [&]() -> Result<void> {
         const SharedPage page = TRY(engine.pool->fix_shared(entry.root));
-        const bool is_index = entry.kind == ObjectKind::index;
-        bool sound = page->kind() == (is_index ? PageKind::btree : PageKind::heap_map) &&
-                     page->header.object == entry.id.value;
-        // The root of an index covers every key; another node of it does not.
-        if (sound && is_index) sound = node::low(*page).empty() && node::high_infinite(*page);
-        if (!sound)
-            return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value,
-                        entry.id.value);
-        return {};
+        sound = is_root_of(*page, entry);
+        if (sound) return {};
+        return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value,
+                    entry.id.value);
+    };
+    const auto look_around = [&] {
+        const Result<void> looked = look();
+        if (looked && !MUTANT(roots_read_alone)) look_at_next_roots(engine, object);
+        return looked;
     };
     // Handles are also asked for from kernel threads.
-    const Result<void> looked = threads::current() ? look() : engine.run_and_wait(look);
+    const Result<void> looked =
+        threads::current() ? look_around() : engine.run_and_wait(look_around);
     // A snapshot sees the name for longer, and without a lock the object may go at any moment. Its
     // pages may be another's by now (CA-2).
     if (object.object_lock().gone.load(std::memory_order_acquire) && !MUTANT(gone_root_trusted))
         return unknown_name(entry.name);
     if (looked) object.rooted.store(true, std::memory_order_relaxed);
     return looked;
+}
+
+// An application asks for all its indexes after an open. The roots of the next ones are read
+// together. Those that are in memory already are looked at, so most calls need no user thread.
+void Catalog::Impl::look_at_next_roots(Engine& engine, const Object& object) {
+    constexpr size_t kNext = 64;
+    Object* next[kNext];
+    PageId missing[kNext];
+    size_t n = 0, reads = 0;
+    DCHECK(threads::current()->latch_depth == 0 && object.entry.root != kPageNone);
+    {
+        SpinGuard guard(lock);
+        for (auto at = objects.upper_bound(object.entry.id.value); at != objects.end() && n < kNext;
+             ++at)
+            if (at->second.named && !at->second.rooted.load(std::memory_order_relaxed))
+                next[n++] = &at->second;
+    }
+    for (size_t i = 0; i < n; ++i) {
+        const PageId root = next[i]->entry.root;
+        if (engine.pool->resident(root) == nullptr) {
+            missing[reads++] = root;
+            continue;
+        }
+        const Result<SharedPage> page = engine.pool->fix_shared(root);
+        // What is wrong is told to the caller that asks for it.
+        if (page && is_root_of(**page, next[i]->entry) &&
+            !next[i]->object_lock().gone.load(std::memory_order_acquire))
+            next[i]->rooted.store(true, std::memory_order_relaxed);
+    }
+    DCHECK(reads <= n && n <= kNext);
+    engine.pool->read_ahead({missing, reads});
 }
 
 Result<BTree*> Catalog::index(std::string_view name) {

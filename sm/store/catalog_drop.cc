@@ -91,7 +91,7 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
                  .root = entry.page});
         return {};
     }
-    return impl_->drops.remove_now(entry);
+    return impl_->drops.remove_now({&entry, 1});
 }
 
 // The entry was written by a transaction in doubt, or the sweep that it asks for could take pages

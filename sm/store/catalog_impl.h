@@ -114,7 +114,8 @@ struct Catalog::Impl {
     static DropEntry drop_entry(const CatalogEntry& entry) {
         return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
     }
-    static Result<void> check_root(Engine& engine, Object& object);
+    Result<void> check_root(Engine& engine, Object& object);
+    void look_at_next_roots(Engine& engine, const Object& object);
     Result<Object*> see(txn::Transaction& txn, std::string_view name, Access access);
     Result<void> link_secondaries();
     bool named(std::string_view name) const {  // committed and not dropped

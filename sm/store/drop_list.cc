@@ -42,8 +42,11 @@ Result<void> DropList::remove(txn::Transaction& txn, const DropEntry& entry) {
     return {};
 }
 
-Result<void> DropList::remove_now(const DropEntry& entry) {
-    return run_system_txn(env_, [&](txn::Transaction& txn) { return remove(txn, entry); });
+Result<void> DropList::remove_now(std::span<const DropEntry> entries) {
+    return run_system_txn(env_, [&](txn::Transaction& txn) -> Result<void> {
+        for (const DropEntry& entry : entries) TRY(remove(txn, entry));
+        return {};
+    });
 }
 
 txn::LockName DropList::lock_name(const DropEntry& entry) {

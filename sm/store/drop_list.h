@@ -23,7 +23,7 @@ public:
     DropList(Env& env, BTree& tree) : env_(env), tree_(tree) {}
     Result<void> add(txn::Transaction& txn, const DropEntry& entry) override;
     Result<void> remove(txn::Transaction& txn, const DropEntry& entry) override;
-    Result<void> remove_now(const DropEntry& entry) override;
+    Result<void> remove_now(std::span<const DropEntry> entries) override;
     // Committed ones; the catalog must be quiet.
     Result<std::vector<DropEntry>> entries();
 

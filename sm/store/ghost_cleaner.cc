@@ -1,15 +1,11 @@
-// ghost_cleaner.cc - the queue of notes and the thread that works it off.
-#include "sm/store/ghost_cleaner.h"
+// ghost_cleaner.cc - notes of leaves and the thread that works them off.
+#include "sm/store/ghost_cleaner_impl.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-
-#include "sm/store/engine.h"
 
 #include "sm/btree/btree.h"
-#include "sm/btree/overflow.h"
 #include "sm/store/catalog.h"
+#include "sm/store/engine.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -19,79 +15,25 @@ namespace {
 constexpr Nanos kDelayMin = 5 * kMillisecond, kDelayMax = 500 * kMillisecond;
 constexpr Nanos kNoteDelayMax = 2 * kSecond;
 constexpr unsigned kStuckTriesMax = 8;
+constexpr Nanos kStopMax = 2 * kSecond;  // for what is left when the store closes
+constexpr Nanos kHoldPause = 100 * kMicrosecond;
+constexpr size_t kNotesOfHelp = 4;
 constexpr unsigned kLeavesOfRound = 256;  // that are looked at for refused notes
 
 }  // namespace
 
-struct GhostCleaner::State {
-    struct Node {
-        Note note;
-        Node* next = nullptr;
-    };
-    // Held while notes are processed, or while processing is paused.
-    threads::Semaphore turn{1};
-    SpinLock lock;
-    Node* head = nullptr;               // under lock; newest first
-    std::map<ObjectId, Leaves> leaves;  // under lock
-    // Set by the thread before it parks without a deadline.
-    std::atomic<bool> asleep{false};
-    std::atomic<bool> stopping{false};
-    std::atomic<threads::Thread*> thread{nullptr};
-    threads::Completion ended;
-    bool started = false;
-
-    Node* take() {
-        SpinGuard guard(lock);
-        return std::exchange(head, nullptr);
-    }
-    void push(Node* node) {
-        SpinGuard guard(lock);
-        node->next = head;
-        head = node;
-    }
-    bool empty() {
-        SpinGuard guard(lock);
-        return head == nullptr && leaves.empty();
-    }
-    // False: the index has `most` already.
-    bool count_leaf(ObjectId object, size_t most) {
-        SpinGuard guard(lock);
-        size_t& notes = leaves[object].notes;
-        if (notes >= most) return false;
-        ++notes;
-        return true;
-    }
-    void uncount_leaf(ObjectId object) {
-        SpinGuard guard(lock);
-        const auto at = leaves.find(object);
-        DCHECK(at != leaves.end() && at->second.notes > 0);
-        if (--at->second.notes == 0 && !at->second.refused) leaves.erase(at);
-    }
-    // Of an index with fewer than `most` notes. False: there are none.
-    bool take_refused(Range& out, size_t most) {
-        SpinGuard guard(lock);
-        for (auto at = leaves.begin(); at != leaves.end(); ++at) {
-            Leaves& of = at->second;
-            if (!of.refused || of.notes >= most) continue;
-            out = std::move(*of.refused);
-            of.refused.reset();
-            if (of.notes == 0) leaves.erase(at);
-            return true;
-        }
-        return false;
-    }
-};
-
 GhostCleaner::GhostCleaner(Engine& engine) : engine_(engine), state_(std::make_unique<State>()) {}
 
 GhostCleaner::~GhostCleaner() {
-    for (State::Node* node = state_->take(); node;) delete std::exchange(node, node->next);
+    while (Node* node = state_->take_fresh()) delete node;
+    for (Node* node = state_->take_tried(); node;) delete std::exchange(node, node->next);
 }
 
 void GhostCleaner::add(Note note) {
     DCHECK(note.object.value != 0 && note.due == 0);
-    auto* node = new State::Node{std::move(note), nullptr};
-    waiting_.fetch_add(1, std::memory_order_relaxed);
+    auto* node = new Node{std::move(note)};
+    leaf_notes_.fetch_add(1, std::memory_order_relaxed);
+    fresh_.fetch_add(1, std::memory_order_relaxed);
     state_->push(node);
     wake_thread();
 }
@@ -121,14 +63,9 @@ void GhostCleaner::wake_thread() {
 
 void GhostCleaner::note_leaf(ObjectId object, Slice key) {
     size_t most = leaf_notes_max_;
-    if (MUTANT(notes_of_all_indexes) && waiting() >= most) most = 0;
+    if (MUTANT(notes_of_all_indexes) && leaf_notes() >= most) most = 0;
     if (state_->count_leaf(object, most)) add({.object = object, .key = std::string(key)});
     else if (!MUTANT(refused_note_lost)) refuse({object, std::string(key), std::string(key)});
-}
-
-void GhostCleaner::note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) {
-    DCHECK(first != kPageNone && chain != 0);
-    add({.object = object, .first = first, .chain = chain, .key = std::string(key)});
 }
 
 BTree* GhostCleaner::tree_of(ObjectId object) const {
@@ -137,19 +74,10 @@ BTree* GhostCleaner::tree_of(ObjectId object) const {
                                     : engine_.catalog->index_by_id(object);
 }
 
-Result<bool> GhostCleaner::work(Note& note) {
+Result<bool> GhostCleaner::work(Note& note, bool owned_chains) {
     BTree* tree = tree_of(note.object);
-    if (!tree) return true;
-    // Its leaves are gone, but a chain that was replaced before did not belong to its pages.
-    if (tree->destroyed()) {
-        if (note.first == kPageNone) return true;
-        TRY(free_overflow(engine_, note.object, note.first, note.chain));
-        TRY(engine_.catalog->drop_list().remove_now(
-            {DropKind::chain, note.object, note.first, note.chain}));
-        return true;
-    }
-    if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);
-    const BTree::Cleaned cleaned = TRY(tree->clean_leaf(note.key));
+    if (!tree || tree->destroyed()) return true;
+    const BTree::Cleaned cleaned = TRY(tree->clean_leaf(note.key, owned_chains));
     return cleaned.left == 0 || (cleaned.stuck && ++note.tries > kStuckTriesMax);
 }
 
@@ -172,22 +100,20 @@ Result<bool> GhostCleaner::sweep_leaf() {
     return true;
 }
 
-Result<void> GhostCleaner::run_once() { return run(true); }
-
-Result<void> GhostCleaner::run(bool all) {
+Result<void> GhostCleaner::run_once() {
     state_->turn.acquire();
-    const auto result = round(all);
+    const auto result = round(true, kNever);
     state_->turn.release();
     return result;
 }
 
 Result<void> GhostCleaner::pause() {
-    state_->turn.acquire();
+    hold();
     size_t before = SIZE_MAX;
     // What is worked off may leave further notes.
     while (waiting() > 0 && waiting() < before) {
         before = waiting();
-        const Result<void> result = round(true);
+        const Result<void> result = round(true, kNever);
         if (result) continue;
         if (!is_bad_page(result.error().code)) {
             resume();
@@ -198,48 +124,91 @@ Result<void> GhostCleaner::pause() {
     return {};
 }
 
-void GhostCleaner::hold() { state_->turn.acquire(); }
+void GhostCleaner::hold() {
+    state_->turn.acquire();
+    DCHECK(state_->held.load() == 0);
+    state_->held.store(1);
+    while (state_->releasing.load() != 0) threads::sleep_until(threads::now() + kHoldPause);
+}
 
-void GhostCleaner::resume() { state_->turn.release(); }
+void GhostCleaner::resume() {
+    DCHECK(state_->held.load() == 1);
+    state_->held.store(0);
+    state_->turn.release();
+}
 
-Result<void> GhostCleaner::round(bool all) {
+void GhostCleaner::help() {
+    DCHECK(threads::current()->latch_depth == 0);
+    if (!begin_release()) return;
+    Result<void> result;
+    for (size_t n = 0; n < kNotesOfHelp; ++n) {
+        Node* const node = state_->take_fresh();
+        if (node == nullptr) break;
+        if (const auto done = process(node, threads::now(), false); !done) result = done;
+    }
+    end_release();
+    if (!result && !engine_.failed()) engine_.report(1, "ghost cleaner: " + result.error().text());
+}
+
+Result<void> GhostCleaner::round(bool all, Nanos until) {
+    Result<void> result = process_notes(all, until);
+    if (const auto swept = sweep_leaves(); !swept) result = swept;
+    if (const auto freed = free_waiting(SIZE_MAX, until); !freed) result = freed;
+    return result;
+}
+
+Result<void> GhostCleaner::process_notes(bool all, Nanos until) {
     Result<void> result;
     const Nanos now = threads::now();
-    for (State::Node* node = state_->take(); node;) {
-        State::Node* next = node->next;
-        Note& note = node->note;
-        DCHECK(note.due == 0 || note.first == kPageNone);
-        if (!all && note.due > now) {
-            state_->push(std::exchange(node, next));
+    Node* tried = state_->take_tried();
+    // New ones may come all the time.
+    for (size_t left = fresh_.load(std::memory_order_relaxed); left > 0 && threads::now() < until;
+         --left) {
+        Node* const node = state_->take_fresh();
+        if (node == nullptr) break;
+        if (const auto done = process(node, now, true); !done) result = done;
+    }
+    while (tried != nullptr) {
+        Node* const node = std::exchange(tried, tried->next);
+        if ((!all && node->note.due > now) || threads::now() >= until) {
+            state_->push(node);
             continue;
         }
-        Result<bool> done = work(note);
-        if (!done.has_value() && done.error().code != ErrorCode::no_such_object)
-            result = std::unexpected(done.error());
-        if (done.has_value() && !*done) {
-            // A chain is due each time: of a large value that is written all the time, many wait.
-            if (note.first == kPageNone) {
-                note.delay = std::clamp(2 * note.delay, kDelayMin, kNoteDelayMax);
-                note.due = now + note.delay;
-            }
-            state_->push(node);
-        } else {
-            progress_.fetch_add(1, std::memory_order_relaxed);
-            DCHECK(waiting() > 0);
-            waiting_.fetch_sub(1, std::memory_order_relaxed);
-            if (note.first == kPageNone) state_->uncount_leaf(note.object);
-            delete node;
-        }
-        node = next;
+        if (const auto done = process(node, now, true); !done) result = done;
     }
+    return result;
+}
+
+// Of a note that is in no list.
+Result<void> GhostCleaner::process(Node* node, Nanos now, bool owned_chains) {
+    Note& note = node->note;
+    DCHECK(note.object.value != 0 && threads::current()->latch_depth == 0);
+    if (std::exchange(node->fresh, false)) fresh_.fetch_sub(1, std::memory_order_relaxed);
+    Result<bool> done = work(note, owned_chains);
+    if (done.has_value() && !*done) {
+        note.delay = std::clamp(2 * note.delay, kDelayMin, kNoteDelayMax);
+        note.due = now + note.delay;
+        state_->push(node);
+        return {};
+    }
+    progress_.fetch_add(1, std::memory_order_relaxed);
+    DCHECK(leaf_notes() > 0);
+    leaf_notes_.fetch_sub(1, std::memory_order_relaxed);
+    state_->uncount_leaf(note.object);
+    delete node;
+    if (done.has_value() || done.error().code == ErrorCode::no_such_object) return {};
+    return std::unexpected(done.error());
+}
+
+Result<void> GhostCleaner::sweep_leaves() {
     for (unsigned leaves = 0; leaves < kLeavesOfRound; ++leaves) {
         const Result<bool> looked = sweep_leaf();
         if (!looked.has_value() && looked.error().code != ErrorCode::no_such_object)
-            result = std::unexpected(looked.error());
+            return std::unexpected(looked.error());
         if (!looked.has_value() || !*looked) break;
         progress_.fetch_add(1, std::memory_order_relaxed);
     }
-    return result;
+    return {};
 }
 
 Result<void> GhostCleaner::start() {
@@ -261,13 +230,19 @@ Result<void> GhostCleaner::start() {
             threads::park_until(threads::now() + delay, threads::ParkReason::sleep);
             const uint64_t before = progress_.load(std::memory_order_relaxed);
             if (engine_.failed()) break;
-            if (auto result = run(false); !result)
-                engine_.report(1, "ghost cleaner: " + result.error().text());
+            s.turn.acquire();
+            const auto result = round(false, kNever);
+            s.turn.release();
+            if (!result) engine_.report(1, "ghost cleaner: " + result.error().text());
             const bool progress = progress_.load(std::memory_order_relaxed) != before;
             delay = progress ? kDelayMin : std::min(delay * 2, kDelayMax);
         }
-        // Chains must not leak at a clean close.
-        if (!engine_.failed()) (void)run_once();
+        // Chains that are left stay on the drop list.
+        if (!engine_.failed()) {
+            s.turn.acquire();
+            (void)round(true, threads::now() + kStopMax);
+            s.turn.release();
+        }
         s.ended.set();
     });
     if (!thread) return std::unexpected(thread.error());

@@ -159,6 +159,12 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      "Snapshots that lost their versions. If it grows, raise version_bytes."},
     {"lockstep_version_bytes", "", kGauge, kPlain, &StoreStats::version_bytes,
      "Before-images that are kept for snapshots."},
+    {"lockstep_pages_to_free", "", kGauge, kPlain, &StoreStats::pages_to_free,
+     "Pages of large values that were replaced or erased and that an open snapshot may read. If it "
+     "grows, end old snapshots."},
+    {"lockstep_leaves_to_clean", "", kGauge, kPlain, &StoreStats::leaves_to_clean,
+     "Leaves of indexes with erased records that wait for their cleaning. If it grows, a "
+     "transaction that erased records has not ended."},
     {"lockstep_prepared_open", "", kGauge, kPlain, &StoreStats::prepared_open,
      "Transactions in doubt: prepared, and neither committed nor rolled back."},
     {"lockstep_prepared_oldest_seconds", "", kGauge, kSeconds, &StoreStats::prepared_oldest_nanos,

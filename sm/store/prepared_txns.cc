@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_error.h"
 #include "sm/store/engine.h"
@@ -40,6 +41,12 @@ struct GidCopy {
 };
 
 }  // namespace
+
+// What those in doubt have left for their end; the next open finds it out again.
+PreparedTxns::~PreparedTxns() {
+    DCHECK(entries_.empty() || engine_.txns != nullptr);
+    for (const auto& [gid, entry] : entries_) DeferredActions(engine_.txns->at(entry.slot));
+}
 
 void PreparedTxns::adopt(const std::vector<InDoubt>& found) {
     Entries made;
@@ -178,10 +185,12 @@ Result<void> PreparedTxns::finish(const Entry& entry, Decision decision) {
     txn::Transaction& txn = engine_.txns->at(entry.slot);
     CHECK(txn.id == entry.id && txn.state == txn::TxnState::prepared);
     TRY(engine_.txns->attach(txn));
+    DeferredActions deferred(txn);
     ApiCounters& counters = engine_.counters[threads::worker_index()];
     if (decision == Decision::commit) {
-        TRY(engine_.txns->commit(txn));
+        const Lsn point = TRY(engine_.txns->commit(txn));
         ApiCounters::add(counters.commits);
+        deferred.run_committed(point);
         return {};
     }
     const auto undone = rollback(engine_, txn, kLsnNone);

@@ -33,6 +33,9 @@ class Engine;
 class PreparedTxns {
 public:
     explicit PreparedTxns(Engine& engine) : engine_(engine) {}
+    ~PreparedTxns();
+    PreparedTxns(const PreparedTxns&) = delete;
+    PreparedTxns& operator=(const PreparedTxns&) = delete;
 
     // Those that restart has found.
     void adopt(const std::vector<InDoubt>& found);

@@ -7,6 +7,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
+#include "sm/store/ghost_cleaner.h"
 #include "sm/store/needs.h"
 #include "sm/store/prepared_txns.h"
 #include "sm/store/snapshots.h"
@@ -54,6 +55,8 @@ void gather_long_ones(const sm::Engine& e, StoreStats& s) {
         s.snapshot_oldest_nanos = e.runtime->clock().now() - began;
     s.snapshots_too_old = versions.expelled();
     s.version_bytes = versions.bytes();
+    s.pages_to_free = e.ghosts->pages_waiting();
+    s.leaves_to_clean = e.ghosts->leaf_notes();
     const sm::PreparedTxns::Counts in_doubt = e.prepared->counts();
     s.prepared_open = in_doubt.open;
     s.prepared_oldest_nanos = in_doubt.oldest;

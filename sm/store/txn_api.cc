@@ -9,6 +9,7 @@
 #include "sm/core/txn_local.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
 #include "sm/store/log_room.h"
 #include "sm/store/needs.h"
 #include "sm/store/operation.h"
@@ -155,7 +156,9 @@ Result<Lsn> Txn::commit() {
     if (point) {
         auto& counters = engine_->counters[threads::worker_index()];
         sm::ApiCounters::add(counters.commits);
-        deferred.run(true);
+        deferred.run_committed(*point);
+        if (engine_->ghosts->needs_help()) [[unlikely]]
+            engine_->ghosts->help();
         threads::worker_local.teams->note_work(records);
     }
     return point;
@@ -198,8 +201,7 @@ Result<Vote> Txn::prepare(Slice gid) {
         TRY(commit());
         return Vote::read_only;
     }
-    if (sm::local_of(*t).deferred != nullptr && !MUTANT(schema_prepared))
-        return schema_changed(t->id);
+    if (sm::has_actions(*t) && !MUTANT(schema_prepared)) return schema_changed(t->id);
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     sm::forget_places(*engine_, *t);
     // Once it is prepared, another thread may end it at any moment.
@@ -228,7 +230,7 @@ Result<void> Txn::abort() {
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), undone.has_value());
     auto& counters = engine_->counters[threads::worker_index()];
     sm::ApiCounters::add(counters.aborts);
-    deferred.run(false);
+    deferred.run_rolled_back();
     return undone;
 }
 

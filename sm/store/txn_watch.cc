@@ -313,7 +313,7 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     engine_.txns->finish_undone(txn, undone.has_value());
     DCHECK(txn.state == txn::TxnState::undone && txn.locks.locks_held == 0);
     ApiCounters::add(engine_.counters[threads::worker_index()].aborts);
-    deferred.run(false);
+    deferred.run_rolled_back();
     if (orphan) engine_.txns->finish_abort(txn, undone.has_value());
 }
 

@@ -149,6 +149,8 @@ public:
     uint64_t limit() const { return limit_; }
     // Versions made or renewed.
     uint64_t made() const;
+    // The oldest snapshot becomes too old. False: none is open.
+    bool expel_oldest();
     uint64_t expelled() const { return expelled_.load(std::memory_order_relaxed); }
     // Versions were given up although a later snapshot may need them: the period must end.
     bool incomplete() const { return incomplete_.load(std::memory_order_acquire); }

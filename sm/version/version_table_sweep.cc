@@ -108,15 +108,20 @@ size_t VersionTable::sweep_keys(size_t most) {
 void VersionTable::relieve() {
     DCHECK(queues_ != nullptr && period_.load() != 0);
     if (sweep(kRelieve) + sweep_keys(kRelieve) != 0 || bytes() <= limit_) return;
-    if (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
-    else give_up();
+    if (!expel_oldest()) give_up();
+}
+
+bool VersionTable::expel_oldest() {
+    const bool expelled = snapshots_.expel_oldest();
+    if (expelled) expelled_.fetch_add(1, std::memory_order_relaxed);
+    return expelled;
 }
 
 // A snapshot that gets its place meanwhile looks at incomplete_ behind that. It sees the mark, or
 // it is expelled here.
 void VersionTable::give_up() {
     incomplete_.store(true);
-    while (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
+    while (expel_oldest()) {}
 }
 
 }  // namespace lockstep::sm

@@ -104,14 +104,14 @@ public:
         deferred.before_commit();
         auto done = engine_->txns->commit(txn);
         EXPECT_TRUE(done) << done.error().text();
-        deferred.run(done.has_value());
+        if (done) deferred.run_committed(*done);
     }
     void abort(txn::Transaction& txn) {
         DeferredActions deferred(txn);
         auto done = rollback(*engine_, txn, kLsnNone);
         EXPECT_TRUE(done) << done.error().text();
         engine_->txns->finish_abort(txn, true);
-        deferred.run(false);
+        deferred.run_rolled_back();
     }
 
 private:

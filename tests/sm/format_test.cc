@@ -83,6 +83,8 @@ std::string value_tables() {
     return table(
                "Reference to an overflow chain", sizeof(OverflowRef), 0,
                {FIELD(OverflowRef, first), FIELD(OverflowRef, bytes), FIELD(OverflowRef, chain)}) +
+           table("Run of pages, behind the reference", sizeof(OverflowRun), 0,
+                 {FIELD(OverflowRun, first), FIELD(OverflowRun, count)}) +
            table("Overflow page, behind the page header", sizeof(OverflowHeader),
                  sizeof(PageHeader),
                  {FIELD(OverflowHeader, chain), FIELD(OverflowHeader, next),

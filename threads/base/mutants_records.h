@@ -62,8 +62,12 @@
       "a page of another object's overflow chain passes for one of this chain") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
       "a ghost is removed while its eraser may still roll back") \
-    X(chain_freed_early, sm_btree_model_test, \
-      "pages of a large value are freed while its writer may still roll back") \
+    X(released_after_rollback, sm_btree_model_test, \
+      "pages of a large value are freed although a rollback has brought its reference back") \
+    X(roots_read_alone, sm_catalog_roots_test, \
+      "the first use of each index after an open reads its root alone") \
+    X(chain_freed_under_walk, sm_space_reuse_test, \
+      "pages of a large value are freed while a walk holds the cleaner") \
     X(chain_leaked, sm_btree_test, "pages of a removed large value are not freed") \
     X(undo_erase_keeps_ghost, sm_btree_undo_test, "undoing an erase leaves the record erased") \
     X(modify_locks_for_reading, sm_btree_modify_test, "modify() locks its key for reading only") \

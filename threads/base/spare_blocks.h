@@ -16,7 +16,7 @@ namespace lockstep::threads {
 
 class SpareBlocks {
 public:
-    static constexpr size_t kBytes = 5 * 1024;
+    static constexpr size_t kBytes = 6 * 1024;
     static constexpr uint32_t kKeptMax = 32;
 
     SpareBlocks() = default;

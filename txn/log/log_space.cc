@@ -83,9 +83,11 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
         return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
     DCHECK(why.code != ErrorCode::none);
     auto refused = fail_os(why.code, why.os, "log segment");
-    const char* const said = why.code == ErrorCode::no_space
-                                 ? " has no space for more of the log; free some on its device"
-                                 : ": no more of the log can be made in this directory";
+    const char* const said =
+        why.code == ErrorCode::no_space
+            ? " has no space for more of the log; free some on its device, or erase records "
+              "in smaller transactions and call Store::give_back_space()"
+            : ": no more of the log can be made in this directory";
     set_error_detail(refused.error(), files.directory().path() + said);
     return refused;
 }

@@ -60,6 +60,10 @@ struct StoreStats {
     // that got snapshot_too_old. Before-images kept for them, in bytes.
     uint64_t snapshots_open = 0, snapshot_oldest_nanos = 0, snapshots_too_old = 0,
              version_bytes = 0;
+    // What transactions have left behind and is not cleaned yet: pages of large values that were
+    // replaced or erased, mostly because an open snapshot may read them, and leaves with erased
+    // records.
+    uint64_t pages_to_free = 0, leaves_to_clean = 0;
     // Transactions in doubt (prepared.h), and the age of the oldest by the time of day; 0 if there
     // is none.
     uint64_t prepared_open = 0, prepared_oldest_nanos = 0;

@@ -47,8 +47,8 @@ protected:
     static constexpr int kRecords = 300;
 };
 
-// A chain that a value had before the last one is no page of the index, so a drop leaves it to the
-// cleaner. No time passes for the cleaner's own thread before the test looks.
+// A chain that a value had before the last one is no page of the index, so a drop of the same
+// transaction leaves it to the release. TearDown() finds a leak, and a second freeing is a CHECK.
 TEST_F(GhostCleanerTest, AChainOfADroppedIndexIsFreedOnce) {
     open();
     const auto put = [&](char c) {
@@ -60,9 +60,7 @@ TEST_F(GhostCleanerTest, AChainOfADroppedIndexIsFreedOnce) {
             TRY(index.put(txn, "k", std::string(20'000, 'b')));
             return store->drop(txn, "i");
         }));
-        ASSERT_GT(ghosts().waiting(), 0u) << "the test is blind";
-        ASSERT_OK(ghosts().run_once());
-        EXPECT_EQ(ghosts().waiting(), 0u);
+        EXPECT_EQ(ghosts().pages_waiting(), 0u);
     });
 }
 

@@ -3,6 +3,7 @@
 // transaction; cursors at the end of what was erased.
 #include "sm/btree/btree.h"
 #include "sm/btree/btree_node.h"
+#include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/space/space_map.h"
 #include "sm/store/catalog.h"
@@ -152,21 +153,24 @@ TEST_F(ObjectLife, AListedLoadOfADamagedIndexFreesNoPage) {
     expect_sound(store);
 }
 
-// The page of a large value that was replaced is damaged before it is freed.
+// The page of a large value is damaged. A crash has left the value on the drop list.
 class DamagedChain : public ObjectLife {
 protected:
     // On a user thread. Nothing frees the chain by itself.
     void replace(Store& store) {
         store_ = &store;
-        engine().ghosts->stop();
-        const Index index = *store.index("i");
-        const auto put = [&](const char* key, size_t bytes) {
-            return store.run(
-                [&](Txn& txn) { return index.put(txn, key, std::string(bytes, 'v')); });
-        };
-        for (const char* key : {"k", "l"}) ASSERT_OK(put(key, 100'000));
+        const ObjectId object = store.index("i")->id();
+        for (int n = 0; n < 2; ++n) {
+            const auto text =
+                sm::write_overflow(engine(), nullptr, object, std::string(100'000, 'v'));
+            ASSERT_OK(text);
+            const sm::OverflowRef ref = sm::overflow_ref(*text);
+            ASSERT_OK(sm::run_system_txn(engine(), [&](txn::Transaction& txn) {
+                return engine().drops->add(
+                    txn, {sm::DropKind::chain, object, PageId{ref.first}, ref.chain});
+            }));
+        }
         ASSERT_OK(store.checkpoint());
-        for (const char* key : {"k", "l"}) ASSERT_OK(put(key, 10));
         const auto chains = listed();
         ASSERT_EQ(chains.size(), 2u);
         ASSERT_EQ(chains[0].kind, sm::DropKind::chain);

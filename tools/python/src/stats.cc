@@ -22,7 +22,8 @@ namespace {
     X(threads_live) X(threads_max) X(worker_sleeps) X(remote_wakes) X(memory_pool) \
     X(memory_locks) X(memory_log) X(memory_stacks) X(backups) X(backup_bytes) X(backup_failures) \
     X(backup_page_repairs) X(archive_pieces) X(archive_bytes) X(archive_failures) \
-    X(archive_gaps) X(archive_backlog_bytes) X(prepared_open) X(prepared_oldest_nanos)
+    X(archive_gaps) X(archive_backlog_bytes) X(prepared_open) X(prepared_oldest_nanos) \
+    X(pages_to_free) X(leaves_to_clean)
 // clang-format on
 
 #define LOCKSTEP_COUNT(field) +1

@@ -27,6 +27,7 @@ typedef struct lockstep_stats {
     uint64_t backups, backup_bytes, backup_failures, backup_page_repairs;
     uint64_t archive_pieces, archive_bytes, archive_failures, archive_gaps, archive_backlog_bytes;
     uint64_t prepared_open, prepared_oldest_nanos;
+    uint64_t pages_to_free, leaves_to_clean;
 } lockstep_stats;
 // Copies the counters. Set stats->size before. Never waits.
 int lockstep_get_stats(lockstep_store* store, lockstep_stats* stats, lockstep_error* error);
