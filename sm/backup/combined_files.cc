@@ -125,8 +125,7 @@ Result<bool> CombinedFiles::add_lsns(const Directory& directory, const BackupMan
 }
 
 Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& result) {
-    const DiskFile file =
-        TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kDirect));
     const auto room = TRY(threads::make_aligned_buffer(CopyBuffer::kBytes));
     assert_state();
     DCHECK(lsns_.size() == result.pages);

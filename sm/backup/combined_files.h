@@ -25,8 +25,7 @@ public:
         : disk_(disk), to_(to), stream_(stream) {}
     // The first `pages` pages of the data file in directory `from`. What that file lacks stays
     // zeros.
-    Result<void> copy_data(const threads::Directory& from, uint64_t pages,
-                           threads::FileId data);
+    Result<void> copy_data(const threads::Directory& from, uint64_t pages, threads::FileId data);
     // The pages of the incremental backup in directory `from`, those below `pages`, into the data
     // file, which is there. It is synced.
     Result<void> lay_over(const threads::Directory& from, const BackupManifest& manifest,
@@ -55,8 +54,8 @@ private:
         DCHECK(raised_.empty() || raised_.back().value < lsns_.size());
     }
     Result<void> copy_file(const threads::Directory& from, const std::string& name);
-    Result<void> copy_bytes(const threads::Directory& from, const std::string& name, threads::FileId to,
-                            uint64_t end);
+    Result<void> copy_bytes(const threads::Directory& from, const std::string& name,
+                            threads::FileId to, uint64_t end);
     Result<void> write_pages(threads::FileId data, std::span<const Page> run, uint64_t pages);
 
     threads::Disk& disk_;

@@ -172,7 +172,8 @@ Result<void> RollForward::note(const txn::LogRecordView& record) {
 }
 
 // The target's log has the last record, so that it is a log, and those that rollbacks need.
-Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to, CopyStream& stream) {
+Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to,
+                                   CopyStream& stream) {
     log_begin_ = last_record_;
     for (const Unended& unended : analysis_.unended())
         if (!MUTANT(unended_log_dropped)) log_begin_ = std::min(log_begin_, unended.first.value);
@@ -189,8 +190,7 @@ Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to
         const DiskFile file(*disk_, TRY(files.open(number, Disk::kDirect)));
         TRY(disk_->sync_now(file.id()));
     }
-    const DiskFile file =
-        TRY(DiskFile::open(*disk_, files.mark(), Disk::kCreate | Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(*disk_, files.mark(), Disk::kCreate | Disk::kDirect));
     const txn::DurableEnd mark{
         .sequence = 3, .durable_end = end_, .segment_bytes = files.segment_bytes()};
     return mark.store(*disk_, file.id());

@@ -23,8 +23,8 @@ constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pa
 
 class Verifier {
 public:
-    Verifier(threads::Disk& disk, const threads::Directory& directory, const BackupManifest& manifest,
-             CopyStream& stream, const std::vector<PageId>* only)
+    Verifier(threads::Disk& disk, const threads::Directory& directory,
+             const BackupManifest& manifest, CopyStream& stream, const std::vector<PageId>* only)
         : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream), only_(only) {}
     Result<std::vector<std::string>> run();
 
@@ -92,9 +92,8 @@ Result<void> Verifier::look_through(const std::string& name, std::span<const Ran
         fault(name + ": the file is missing");
         return {};
     }
-    const DiskFile file =
-        TRY(DiskFile::open(disk_, directory_ / name,
-                           threads::Disk::kReadOnly | threads::Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(disk_, directory_ / name,
+                                             threads::Disk::kReadOnly | threads::Disk::kDirect));
     size_t at = 0;
     uint64_t next = ranges[0].begin;
     std::optional<uint64_t> cut_off;
@@ -166,8 +165,7 @@ Result<void> Verifier::check_log() {
                        to = std::min(segment_begin_ + block.log_segment_bytes,
                                      txn::block_ceil(manifest_.end));
         const Range range{from - segment_begin_, to - segment_begin_};
-        TRY(look_through(txn::LogFiles::segment_name(n), {&range, 1},
-                         &Verifier::look_at_log));
+        TRY(look_through(txn::LogFiles::segment_name(n), {&range, 1}, &Verifier::look_at_log));
     }
     if (records_->position().value != manifest_.end)
         fault("log: no valid record at " + std::to_string(records_->position().value) +
@@ -181,7 +179,8 @@ Result<void> Verifier::check_log() {
 
 }  // namespace
 
-Result<std::vector<std::string>> find_faults(threads::Disk& disk, const threads::Directory& directory,
+Result<std::vector<std::string>> find_faults(threads::Disk& disk,
+                                             const threads::Directory& directory,
                                              const BackupManifest& manifest, CopyStream& stream,
                                              const std::vector<PageId>* only) {
     DCHECK(only == nullptr || !manifest.incremental());

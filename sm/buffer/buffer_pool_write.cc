@@ -230,8 +230,9 @@ Result<void> BufferPool::write_dirty(
     // Never asked twice: the kernel may have dropped what it could not write.
     if (!result) {
         p.sync_failures.fetch_add(1, std::memory_order_relaxed);
-        p.log.fail_store(
-            {.what = "sync of data file", .file = p.options.directory.path("data"), .cause = result.error()});
+        p.log.fail_store({.what = "sync of data file",
+                          .file = p.options.directory.path("data"),
+                          .cause = result.error()});
     }
     return result;
 }
@@ -256,7 +257,7 @@ DirtyPages BufferPool::Impl::dirty_before(Lsn end) const {
         // The page may have been written and evicted, or dropped, since the flags were read.
         const uint32_t page = i.page.load(std::memory_order_acquire);
         if (page == kPageNone.value) continue;
-        DCHECK(page < options.pages_max);
+        DCHECK(page < pool.pages_open());
         found.add({page, f});
     }
     found.sort();
