@@ -189,8 +189,8 @@ Result<void> ArchiveReader::open(const PieceName& piece) {
                                std::to_string(piece.file_bytes()) +
                                " bytes; bring it from a copy of the archive");
     DCHECK(file_.value < 0 && name_.empty());
-    file_ = TRY(disk_.open(index_.directory() / name,
-                           threads::Disk::kReadOnly | threads::Disk::kDirect));
+    file_ = TRY(
+        disk_.open(index_.directory() / name, threads::Disk::kReadOnly | threads::Disk::kDirect));
     name_ = name;
     header_ = header;
     return {};

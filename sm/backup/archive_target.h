@@ -13,8 +13,8 @@
 
 #include <lockstep/archive.h>
 #include "sm/backup/archive_file.h"
-#include "threads/io/directory.h"
 #include "threads/base/spin_lock.h"
+#include "threads/io/directory.h"
 
 namespace lockstep::sm {
 

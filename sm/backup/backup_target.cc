@@ -21,7 +21,8 @@ constexpr uint32_t kNew = threads::Disk::kCreate | threads::Disk::kExclusive;
 [[gnu::cold]] std::unexpected<Error> refused_in(const threads::Directory& directory, Error error) {
     DCHECK(error.code != ErrorCode::none);
     const bool full = error.code == ErrorCode::no_space;
-    set_error_detail(error, directory.path() + (full ? ": free some space on the device of this directory"
+    set_error_detail(error,
+                     directory.path() + (full ? ": free some space on the device of this directory"
                                               : ": the device of this directory refuses"));
     return std::unexpected(error);
 }
@@ -70,8 +71,7 @@ Result<threads::FileId> DirectoryTarget::file(std::string_view name) {
     DCHECK(!name.empty() && name.find('/') == std::string_view::npos);
     const auto known = std::ranges::find(files_, name, &File::name);
     if (known != files_.end()) return known->id;
-    const threads::FileId id =
-        TRY(disk_.open(directory_ / name, kNew | threads::Disk::kDirect));
+    const threads::FileId id = TRY(disk_.open(directory_ / name, kNew | threads::Disk::kDirect));
     files_.push_back({std::string(name), id});
     assert_state();
     return id;

@@ -137,8 +137,7 @@ Result<bool> CombinedFiles::add_lsns(const Directory& directory, const BackupMan
 }
 
 Result<void> CombinedFiles::write_lsns(const char* name, const BackupManifest& result) {
-    const DiskFile file =
-        TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kDirect));
     const auto room = TRY(threads::make_aligned_buffer(CopyBuffer::kBytes));
     assert_state();
     DCHECK(lsns_.size() == result.pages);
@@ -200,8 +199,7 @@ Result<void> CombinedFiles::write_manifest(const char* name, const BackupManifes
 }
 
 Result<void> write_mark(Disk& disk, const txn::LogFiles& files, uint64_t end) {
-    const DiskFile file =
-        TRY(DiskFile::open(disk, files.mark(), Disk::kCreate | Disk::kDirect));
+    const DiskFile file = TRY(DiskFile::open(disk, files.mark(), Disk::kCreate | Disk::kDirect));
     TRY(disk.allocate(file.id(), 2 * txn::DurableEnd::kSlotBytes));
     const txn::DurableEnd mark{
         .sequence = 3, .durable_end = end, .segment_bytes = files.segment_bytes()};

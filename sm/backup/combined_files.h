@@ -26,8 +26,7 @@ public:
         : disk_(disk), to_(to), stream_(stream) {}
     // The first `pages` pages of the data file in directory `from`. What that file lacks stays
     // zeros.
-    Result<void> copy_data(const threads::Directory& from, uint64_t pages,
-                           threads::FileId data);
+    Result<void> copy_data(const threads::Directory& from, uint64_t pages, threads::FileId data);
     // The pages of the incremental backup in directory `from`, those below `pages`, into the data
     // file, which is there. It is synced.
     Result<void> lay_over(const threads::Directory& from, const BackupManifest& manifest,

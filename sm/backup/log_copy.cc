@@ -71,8 +71,8 @@ Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
         TRY(threads::run_on(reader_, [&] {
             return read_checked_log(files_, file_, begin, {room, bytes}, useful, check_);
         }));
-        TRY(target.write(txn::LogFiles::segment_name(files_.number_of(begin)), begin % files_.segment_bytes(),
-                         slice_of(room, bytes)));
+        TRY(target.write(txn::LogFiles::segment_name(files_.number_of(begin)),
+                         begin % files_.segment_bytes(), slice_of(room, bytes)));
         next_ = begin + bytes;
         bytes_ += bytes;
         assert_state();

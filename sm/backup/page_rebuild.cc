@@ -244,8 +244,7 @@ Result<Chain> chain_of(Disk& disk, const std::map<uint64_t, std::string>& backup
         if (manifest.incremental() && manifest.since_end >= point)
             return fail(ErrorCode::bad_backup, "an earlier backup is not known", point);
         if (!chain.manifests.empty())
-            TRY(check_follows(manifest, chain.manifests.back(),
-                              chain.directories.back().path()));
+            TRY(check_follows(manifest, chain.manifests.back(), chain.directories.back().path()));
         DCHECK(manifest.end >= point);
         chain.directories.push_back(directory);
         chain.manifests.push_back(manifest);

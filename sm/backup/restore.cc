@@ -176,8 +176,7 @@ Result<void> Restore::lock_target() {
         TRY(disk_.make_directory(to_.here()));
         to_ = TRY(Directory::open(disk_, to_.here()));
     }
-    mark_.emplace(
-        TRY(DiskFile::open(disk_, to_ / kManifestName, Disk::kCreate | Disk::kDirect)));
+    mark_.emplace(TRY(DiskFile::open(disk_, to_ / kManifestName, Disk::kCreate | Disk::kDirect)));
     const Result<void> locked =
         MUTANT(restore_unlocked) ? Result<void>() : disk_.lock_exclusive(mark_->id());
     if (locked) return check_target();

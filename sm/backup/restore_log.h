@@ -18,8 +18,8 @@ namespace lockstep::sm {
 class RestoreLog {
 public:
     // `directory`: of the backup. All outlive the object.
-    RestoreLog(threads::Disk& disk, const threads::Directory& directory, const BackupManifest& backup,
-               const ArchiveIndex& index)
+    RestoreLog(threads::Disk& disk, const threads::Directory& directory,
+               const BackupManifest& backup, const ArchiveIndex& index)
         : disk_(disk),
           backup_(backup),
           files_(disk, directory, backup.superblock.log_segment_bytes),

@@ -33,9 +33,9 @@ namespace lockstep::sm {
 
 class RestoredPages {
 public:
-    // The data file at `place` has as many pages as `lsns`, which has the lsn that each must have; 0:
-    // not known. The entries follow what is written. `disk` and `lsns` outlive the object. Errors:
-    // those of Disk::open(), out_of_memory.
+    // The data file at `place` has as many pages as `lsns`, which has the lsn that each must have;
+    // 0: not known. The entries follow what is written. `disk` and `lsns` outlive the object.
+    // Errors: those of Disk::open(), out_of_memory.
     static Result<RestoredPages> open(threads::Disk& disk, const threads::Place& place,
                                       std::vector<uint64_t>& lsns, uint64_t memory_bytes);
     RestoredPages(RestoredPages&&) = default;

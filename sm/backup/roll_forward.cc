@@ -70,11 +70,11 @@ Result<RollForward> RollForward::plan(Disk& disk, const threads::Directory& dire
         return bad_archive("point of the restore",
                            at_time(*options.until_time) + " is before the backup's end, " +
                                at_time(backup.ended_at) + ": use an earlier backup");
-    RollForward roll(disk,
-                     TRY(ArchiveIndex::load(
-                         disk, threads::Directory::opened(disk, options.archive.value_or("")),
-                         backup, options.history.value_or(backup.superblock.history))),
-                     directory, backup, options);
+    RollForward roll(
+        disk,
+        TRY(ArchiveIndex::load(disk, threads::Directory::opened(disk, options.archive.value_or("")),
+                               backup, options.history.value_or(backup.superblock.history))),
+        directory, backup, options);
     const uint64_t end = roll.chain_end_;
     const auto behind = roll.index_.next_begin(end);
     const bool reached = options.until && end >= options.until->value;
@@ -178,7 +178,8 @@ Result<void> RollForward::note(const txn::LogRecordView& record) {
 }
 
 // The target's log has the last record, so that it is a log, and those that rollbacks need.
-Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to, CopyStream& stream) {
+Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to,
+                                   CopyStream& stream) {
     log_begin_ = last_record_;
     for (const Unended& unended : analysis_.unended())
         if (!MUTANT(unended_log_dropped)) log_begin_ = std::min(log_begin_, unended.first.value);

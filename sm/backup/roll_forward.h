@@ -47,7 +47,8 @@ private:
     // `pages`: the records are applied to them; null: only checked.
     Result<void> take_records(RestoreLog& log, RestoredPages* pages, threads::CopyStream& stream);
     Result<void> note(const txn::LogRecordView& record);
-    Result<void> keep_log(RestoreLog& log, const threads::Directory& to, threads::CopyStream& stream);
+    Result<void> keep_log(RestoreLog& log, const threads::Directory& to,
+                          threads::CopyStream& stream);
     Result<void> write_log(const txn::LogFiles& files, uint64_t at, const std::byte* from,
                            uint64_t bytes) const;
     bool by_time() const { return options_.until_time.has_value(); }

@@ -96,7 +96,8 @@ Result<void> Update::check_both() const {
         return fail_with(ErrorCode::bad_backup, what, where);
     };
     if (before_.incremental()) return refuse("only a full backup can be updated", full_.path());
-    if (!after_.incremental()) return refuse("a backup is updated with an incremental one", next_.path());
+    if (!after_.incremental())
+        return refuse("a backup is updated with an incremental one", next_.path());
     TRY(check_follows(before_, after_, next_.path()));
     assert_state();
     return {};

@@ -24,8 +24,8 @@ constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pa
 
 class Verifier {
 public:
-    Verifier(threads::Disk& disk, const threads::Directory& directory, const BackupManifest& manifest,
-             CopyStream& stream, const std::vector<PageId>* only)
+    Verifier(threads::Disk& disk, const threads::Directory& directory,
+             const BackupManifest& manifest, CopyStream& stream, const std::vector<PageId>* only)
         : disk_(disk), directory_(directory), manifest_(manifest), stream_(stream), only_(only) {}
     Result<std::vector<std::string>> run();
 
@@ -94,8 +94,8 @@ std::vector<Verifier::Range> Verifier::data_ranges() const {
 
 // The file, if it can be read and has that length; else a fault is told. Empty: it cannot be read.
 Result<std::optional<DiskFile>> Verifier::open_whole(const std::string& name, uint64_t length) {
-    auto file = DiskFile::open(disk_, directory_ / name,
-                               threads::Disk::kReadOnly | threads::Disk::kDirect);
+    auto file =
+        DiskFile::open(disk_, directory_ / name, threads::Disk::kReadOnly | threads::Disk::kDirect);
     const Result<uint64_t> size = file ? disk_.size(file->id()) : std::unexpected(file.error());
     if (!size) {
         fault(name + (size.error().os == ENOENT
@@ -193,9 +193,8 @@ Result<void> Verifier::check_log() {
     }
     const uint64_t at = records_->position().value;
     if (at != manifest_.end && faults_.size() == before)
-        fault(files_of_record(files, at, manifest_.end) +
-              ": no valid record at LSN " + std::to_string(at) + "; the backup's end is LSN " +
-              std::to_string(manifest_.end));
+        fault(files_of_record(files, at, manifest_.end) + ": no valid record at LSN " +
+              std::to_string(at) + "; the backup's end is LSN " + std::to_string(manifest_.end));
     return check_mark(files);
 }
 
@@ -211,7 +210,8 @@ Result<void> Verifier::check_mark(const txn::LogFiles& files) {
 
 }  // namespace
 
-Result<std::vector<std::string>> find_faults(threads::Disk& disk, const threads::Directory& directory,
+Result<std::vector<std::string>> find_faults(threads::Disk& disk,
+                                             const threads::Directory& directory,
                                              const BackupManifest& manifest, CopyStream& stream,
                                              const std::vector<PageId>* only) {
     DCHECK(only == nullptr || !manifest.incremental());

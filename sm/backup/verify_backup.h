@@ -13,7 +13,8 @@ namespace lockstep::sm {
 // verify_backup() of backup.h for the files that `manifest` describes; the file `backup` is not
 // read. `only`: of the data file these pages alone, ascending; null: all. The bytes pass through
 // `stream`. Blocks the calling kernel thread.
-Result<std::vector<std::string>> find_faults(threads::Disk& disk, const threads::Directory& directory,
+Result<std::vector<std::string>> find_faults(threads::Disk& disk,
+                                             const threads::Directory& directory,
                                              const BackupManifest& manifest,
                                              threads::CopyStream& stream,
                                              const std::vector<PageId>* only = nullptr);

@@ -17,6 +17,10 @@ namespace {
 
 constexpr uint64_t kHugePage = 2u << 20;
 constexpr uint64_t kBytesMin = 1u << 20;
+// Of a volume: what it may always have, and how much more of the arrays is opened at once: a huge
+// page of words.
+constexpr uint64_t kPagesLeast = 1u << 20, kPagesStep = kHugePage / sizeof(threads::LatchWord);
+constexpr uint64_t kOthersBytes = 256u << 20;
 
 std::byte* map_private(size_t bytes) {
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -39,12 +43,16 @@ std::byte* map_aligned(size_t bytes, size_t alignment) {
     return at + before;
 }
 
-[[gnu::cold]] std::unexpected<Error> refuse_memory(uint64_t bytes) {
+// `reserved`: addresses for the pages of the volume.
+[[gnu::cold]] std::unexpected<Error> refuse_memory(uint64_t bytes, uint64_t reserved) {
     DCHECK(bytes >= kBytesMin);
-    auto error = fail(ErrorCode::out_of_memory, "buffer pool", bytes);
-    set_error_detail(error.error(), "the system does not give the " + std::to_string(bytes) +
-                                        " bytes of option pool_bytes: choose a smaller pool, or "
-                                        "raise the limit of the process (ulimit -v)");
+    auto error = fail(ErrorCode::out_of_memory, "buffer pool", bytes + reserved);
+    set_error_detail(error.error(),
+                     "the system does not give " + std::to_string(bytes + reserved) +
+                         " bytes of addresses, " + std::to_string(bytes) +
+                         " for option pool_bytes and " + std::to_string(reserved) +
+                         " for the page numbers of the volume: choose a smaller pool, or raise "
+                         "the limit of the process (ulimit -v, ulimit -d) or of the machine");
     return error;
 }
 
@@ -56,7 +64,6 @@ BufferPool::~BufferPool() = default;
 // With a cache, the next pool finds frames and descriptors as zeros.
 BufferPool::Impl::~Impl() {
     using threads::MappingUse;
-    if (pool.words_ != nullptr) munmap(static_cast<void*>(pool.words_), words_bytes);
     if (pool.frames_ != nullptr) {
         if (options.mappings != nullptr)
             std::memset(static_cast<void*>(pool.frames_), 0, size_t{untouched} * kPageBytes);
@@ -102,16 +109,13 @@ void BufferPool::Impl::size_memory() {
 }
 
 Result<void> BufferPool::Impl::map_memory() {
-    words_bytes = options.pages_max * sizeof(threads::LatchWord);
     frames_bytes = size_t{frame_count} * kPageBytes;
     const size_t buffers = size_t{batch_count} * batch_pages * kPageBytes;
     other_bytes = buffers + size_t{frame_count} * (sizeof(FrameInfo) + sizeof(uint32_t));
     // One huge page of words covers 2 GB of the volume: a random page then costs no TLB miss for
     // its word.
     const size_t alignment = options.huge_pages ? kHugePage : alignof(Page);
-    pool.words_ = reinterpret_cast<threads::LatchWord*>(map_aligned(words_bytes, alignment));
-    if (options.huge_pages && pool.words_ != nullptr)
-        madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
+    TRY(reserve_pages(alignment));
     pool.frames_ =
         reinterpret_cast<Page*>(obtain(threads::MappingUse::frames, frames_bytes, alignment));
     if (options.huge_pages && pool.frames_ != nullptr) {
@@ -119,8 +123,8 @@ Result<void> BufferPool::Impl::map_memory() {
         first_touch.watch(reinterpret_cast<std::byte*>(pool.frames_), frames_bytes);
     }
     other = obtain(threads::MappingUse::write_buffers, other_bytes, alignof(Page));
-    if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
-        return refuse_memory(options.bytes);
+    if (pool.frames_ == nullptr || other == nullptr)
+        return refuse_memory(options.bytes, 2 * words.reserved_bytes());
     pool.info_ = reinterpret_cast<FrameInfo*>(other + buffers);
     DCHECK(all_zero(other + buffers, other_bytes - buffers));  // also if it comes from the cache
     free_stack = reinterpret_cast<uint32_t*>(pool.info_ + frame_count);
@@ -132,6 +136,46 @@ Result<void> BufferPool::Impl::map_memory() {
     }
     batch_units.emplace(batch_count);
     free_frames.store(frame_count - 1, std::memory_order_relaxed);
+    return {};
+}
+
+// Addresses for as many pages as the system allows, up to pages_max.
+Result<void> BufferPool::Impl::reserve_pages(size_t alignment) {
+    const uint64_t least = std::min(options.pages_max, kPagesLeast);
+    pages_wanted = options.pages_max;
+    uint64_t bytes = 0;
+    for (uint64_t pages = options.pages_max;; pages = std::max(pages / 2, least)) {
+        bytes = pages * sizeof(threads::LatchWord);
+        // Room for the lsns and for what the rest of the store needs.
+        GrowingMap trial;
+        const bool room = trial.reserve(bytes + options.bytes + kOthersBytes, alignment);
+        if ((room || pages == least) && words.reserve(bytes, alignment)) {
+            options.pages_max = pages;
+            break;
+        }
+        if (pages == least) return refuse_memory(options.bytes, 2 * bytes);
+    }
+    pool.words_ = reinterpret_cast<threads::LatchWord*>(words.begin());
+    if (options.huge_pages) madvise(words.begin(), bytes, MADV_HUGEPAGE);
+    pool.written_ = TRY(WrittenLsns::create(options.pages_max, 0));
+    pool.pages_max_ = options.pages_max;
+    return pool.open_pages(1);
+}
+
+Result<void> BufferPool::open_pages(uint64_t pages) {
+    if (pages <= pages_open()) return {};
+    if (pages > impl_->pages_wanted)
+        return fail(ErrorCode::corrupt_page, "page number beyond any volume", pages - 1);
+    if (pages > pages_max_)
+        return refuse_memory(impl_->options.bytes, 2 * pages * sizeof(threads::LatchWord));
+    const SpinGuard guard(impl_->words_lock);
+    const uint64_t wanted =
+        std::min(pages_max_, (pages + kPagesStep - 1) / kPagesStep * kPagesStep);
+    if (wanted <= pages_open()) return {};
+    TRY(written_->open(wanted));
+    const size_t bytes = wanted * sizeof(threads::LatchWord);
+    if (!impl_->words.open(bytes)) return refuse_memory(impl_->options.bytes, 2 * bytes);
+    pages_open_.store(wanted, std::memory_order_release);
     return {};
 }
 
@@ -148,10 +192,8 @@ Result<std::unique_ptr<BufferPool>> BufferPool::create(threads::Runtime& runtime
     pool->impl_ = std::make_unique<Impl>(*pool, runtime, log, data, options);
     pool->impl_->size_memory();
     TRY(pool->impl_->map_memory());
-    pool->written_ = TRY(WrittenLsns::create(options.pages_max));
     pool->impl_->cleaners = std::make_unique<Cleaner[]>(runtime.workers());
     pool->impl_->make_read_ahead();
-    pool->pages_max_ = options.pages_max;
     return pool;
 }
 
@@ -177,8 +219,7 @@ uint64_t BufferPool::Impl::warm_up(threads::LatchWord& word, uint64_t seen) {
 }
 
 Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
-    if (id.value >= options.pages_max)
-        return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
+    TRY(pool.open_pages(uint64_t{id.value} + 1));
     threads::LatchWord& w = word(id.value);
     uint64_t never = 0;
     w.compare_exchange_strong(never, latch::kAbsent, std::memory_order_relaxed);
@@ -221,8 +262,7 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
 
 Result<OptimisticPage> BufferPool::fix_optimistic_slow(PageId id) {
     for (;;) {
-        if (id.value >= pages_max_)
-            return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
+        TRY(open_pages(uint64_t{id.value} + 1));
         threads::LatchWord& word = words_[id.value];
         uint64_t seen = word.load(std::memory_order_acquire);
         if (seen == 0 || latch::state(seen) == latch::kAbsent) {
@@ -242,7 +282,7 @@ Result<OptimisticPage> BufferPool::fix_optimistic_slow(PageId id) {
 
 Result<SharedPage> BufferPool::fix_shared(PageId id) {
     for (;;) {
-        if (id.value < pages_max_) [[likely]] {
+        if (id.value < pages_open()) [[likely]] {
             threads::LatchWord& word = words_[id.value];
             uint64_t seen = word.load(std::memory_order_relaxed);
             if (seen != 0 && latch::latch_shared(word)) [[likely]] {
@@ -258,7 +298,7 @@ Result<SharedPage> BufferPool::fix_shared(PageId id) {
 
 Result<ExclusivePage> BufferPool::fix_exclusive(PageId id) {
     for (;;) {
-        if (id.value < pages_max_) [[likely]] {
+        if (id.value < pages_open()) [[likely]] {
             threads::LatchWord& word = words_[id.value];
             uint64_t seen = word.load(std::memory_order_relaxed);
             if (seen != 0) [[likely]] {
@@ -279,7 +319,7 @@ Result<ExclusivePage> BufferPool::fix_exclusive(PageId id) {
 }
 
 bool BufferPool::try_fix_exclusive(PageId id, ExclusivePage& out) {
-    if (id.value >= pages_max_) return false;
+    if (id.value >= pages_open()) return false;
     threads::LatchWord& word = words_[id.value];
     if (word.load(std::memory_order_relaxed) == 0 || !latch::try_exclusive(word)) return false;
     const uint32_t f = frame_of(word.load(std::memory_order_relaxed));

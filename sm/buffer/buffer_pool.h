@@ -147,7 +147,9 @@ struct OptimisticPage {
 
 struct BufferPoolOptions {
     uint64_t bytes = 256ull << 20;  // frames + descriptors + write buffers together
-    // Size of the translation array (virtual memory only).
+    // Pages that a volume may have. Two arrays of 8 bytes a page are reserved for them, and opened
+    // as far as the volume goes. Where the system has not the addresses, pages_max() is less, down
+    // to 2^20.
     uint64_t pages_max = 1ull << 28;
     bool huge_pages = true;
     threads::MappingCache* mappings = nullptr;  // of the frames; must outlive the pool
@@ -183,7 +185,7 @@ public:
     // warm; an absent page is read. The id may come from bytes that are not validated yet: any
     // value gives a page or an error.
     Result<OptimisticPage> fix_optimistic(PageId id) {
-        if (id.value < pages_max_) [[likely]] {
+        if (id.value < pages_open()) [[likely]] {
             const threads::LatchWord& word = words_[id.value];
             const uint64_t snapshot = word.load(std::memory_order_acquire);
             if (warm(snapshot) && threads::latch::readable(snapshot)) [[likely]]
@@ -194,7 +196,7 @@ public:
     // The common case of fix_optimistic() and nothing else. False if the page is absent,
     // exclusively held, cold or not of this volume.
     bool try_fix_optimistic(PageId id, OptimisticPage& out) const {
-        if (id.value >= pages_max_) [[unlikely]]
+        if (id.value >= pages_open()) [[unlikely]]
             return false;
         const threads::LatchWord& word = words_[id.value];
         out.snapshot = word.load(std::memory_order_acquire);
@@ -204,10 +206,10 @@ public:
     }
     // Addresses for CTX and prefetch: of the word, and of the page if it is in memory (else null).
     const void* word_address(PageId id) const {
-        return &words_[id.value < pages_max_ ? id.value : 0];
+        return &words_[id.value < pages_open() ? id.value : 0];
     }
     const Page* resident(PageId id) const {
-        if (id.value >= pages_max_) return nullptr;
+        if (id.value >= pages_open()) return nullptr;
         const uint64_t seen = words_[id.value].load(std::memory_order_relaxed);
         return threads::latch::readable(seen) && frame_of(seen) != 0 ? frame(frame_of(seen))
                                                                      : nullptr;
@@ -328,6 +330,9 @@ public:
     size_t memory_bytes() const;
     std::string data_path() const;  // where the volume is now
     uint64_t pages_max() const { return pages_max_; }
+    // The volume has `pages` pages, at most pages_max(): opens what they need. So a later fix does
+    // not fail for it. Any thread. Error: out_of_memory.
+    Result<void> open_pages(uint64_t pages);
     // Checks words against frames while no transaction runs. Checks everything if the cleaners are
     // stopped as well. Returns an error text or an empty string.
     std::string verify() const;
@@ -350,8 +355,12 @@ private:
     }
     [[gnu::cold, gnu::noinline]] Result<OptimisticPage> fix_optimistic_slow(PageId id);
 
-    threads::LatchWord* words_ = nullptr;  // one per page id, reserved virtual memory
+    // Words from here on are reserved only, and no page has used them. Only grows.
+    uint64_t pages_open() const { return pages_open_.load(std::memory_order_relaxed); }
+
+    threads::LatchWord* words_ = nullptr;  // one per page id
     Page* frames_ = nullptr;
+    std::atomic<uint64_t> pages_open_{0};
     uint64_t pages_max_ = 0;
     FrameInfo* info_ = nullptr;  // one per frame
     std::unique_ptr<WrittenLsns> written_;

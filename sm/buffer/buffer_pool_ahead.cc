@@ -39,7 +39,7 @@ size_t BufferPool::read_ahead(std::span<const PageId> ids) {
 }
 
 bool BufferPool::Impl::read_ahead_one(PageId id) {
-    if (id.value >= options.pages_max || stopping.load(std::memory_order_relaxed)) return false;
+    if (id.value >= pool.pages_open() || stopping.load(std::memory_order_relaxed)) return false;
     threads::LatchWord& w = word(id.value);
     uint64_t seen = 0;
     w.compare_exchange_strong(seen, latch::kAbsent, std::memory_order_relaxed);

@@ -91,7 +91,8 @@ bool BufferPool::Impl::check_bytes(PageId id, const Page& page, uint64_t least) 
 Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,
                                     threads::OffloadPool& copier) {
     const uint32_t wanted = std::exchange(count, 0);
-    DCHECK(wanted <= kCopyMax && first.value + uint64_t{wanted} <= pages_max_);
+    DCHECK(wanted <= kCopyMax);
+    TRY(open_pages(first.value + uint64_t{wanted}));
     const auto id_of = [&](uint32_t i) { return PageId{first.value + i}; };
     uint32_t here = 0;
     for (uint32_t i = 0; i < wanted; ++i) here += resident(id_of(i)) != nullptr;
@@ -125,12 +126,13 @@ Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,
 // may have taken their place.
 bool BufferPool::may_be_newer(PageId id, Lsn lsn) const {
     DCHECK(id.value < pages_max_ && lsn != kLsnNone);
-    const threads::LatchWord& word = words_[id.value];
-    const uint64_t seen = word.load(std::memory_order_acquire);
     const auto newer = [&](uint64_t known) {
         return known > lsn.value ||
                (known == 0 && id.value >= impl_->given_up_from.load(std::memory_order_acquire));
     };
+    if (id.value >= pages_open()) return newer(0);  // never used
+    const threads::LatchWord& word = words_[id.value];
+    const uint64_t seen = word.load(std::memory_order_acquire);
     if (seen == 0 || latch::state(seen) == latch::kAbsent) return newer(written_->of(id));
     if (!latch::readable(seen)) return !MUTANT(latched_page_unchanged);
     if (MUTANT(zeros_in_memory_unchanged) && frame(frame_of(seen))->header.lsn == 0) return false;

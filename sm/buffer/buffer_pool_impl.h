@@ -99,6 +99,7 @@ struct BufferPool::Impl {
         : pool(pool), runtime(runtime), log(log), data(data), options(options) {}
     ~Impl();
     Result<void> map_memory();
+    Result<void> reserve_pages(size_t alignment);
     // A mapping of the cache or a new one, and the reverse.
     std::byte* obtain(threads::MappingUse use, size_t bytes, size_t alignment);
     void give_back(threads::MappingUse use, void* at, size_t bytes);
@@ -106,7 +107,7 @@ struct BufferPool::Impl {
 
     // --- buffer_pool.cc
     threads::LatchWord& word(uint32_t page) const {
-        DCHECK(page < options.pages_max);
+        DCHECK(page < pool.pages_open());
         return pool.words_[page];
     }
     Page& page_in(uint32_t frame) const {
@@ -205,7 +206,7 @@ struct BufferPool::Impl {
     threads::Runtime& runtime;
     txn::Log& log;
     const threads::FileId data;
-    const BufferPoolOptions options;
+    BufferPoolOptions options;           // constant after create()
     const Lsn log_at_start{log.tail()};  // the log's end when this run began
     std::move_only_function<Result<bool>(PageId, Page&)> repair_page;
     std::move_only_function<bool(ExclusivePage&)> log_repaired;
@@ -220,7 +221,10 @@ struct BufferPool::Impl {
     // Free frames: cleaners are woken below low and work up to high.
     uint32_t low_water = 0, high_water = 0;
     uint32_t kept_for_rollbacks = 0;  // frames that are not dirty (WB-3)
-    size_t words_bytes = 0, frames_bytes = 0, other_bytes = 0;
+    size_t frames_bytes = 0, other_bytes = 0;
+    uint64_t pages_wanted = 0;   // pages_max as it was given
+    GrowingMap words;            // of pool.words_
+    SpinLock words_lock;         // of what opens more of them
     std::byte* other = nullptr;  // descriptors, free stack, write buffers
 
     // --- free frames

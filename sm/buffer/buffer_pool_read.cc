@@ -23,7 +23,7 @@ constexpr uint64_t kPagesPerSlice = 4096;  // that are given up before other thr
 
 // Errors: io_error, corrupt_page or lost_write, see check_read().
 Result<void> BufferPool::Impl::read_once(PageId id, Page& page) {
-    DCHECK(id.value < options.pages_max);
+    DCHECK(id.value < pool.pages_open());
     reads.fetch_add(1, std::memory_order_relaxed);
     const auto bytes =
         threads::io_read(data, uint64_t{id.value} * kPageBytes, &page, kPageBytes, "data page");
@@ -74,7 +74,8 @@ bool BufferPool::Impl::newer_than_log(PageId id, uint64_t lsn, uint64_t written)
 }
 
 Result<void> BufferPool::give_up_from(PageId end, uint64_t before) {
-    DCHECK(end.value <= before && before <= pages_max_);
+    DCHECK(end.value <= before);
+    TRY(open_pages(before));
     uint32_t known = impl_->given_up_from.load(std::memory_order_relaxed);
     while (end.value < known && !impl_->given_up_from.compare_exchange_weak(known, end.value)) {}
     if (MUTANT(given_up_maps_unforgotten)) return {};

@@ -276,7 +276,7 @@ DirtyPages BufferPool::Impl::dirty_before(Lsn end) const {
         // The page may have been written and evicted, or dropped, since the flags were read.
         const uint32_t page = i.page.load(std::memory_order_acquire);
         if (page == kPageNone.value) continue;
-        DCHECK(page < options.pages_max);
+        DCHECK(page < pool.pages_open());
         found.add({page, f});
     }
     found.sort();

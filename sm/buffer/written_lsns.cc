@@ -48,29 +48,37 @@ struct WrittenLsns::Slot {
     bool never_written() const { return checksum == 0 && magic == 0 && save == 0; }
 };
 
-Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max) {
+Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max, uint64_t pages) {
     static_assert(kOnDisk<Slot, kSlotBytes> && offsetof(Slot, save) == 24 &&
                   offsetof(Slot, lsn) == 40);
     std::unique_ptr<WrittenLsns> made(new WrittenLsns);
     made->blocks_ = (pages_max + kPagesPerBlock - 1) / kPagesPerBlock;
-    made->bytes_ = made->blocks_ * (kPagesPerBlock * sizeof(uint64_t) + 2);
-    void* at = mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE,
+    const size_t of_blocks = made->blocks_ * 2;
+    void* at = mmap(nullptr, of_blocks, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-        made->bytes_ = 0;
-        return fail(ErrorCode::out_of_memory, "lsns of pages", pages_max);
-    }
-    made->lsns_ = static_cast<std::atomic<uint64_t>*>(at);
-    made->changed_ =
-        reinterpret_cast<std::atomic<uint8_t>*>(made->lsns_ + made->blocks_ * kPagesPerBlock);
+    if (at == MAP_FAILED) return fail(ErrorCode::out_of_memory, "lsns of pages", of_blocks);
+    made->changed_ = static_cast<std::atomic<uint8_t>*>(at);
     made->slot_ = reinterpret_cast<uint8_t*>(made->changed_ + made->blocks_);
+    const size_t bytes = made->blocks_ * kPagesPerBlock * sizeof(uint64_t);
+    if (!made->map_.reserve(bytes, kSlotBytes))
+        return fail(ErrorCode::out_of_memory, "lsns of pages", bytes);
+    made->lsns_ = reinterpret_cast<std::atomic<uint64_t>*>(made->map_.begin());
+    TRY(made->open(pages));
     made->assert_state();
     DCHECK(made->blocks_ * kPagesPerBlock >= pages_max);
     return made;
 }
 
 WrittenLsns::~WrittenLsns() {
-    if (bytes_ != 0) munmap(static_cast<void*>(lsns_), bytes_);
+    if (changed_ != nullptr) munmap(static_cast<void*>(changed_), blocks_ * 2);
+}
+
+Result<void> WrittenLsns::open(uint64_t pages) {
+    const uint64_t blocks = (pages + kPagesPerBlock - 1) / kPagesPerBlock;
+    DCHECK(blocks <= blocks_);
+    const size_t bytes = blocks * kPagesPerBlock * sizeof(uint64_t);
+    if (map_.open(bytes)) return {};
+    return fail(ErrorCode::out_of_memory, "lsns of pages", bytes);
 }
 
 WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file, uint64_t store) {
@@ -79,6 +87,7 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
     const uint64_t bytes = disk.size(file).value_or(0);
     const uint64_t blocks = std::min(blocks_, (bytes + 2 * kSlotBytes - 1) / (2 * kSlotBytes));
     loaded.missing = blocks == 0;
+    if (!open(blocks * kPagesPerBlock)) return {.missing = true};
     auto buffer =
         threads::make_aligned_buffer(std::min<uint64_t>(kBlocksPerRead, blocks) * 2 * kSlotBytes);
     if (!buffer) return {.missing = true};

@@ -40,6 +40,7 @@
 #include <span>
 #include <string>
 
+#include "sm/buffer/growing_map.h"
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/io/io.h"
@@ -48,10 +49,16 @@ namespace lockstep::sm {
 
 class WrittenLsns {
 public:
-    // For pages below `pages_max`: reserved virtual memory, 8 bytes a page touched. Error:
-    // out_of_memory.
-    static Result<std::unique_ptr<WrittenLsns>> create(uint64_t pages_max);
+    // For pages below `pages_max`, of which those below `pages` are open: 8 bytes a page, of which
+    // the system gives what is touched. Error: out_of_memory.
+    static Result<std::unique_ptr<WrittenLsns>> create(uint64_t pages_max, uint64_t pages);
+    static Result<std::unique_ptr<WrittenLsns>> create(uint64_t pages) {
+        return create(pages, pages);
+    }
     ~WrittenLsns();
+    // Opens the pages below `pages`; the others must not be asked for. One call at a time. Error:
+    // out_of_memory.
+    Result<void> open(uint64_t pages);
     WrittenLsns(const WrittenLsns&) = delete;
     WrittenLsns& operator=(const WrittenLsns&) = delete;
 
@@ -86,6 +93,7 @@ public:
     };
     // Reads the side file. `store` tells stores apart. Never fails: an unreadable block is "not
     // known".
+    // Opens what it finds.
     Loaded load(threads::Disk& disk, threads::FileId file, uint64_t store);
     // Writes the blocks that have changed since the last save, syncs if `sync`. Errors: io_error,
     // no_space. The old slots then still count, and the next save writes those blocks again.
@@ -125,7 +133,6 @@ private:
     WrittenLsns() = default;
     void assert_state() const {  // the saver's
         DCHECK(used_.load(std::memory_order_relaxed) <= blocks_);
-        DCHECK(bytes_ == blocks_ * (kPagesPerBlock * sizeof(uint64_t) + 2));
     }
     Result<void> save_changed(threads::FileId file, uint64_t store, bool sync);
     Result<void> save_some(threads::FileId file, uint64_t store, Slot* slots, uint64_t& next);
@@ -137,8 +144,8 @@ private:
     uint8_t* slot_ = nullptr;  // by block: the slot that counts; used by the saver only
     uint64_t blocks_ = 0;
     std::atomic<uint64_t> used_{0};  // blocks from here on were never changed
-    size_t bytes_ = 0;
-    uint64_t save_ = 0;  // number of the last save
+    GrowingMap map_;                 // of lsns_
+    uint64_t save_ = 0;              // number of the last save
     std::atomic<bool> saved_{true};
 };
 

@@ -245,9 +245,10 @@ Result<void> SpaceMap::Impl::grow(uint64_t seen) {
 }
 
 Result<void> SpaceMap::Impl::extend_to(uint64_t bytes) {
-    if (bytes / kPageBytes > env.pool->pages_max())
+    if (bytes / kPageBytes > BufferPoolOptions().pages_max)
         return fail(ErrorCode::no_space, "data file: page numbers used up", bytes);
     DCHECK(bytes % kPageBytes == 0);
+    TRY(env.pool->open_pages(bytes / kPageBytes));
     TRY(env.disk->allocate(env.data_file, bytes));
     DCHECK(bytes / kPageBytes >= pages.load(std::memory_order_relaxed));  // a volume only grows
     pages.store(bytes / kPageBytes, std::memory_order_release);
@@ -294,6 +295,7 @@ Result<void> SpaceMap::format_new_volume() {
 
 Result<void> SpaceMap::open() {
     const uint64_t pages = TRY(env_.disk->size(env_.data_file)) / kPageBytes;
+    TRY(env_.pool->open_pages(pages));
     const uint64_t before = impl_->pages.exchange(pages, std::memory_order_acq_rel);
     impl_->map_hint.store(0, std::memory_order_relaxed);
     const uint64_t maps = std::max(before, pages) / kPagesPerMap + 1;

@@ -35,8 +35,9 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     DCHECK(engine.on_own_thread());
     const TestHooks* hooks = engine.options.test_hooks;
     if ((!hooks || !hooks->disk) && lies_within(directory, engine.directory.path()))
-        return fail_with(ErrorCode::bad_path, "backup: the target lies in the store's directory",
-                         std::string(directory) + "; name one outside of " + engine.directory.path());
+        return fail_with(
+            ErrorCode::bad_path, "backup: the target lies in the store's directory",
+            std::string(directory) + "; name one outside of " + engine.directory.path());
     // A disk of its own: what it learns of the target's file system does not concern the store.
     const std::unique_ptr<threads::Disk> own =
         hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);
@@ -52,8 +53,8 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     if (info->since == info->lsn && !MUTANT(note_overwritten)) return info;
     std::error_code error;
     const std::string path = std::filesystem::absolute(target.path(), error).string();
-    const auto noted = note_backup(*engine.archive, engine.superblock, info->lsn, path,
-                                   engine.options.sync);
+    const auto noted =
+        note_backup(*engine.archive, engine.superblock, info->lsn, path, engine.options.sync);
     if (!noted)
         engine.report(1, "the archive does not know the backup in " + path +
                              ", and pages are not rebuilt from it: " + noted.error().text());

@@ -12,6 +12,7 @@
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/base/try.h"
+#include "threads/io/size_signal.h"
 #include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
@@ -98,6 +99,7 @@ public:
     }
     Result<void> append(const char* from, size_t bytes) {
         DCHECK(fd_ >= 0 && from != nullptr);
+        const threads::SizeSignalBlocked blocked;
         while (bytes > 0) {
             const ssize_t n = ::pwrite(fd_, from, bytes, static_cast<off_t>(bytes_));
             if (n < 0 && errno == EINTR) continue;

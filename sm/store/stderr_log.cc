@@ -5,6 +5,7 @@
 
 #include <lockstep/options.h>
 #include "threads/base/check.h"
+#include "threads/io/size_signal.h"
 
 namespace lockstep::detail {
 
@@ -15,6 +16,7 @@ void log_to_stderr(int level, std::string_view text) {
     std::string line = level == 0 ? "lockstep: error: " : "lockstep: warning: ";
     line += text;
     line += '\n';
+    const threads::SizeSignalBlocked blocked;  // it may be a file
     (void)!write(STDERR_FILENO, line.data(), line.size());
 }
 

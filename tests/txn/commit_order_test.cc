@@ -114,7 +114,7 @@ TEST(CommitOrder, TheEndIsNotedBeforeTheCommitIsSeenInEverySchedule) {
         ManualClock clock;
         LogOptions options = small_options("/store");
         options.first_bytes = options.segment_bytes;  // no keeper makes more
-        ASSERT_TRUE(disk.make_directory(options.directory));
+        ASSERT_TRUE(disk.make_directory(options.directory.here()));
         auto runtime = *threads::Runtime::start({.workers = 2,
                                                  .caller_driven = true,
                                                  .seed = seed,

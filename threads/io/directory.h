@@ -1,9 +1,10 @@
 // directory.h - the directory that files are named in.
 //
-// Concepts   An open Directory stays the same one, whatever happens to its names: it may be moved or
-//            replaced, a symbolic link on the way may change, the process may change its directory.
-//            A store opens its directory once, and names all its files in it. A Directory that is
-//            not open is a path, and each use looks it up anew: for tools, which end soon.
+// Concepts   An open Directory stays the same one, whatever happens to its names: it may be moved
+//            or replaced, a symbolic link on the way may change, the process may change its
+//            directory. A store opens its directory once, and names all its files in it. A
+//            Directory that is not open is a path, and each use looks it up anew: for tools, which
+//            end soon.
 #pragma once
 
 #include <memory>
@@ -19,10 +20,11 @@ namespace lockstep::threads {
 class Directory {
 public:
     // Not open.
-    Directory(std::string path) : path_(std::move(path)) {}     // NOLINT(google-explicit-constructor)
-    Directory(std::string_view path) : path_(path) {}           // NOLINT(google-explicit-constructor)
-    Directory(const char* path = "") : path_(path) {}           // NOLINT(google-explicit-constructor)
-    // Copies share what is open, and the last one closes it. The disk outlives them. Error: bad_path.
+    Directory(std::string path) : path_(std::move(path)) {}  // NOLINT(google-explicit-constructor)
+    Directory(std::string_view path) : path_(path) {}        // NOLINT(google-explicit-constructor)
+    Directory(const char* path = "") : path_(path) {}        // NOLINT(google-explicit-constructor)
+    // Copies share what is open, and the last one closes it. The disk outlives them. Error:
+    // bad_path.
     static Result<Directory> open(Disk& disk, const Place& place) {
         const DirectoryId id = TRY(disk.open_directory(place));
         Directory directory(place.name);
@@ -31,14 +33,15 @@ public:
     }
     // Open if that is possible, else the path: the error then comes from the use.
     static Directory opened(Disk& disk, std::string_view path) {
-        auto directory = path.empty() ? Directory() : open(disk, path).value_or(Directory(path));
-        return directory;
+        return path.empty() ? Directory() : open(disk, path).value_or(Directory(path));
     }
     bool is_open() const { return open_ != nullptr; }
     DirectoryId id() const { return open_ ? open_->id : kNoDirectory; }
 
     // The directory itself, and a file in it.
-    Place here() const { return open_ ? Place(open_->id, ".") : Place(path_.empty() ? "." : path_); }
+    Place here() const {
+        return open_ ? Place(open_->id, ".") : Place(path_.empty() ? "." : path_);
+    }
     friend Place operator/(const Directory& directory, std::string_view name) {
         DCHECK(!name.empty());
         if (directory.open_) return {directory.open_->id, name};
@@ -50,7 +53,7 @@ public:
 
 private:
     struct Open {
-        Open(Disk& of, DirectoryId opened) : disk(of), id(opened) {}
+        Open(Disk& of, DirectoryId opened) : disk(of), id(opened) { DCHECK(id != kNoDirectory); }
         Open(const Open&) = delete;
         Open& operator=(const Open&) = delete;
         ~Open() { disk.close_directory(id); }

@@ -129,8 +129,9 @@ protected:
     size_t fd_polls_ = 0;
 };
 
-// Files by name. Synchronous, for rare and short operations. Safe from any kernel thread. What keeps
-// files names them in a directory that it has opened (directory.h): a path may lead elsewhere later.
+// Files by name. Synchronous, for rare and short operations. Safe from any kernel thread. A path
+// may lead elsewhere later, so a store names its files in directories that it has opened
+// (directory.h).
 class Disk {
 public:
     virtual ~Disk() = default;

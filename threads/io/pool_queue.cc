@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include <lockstep/clock.h>
+#include "threads/io/size_signal.h"
 
 namespace lockstep::threads {
 namespace {
@@ -82,6 +83,7 @@ IoRequest* IoPool::take() {
 
 void IoPool::work() {
     pthread_setname_np(pthread_self(), "lockstep-io");
+    block_size_signal();
     std::unique_lock lock(mutex_);
     for (;;) {
         IoRequest* request = nullptr;

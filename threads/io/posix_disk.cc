@@ -17,6 +17,7 @@
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/durable_writes.h"
 #include "threads/io/lock_holder.h"
+#include "threads/io/size_signal.h"
 #include "threads/io/under_valgrind.h"
 #include "threads/io/uring_queue.h"
 
@@ -163,6 +164,7 @@ Result<uint64_t> PosixDisk::size(FileId file) {
 Result<void> PosixDisk::allocate(FileId file, uint64_t bytes) {
     const uint64_t before = TRY(size(file));
     if (bytes <= before) return {};
+    const SizeSignalBlocked blocked;
     const auto from = static_cast<off_t>(before);
     const int64_t result =
         retry([&] { return fallocate(file.value, 0, from, static_cast<off_t>(bytes - before)); });
@@ -175,12 +177,14 @@ Result<void> PosixDisk::allocate(FileId file, uint64_t bytes) {
 }
 
 Result<void> PosixDisk::truncate(FileId file, uint64_t bytes) {
+    const SizeSignalBlocked blocked;
     const int64_t result = retry([&] { return ftruncate(file.value, static_cast<off_t>(bytes)); });
     if (result < 0) return fail_file(static_cast<int>(-result), "truncate", bytes);
     return {};
 }
 
 Result<void> PosixDisk::rename(const Place& from, const Place& to) {
+    DCHECK(!from.name.empty() && !to.name.empty());
     if (renameat(at(from), from.name.c_str(), at(to), to.name.c_str()) != 0)
         return fail_at(errno, "rename", from);
     return {};
@@ -265,6 +269,7 @@ Result<DirectoryId> PosixDisk::open_directory(const Place& directory) {
     }));
     if (fd < 0) return fail_at(static_cast<int>(-fd), "open directory", directory);
     std::string path = text_of(directory);
+    DCHECK(!path.empty());
     const std::lock_guard lock(mutex_);
     directories_.insert_or_assign(static_cast<int32_t>(fd), std::move(path));
     return DirectoryId{static_cast<int32_t>(fd)};
@@ -287,7 +292,8 @@ std::string PosixDisk::path_of(DirectoryId directory) {
         CHECK(found != directories_.end());  // not closed
         path = found->second;
     }
-    struct stat own {}, named {};
+    struct stat own {
+    }, named{};
     const bool leads_there = fstat(directory.value, &own) == 0 && stat(path.c_str(), &named) == 0 &&
                              own.st_dev == named.st_dev && own.st_ino == named.st_ino;
     if (leads_there) return path;
@@ -356,6 +362,7 @@ Result<size_t> PosixDisk::read_now(FileId file, uint64_t offset, void* data, siz
 }
 
 Result<void> PosixDisk::write_now(FileId file, uint64_t offset, const void* data, size_t bytes) {
+    const SizeSignalBlocked blocked;
     const auto* from = static_cast<const std::byte*>(data);
     const bool whole_blocks = offset % kIoAlignment == 0 && bytes % kIoAlignment == 0;
     if ((whole_blocks && is_aligned(data)) || !is_direct(file))

@@ -219,6 +219,7 @@ Result<DirectoryId> SimDisk::open_directory(const Place& directory) {
 
 void SimDisk::close_directory(DirectoryId directory) {
     std::lock_guard lock(mutex_);
+    DCHECK(directory != kNoDirectory);
     CHECK(static_cast<size_t>(directory.value) < open_directories_.size());
     open_directories_[static_cast<size_t>(directory.value)].clear();
 }
@@ -231,6 +232,7 @@ std::string SimDisk::path_of(DirectoryId directory) {
 void SimDisk::change_directory(std::string_view path) {
     std::lock_guard lock(mutex_);
     begin_ = full(path);
+    DCHECK(is_directory(begin_));
 }
 
 void SimDisk::move_directory(std::string_view from, std::string_view to) {

@@ -12,6 +12,7 @@
 
 #include "threads/base/check.h"
 #include "threads/base/rng.h"
+#include "threads/io/size_signal.h"
 #include "threads/runtime/virtual_cores.h"
 #include "threads/thread/stack_overflow.h"
 #include "threads/worker/worker.h"
@@ -88,6 +89,7 @@ void* kernel_thread_main(void* argument) {
         sched_setaffinity(0, sizeof set, &set);  // failure costs only speed
     }
     const SignalStack signal_stack;
+    block_size_signal();
     self.number = gettid();
     const Result<void> ok = self.worker->attach();
     if (!ok) self.error = ok.error();

@@ -87,7 +87,8 @@ Result<void> DurableEnd::store(threads::Disk& disk, threads::FileId file) const 
 }
 
 Result<Lsn> recorded_durable_end(threads::Disk& disk, const threads::Directory& directory) {
-    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(disk, directory / LogFiles::kMarkName));
+    const std::optional<DurableEnd> mark =
+        TRY(DurableEnd::load(disk, directory / LogFiles::kMarkName));
     return mark ? Lsn{mark->durable_end} : kLsnNone;
 }
 

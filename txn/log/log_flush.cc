@@ -248,7 +248,8 @@ Nanos Log::Impl::mark_due() const {
 // durable, so the record is never taken back.
 void Log::Impl::write_mark() {
     if (mark_failed()) {
-        (void)fail("write and sync of log.mark", files.directory().path(LogFiles::kMarkName), mark_error());
+        (void)fail("write and sync of log.mark", files.directory().path(LogFiles::kMarkName),
+                   mark_error());
         return;
     }
     if (!mark_lags()) return;
@@ -290,7 +291,9 @@ Result<void> Log::Impl::sync_mark() {
     wait_for_mark();
     write_mark();
     wait_for_mark();
-    if (mark_failed()) return fail("write and sync of log.mark", files.directory().path(LogFiles::kMarkName), mark_error());
+    if (mark_failed())
+        return fail("write and sync of log.mark", files.directory().path(LogFiles::kMarkName),
+                    mark_error());
     return {};
 }
 

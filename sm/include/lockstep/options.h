@@ -101,9 +101,9 @@ struct Options {
     // From half of log_bytes on, begin slows down. From three quarters of what one transaction may
     // need, begin and the next operation of a writer wait for a checkpoint or the oldest writer.
     uint64_t log_bytes = 2ull << 30;
-    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4. 0 = 64 MB, or a quarter of log_bytes if
-    // that is less. Fixed when the store is made: a later open takes the store's own, so log_bytes
-    // must be at least four times that. Store::options() has the size in use.
+    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4. 0 = 64 MB, or a quarter of log_bytes
+    // if that is less. Fixed when the store is made: a later open takes the store's own, so
+    // log_bytes must be at least four times that. Store::options() has the size in use.
     uint64_t log_segment_bytes = 0;
     // Log buffer in memory, power of two, 1 MB .. 1 GB, and at most a quarter of log_bytes. 0 = 32
     // MB, or the largest that log_bytes allows if that is less.

@@ -257,8 +257,9 @@ TEST_F(ArchiveRebuild, EndsIfABackupFollowsItself) {
         const auto next = sm::read_manifest(disk_, "/next");
         ASSERT_OK(next);
         store.on_thread([&] {
-            ASSERT_OK(sm::note_backup(disk_, kArchive, store.engine().superblock, Lsn{next->end},
-                                      "/next", false));
+            sm::Engine& engine = store.engine();
+            ASSERT_OK(sm::note_backup(*engine.archive, engine.superblock, Lsn{next->end}, "/next",
+                                      false));
         });
         ASSERT_OK(store.close());
     }

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <map>
 
-#include <lockstep/archive.h>
 #include <lockstep/backup.h>
 #include <lockstep/store.h>
 #include "tests/own_directory.h"
@@ -175,8 +174,8 @@ TEST_F(MovedDirectory, ArchiveAndBackupKeepTheirPlace) {
     EXPECT_FALSE(fs::exists(root_ / "a/archive"));
     EXPECT_FALSE(fs::exists(root_ / "b/archive"));
     const std::string full[] = {"full"};
-    const auto restored = restore_backup(
-        full, "restored", {.archive = (root_ / "a/kept").string()});
+    const auto restored =
+        restore_backup(full, "restored", {.archive = (root_ / "a/kept").string()});
     ASSERT_TRUE(restored) << restored.error().text();
     expect_rows(root_ / "b/restored", "a", 120);
     expect_rows(root_ / "a/old", "a", 120);

@@ -106,5 +106,24 @@ TEST_F(OpenReport, TheLogNeedsFourOfItsOwnSegments) {
     EXPECT_EQ(store.options().log_segment_bytes, 16ull << 20);
 }
 
+// The other sizes of the log follow from it, and those in use are told.
+TEST_F(OpenReport, LogBytesAlone) {
+    constexpr uint64_t kMiB = 1 << 20;
+    struct Case {
+        uint64_t log, segment, ring;
+    };
+    for (const Case& of :
+         {Case{4 * kMiB, kMiB, kMiB}, Case{6 * kMiB + 1, 3 * kMiB / 2, kMiB},
+          Case{100 * kMiB, 25 * kMiB, 16 * kMiB}, Case{2048 * kMiB, 64 * kMiB, 32 * kMiB}}) {
+        Options options;
+        options.pool_bytes = 4 * kMiB;
+        options.log_bytes = of.log;
+        Store store = open("log" + std::to_string(of.log), options);
+        EXPECT_EQ(store.options().log_segment_bytes, of.segment) << of.log;
+        EXPECT_EQ(store.options().log_ring_bytes, of.ring) << of.log;
+        EXPECT_TRUE(store.close());
+    }
+}
+
 }  // namespace open_report_test
 }  // namespace lockstep

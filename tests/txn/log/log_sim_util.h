@@ -18,7 +18,7 @@ inline LogOptions sim_options() {
 
 struct SimBench {
     SimBench(threads::SimDisk& d, uint64_t seed, uint32_t workers = 2) : disk(d) {
-        CHECK(disk.make_directory(options.directory));
+        CHECK(disk.make_directory(options.directory.here()));
         auto made = threads::Runtime::start(
             {.workers = workers,
              .caller_driven = true,
