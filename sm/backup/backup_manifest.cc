@@ -185,7 +185,7 @@ Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& 
 }
 
 Result<void> check_backup(threads::Disk& disk, const threads::Directory& directory) {
-    if (!TRY(is_there(disk, path_of(directory)))) return {};
+    if (!disk.exists(path_of(directory))) return {};
     const BackupManifest manifest = TRY(read_manifest(disk, directory));  // BM-1
     if (!manifest.incremental()) return {};
     return fail(ErrorCode::bad_backup,
