@@ -117,10 +117,6 @@ int lockstep_end_transaction(lockstep_store* store, uint64_t id, lockstep_error*
 
 int lockstep_cancel_transaction(lockstep_store* store, uint64_t id, lockstep_error* error) {
     return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
-        lockstep::sm::Engine& engine = lockstep::sm::engine_of(s.store);
-        if (engine.forked()) return lockstep::sm::Engine::refuse_child();
-        return engine.watch->end(lockstep::TxnId{id}, MUTANT(cancel_reported)
-                                                          ? lockstep::txn::Heed::by_operator
-                                                          : lockstep::txn::Heed::cancelled);
+        return c::cancel_txn(s, lockstep::TxnId{id});
     });
 }

@@ -420,7 +420,7 @@ class Transaction(OfOneProcess):
 
         key(key, value) returns the key of a record in it, or a list of keys. Equal records must
         give equal keys. It runs on a thread of its own while the change waits, so it must not use
-        the store. If it raises an exception, the change of the record, or this call, raises that
+        a store: its calls raise WrongThread. If it raises an exception, the change of the record, or this call, raises that
         exception, and the record stays as it was. The store keeps each function that it gets until
         it is closed, the same one once. `progress` gets pages read and entries loaded.
         `new`: raises AlreadyExists if the name is taken.
