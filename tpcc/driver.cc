@@ -176,10 +176,13 @@ private:
             offered.due += arrivals->due_between(begin, end);
             offered.due_in_warmup += arrivals->due_between(control_.started, begin);
         }
-        const uint64_t late = report.stats.started_of_warmup, started = report.stats.started - late;
-        DCHECK(started <= offered.due && late <= offered.due_in_warmup);
-        offered.backlog = offered.due - started;
-        offered.backlog_of_warmup = offered.due_in_warmup - late;
+        // One that was started while the run was stopped may have been due after its end.
+        const auto left = [](uint64_t due, uint64_t started) {
+            return due > started ? due - started : 0;
+        };
+        const uint64_t late = report.stats.started_of_warmup;
+        offered.backlog = left(offered.due, report.stats.started - late);
+        offered.backlog_of_warmup = left(offered.due_in_warmup, late);
     }
 
     Nanos sleep_time(Nanos wanted) const {
