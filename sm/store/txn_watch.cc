@@ -412,10 +412,12 @@ std::string TxnWatch::describe_in_doubt(const Seen& seen) const {
            "; end it (Store::commit_prepared(), rollback_prepared()), or raise option log_bytes";
 }
 
+// By the same rule as the checkpointer: one that is waited for must be due. The log's start may lie
+// below the first record that a restart needs: after an open, and while a hold keeps it.
 bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
     const txn::Log& log = *engine_.log;
     const uint64_t upto = oldest.id == kTxnNone ? log.tail().value : oldest.first.value;
-    return upto > log.start().value + log.capacity_bytes() / 16;
+    return upto > engine_.first_record.load() + log.capacity_bytes() / 16;
 }
 
 void TxnWatch::relieve_log(const Seen& oldest, Nanos in_vain, Nanos unchanged) {

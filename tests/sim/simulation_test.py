@@ -53,6 +53,8 @@ FAILED_ONCE_SECOND = {1: 138, 8: 190, 400: 620}
 FAILED_ONCE_SECOND_WITH = {100149: "log_failure", 100517: "none", 402121: "any"}
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
+# After an open, the oldest writer waited a minute for a checkpoint that was not due.
+FAILED_ONCE_SECONDARY = {9917263549: 823}
 # Irregular work, and what was compared with the model, at least so often.
 IRREGULAR = {
     "snapshots_checked": 500,
@@ -134,6 +136,9 @@ def crashes(counts, options, first):
     for seed, profile in FAILED_ONCE_WITH.items():
         with_faults = ["--faults", profile, "--crash-points", 0]
         run(counts, program, "--plain", "--seed", seed, *with_faults)
+    for seed, event in FAILED_ONCE_SECONDARY.items():
+        at_event = ["--workload", "records", "--secondary", "--until", event]
+        run(counts, program, "--seed", seed, *at_event)
     # The same on a file system that ignores durable writes.
     seeds = max(options.seeds // 6, 2)
     by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
