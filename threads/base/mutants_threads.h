@@ -75,8 +75,10 @@
       "requests of the log wait for a place behind reads") \
     X(busy_worker_stalls, threads_packet_test, \
       "a worker that never sleeps does not look whether all busy packets wait") \
-    X(late_look_capped_twice, threads_slice_watch_test, \
-      "a late look at a slice takes all waiting time off a part of the time") \
+    X(wait_for_cpu_counts, threads_slice_watch_test, \
+      "a thread that waits for a CPU counts as one that blocks") \
+    X(sleep_interrupted, threads_slice_watch_test, \
+      "the watch of slices sends its signal to a thread that sleeps in a system call") \
     X(cancel_not_taken_back, threads_task_word_test, \
       "a cancellation that failed cannot be repeated") \
     X(in_flight_length_alone, threads_sim_disk_test, \

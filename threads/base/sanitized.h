@@ -16,6 +16,9 @@
 #define LOCKSTEP_SANITIZED 1
 #endif
 
+// A function that reads what another kernel thread writes, and knows that it may be torn or old.
+#define LOCKSTEP_NO_TSAN __attribute__((no_sanitize("thread"), noinline))
+
 namespace lockstep {
 
 #ifdef LOCKSTEP_ASAN

@@ -9,16 +9,23 @@
 
 namespace lockstep::threads {
 
-// The slice had lasted `held` at the look before, `elapsed` ago. Meanwhile the worker was ready for
-// `queued` without a CPU, which does not count. One look adds `most` at most, because the process
-// may have been stopped. The kernel counts a wait for a CPU when it ends, so `queued` may be longer
-// than `elapsed`: earlier looks then took the wait for a part of the slice. Nothing is taken off
-// before the slice, since looks that came late have added less than the wait.
-inline Nanos held_after(Nanos held, Nanos elapsed, Nanos queued, Nanos most) {
-    DCHECK(most > 0 && held < kNever - most);
-    if (MUTANT(late_look_capped_twice)) elapsed = std::min(elapsed, most);
-    if (elapsed >= queued) return held + std::min(elapsed - queued, most);
-    return held - std::min(held, queued - elapsed);
+// What a kernel thread has done since the last look at it, `elapsed` ago.
+struct SliceLook {
+    Nanos elapsed = 0;
+    Nanos computed = 0;   // on a CPU
+    Nanos queued = 0;     // ready, but on no CPU; counted when that ends
+    bool asleep = false;  // now, in a system call: its last wait for a CPU has ended
+};
+
+// The slice had lasted `held` at the look before. Only what is certain counts. One that sleeps now
+// was on a CPU or asleep since then, but for the time queued. One that is ready now may have waited
+// for a CPU since it last computed. One look adds `most` at most to the time asleep, because the
+// process may have been stopped.
+inline Nanos held_after(Nanos held, const SliceLook& look, Nanos most) {
+    DCHECK(most > 0 && held < kNever - most && look.computed < kNever - held);
+    const bool awake = !look.asleep && !MUTANT(wait_for_cpu_counts);
+    if (awake) return held + look.computed;
+    return held + std::min(look.elapsed - std::min(look.queued, look.elapsed), most);
 }
 
 }  // namespace lockstep::threads

@@ -14,6 +14,7 @@
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/base/sanitized.h"
 #include "threads/runtime/slice_time.h"
 #include "threads/worker/worker.h"
 
@@ -23,16 +24,6 @@ namespace {
 constexpr uint64_t kLooksPerBound = 4;
 
 Nanos interval_of(Nanos bound) { return std::max(bound / kLooksPerBound, kMillisecond / 4); }
-
-// `elapsed` has passed since the time was noted last. `queued`: then, becomes `queued_now`. A look
-// that comes late says that this thread, too, had no CPU or was stopped: it counts as one.
-void note_time(Nanos& held, Nanos& queued, Nanos elapsed, Nanos queued_now, Nanos bound) {
-    DCHECK(bound > 0 && elapsed < kNever);
-    queued_now = std::max(queued_now, queued);
-    const Nanos interval = interval_of(bound);
-    held = held_after(held, elapsed, queued_now - queued, interval + interval / 2);
-    queued = queued_now;
-}
 
 // "1234 ms".
 std::string millis(Nanos time) { return std::to_string(time / kMillisecond) + " ms"; }
@@ -99,50 +90,74 @@ void SliceWatch::look(State& state, Nanos elapsed) {
         return;
     }
     if (!state.begun) {
-        state.begun = true;
+        state.begun = identify(state);
         state.before = usage_of(state.watched.number);
         return;
     }
-    note_time(state.held, state.before.queued, elapsed, usage_of(state.watched.number).queued,
-              bound_);
-    if (!state.reported && state.held >= bound_) warn(state);
+    DCHECK(state.thread != nullptr && elapsed < kNever);
+    const KernelActivity activity = activity_of(state.watched.number);
+    const Usage now = usage_of(state.watched.number);
+    // Without the kernel's word it may sleep.
+    const SliceLook seen{.elapsed = elapsed,
+                         .computed = now.on_cpu - std::min(now.on_cpu, state.before.on_cpu),
+                         .queued = now.queued - std::min(now.queued, state.before.queued),
+                         .asleep = activity.kind != KernelActivity::Kind::ready};
+    const Nanos interval = interval_of(bound_);
+    state.held = held_after(state.held, seen, interval + interval / 2);
+    state.computed += seen.computed;
+    state.before = now;
+    if (!state.reported && state.held >= bound_) warn(state, activity);
 }
 
-void SliceWatch::warn(State& state) {
-    DCHECK(!state.reported && state.held >= bound_);
+// Whose slice it is. False: nobody's (SL-2), or it has just ended.
+LOCKSTEP_NO_TSAN bool SliceWatch::identify(State& state) {
     const Worker& worker = *state.watched.worker;
-    const Nanos began = clock_.now();
-    const std::optional<StackSample> sample = samples_.take(state.watched.handle);
-    // SL-2: the slice has just ended, or the scheduler ran.
-    if (worker.slices() != state.slices || (sample && sample->thread_id == 0)) return;
-    // The kernel counts a wait for a CPU when it ends, which the answer shows.
-    const Usage now = usage_of(state.watched.number);
-    note_time(state.held, state.before.queued, clock_.now() - began, now.queued, bound_);
-    if (state.held < bound_) return;
+    DCHECK(!state.begun && !state.reported);
+    state.thread = worker.running();
+    if (state.thread == nullptr) return false;
+    state.thread_id = state.thread->id;
+    state.name = state.thread->name;
+    return worker.slices() == state.slices && worker.running() == state.thread;
+}
+
+void SliceWatch::warn(State& state, const KernelActivity& activity) {
+    DCHECK(!state.reported && state.held >= bound_ && state.thread != nullptr);  // SL-2
     state.reported = !MUTANT(slice_reported_again);
-    std::string text = "worker " + std::to_string(worker.index()) + ": ";
-    if (sample) {
-        state.thread_id = sample->thread_id;
-        text += "user thread " + std::to_string(sample->thread_id) + " \"" + sample->name + "\"";
-    } else {
-        text += "a user thread";
-    }
-    text += " has kept the CPU for more than " + millis(state.held);
-    if (now.on_cpu > state.before.on_cpu)
-        text += ", " + millis(now.on_cpu - state.before.on_cpu) + " of it computing";
+    std::string text = "worker " + std::to_string(state.watched.worker->index()) +
+                       ": user thread " + std::to_string(state.thread_id) + " \"" + state.name +
+                       "\" has kept the CPU for more than " + millis(state.held);
+    if (state.computed > 0) text += ", " + millis(state.computed) + " of it computing";
     text +=
         "; the other user threads of the worker wait. Suspend instead (lockstep/sync.h, timer.h, "
-        "fd.h), call offload() for what blocks, or yield() in long computations. Stack:";
-    text += sample ? sample->text() : " the kernel thread did not answer to SIGURG";
+        "fd.h), call offload() for what blocks, or yield() in long computations. Stack:" +
+        stack_text(state, activity);
     report_(1, text);
+}
+
+// SS-3. The stack of a slice that has ended meanwhile would be another one.
+std::string SliceWatch::stack_text(const State& state, const KernelActivity& activity) {
+    using Kind = KernelActivity::Kind;
+    const Worker& worker = *state.watched.worker;
+    DCHECK(state.reported || MUTANT(slice_reported_again));
+    if (activity.kind == Kind::unknown)
+        return " unknown, because /proc does not tell whether the kernel thread sleeps";
+    if (activity.kind == Kind::asleep && !MUTANT(sleep_interrupted)) {
+        const StackSample sample = read_stack(activity, *state.thread);
+        const bool still =
+            worker.slices() == state.slices && activity_of(state.watched.number).sp == activity.sp;
+        return still ? sample.text() : " it went on before its stack was read";
+    }
+    const std::optional<StackSample> sample = samples_.take(state.watched.handle);
+    if (!sample) return " the kernel thread did not answer to SIGURG";
+    if (sample->thread_id != state.thread_id) return " it ended before its stack was read";
+    return sample->text();
 }
 
 void SliceWatch::tell_end(State& state) const {
     DCHECK(state.reported);
-    const std::string who =
-        state.thread_id != 0 ? "user thread " + std::to_string(state.thread_id) : "a user thread";
-    report_(2, "worker " + std::to_string(state.watched.worker->index()) + ": " + who +
-                   " gave up the CPU after about " + millis(state.held));
+    report_(2, "worker " + std::to_string(state.watched.worker->index()) + ": user thread " +
+                   std::to_string(state.thread_id) + " gave up the CPU after about " +
+                   millis(state.held));
 }
 
 // From schedstat: nanoseconds on a CPU, nanoseconds ready without one.

@@ -5,9 +5,11 @@
 //            up the CPU: it computes, or it blocks its kernel thread. The other user threads of the
 //            worker wait meanwhile. The report names the user thread and shows its stack.
 //            Workers pay nothing: they count their slices in any case.
-//            What the process spends stopped, or the worker waiting for a CPU, does not count.
-// Invariants SL-1 A slice is reported once, and its end once.
-//            SL-2 Nothing is reported about a worker that runs no user thread. [checked: warn()]
+//            Only time counts in which the kernel thread was on a CPU, or was asleep in a system
+//            call. What the process spends stopped, or the worker waiting for a CPU, does not.
+// Invariants SL-1 A slice is reported once, and its end once. A slice that was too long when it was
+//            looked at is reported, even if it has ended since.
+//            SL-2 Nothing is reported about a worker that runs no user thread. [checked: look()]
 // Blocking   The destructor waits for a report that is being made.
 #pragma once
 
@@ -17,6 +19,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -57,16 +60,21 @@ private:
         bool begun = false;      // the number was the same twice
         uint64_t slices = 0;     // when last looked at
         Nanos held = 0;          // that number has not changed for so long, at least
-        Usage before;            // on_cpu: early in this slice; queued: at the last look
+        Nanos computed = 0;      // of it on a CPU
+        Usage before;            // at the last look
         bool reported = false;   // this slice
-        uint64_t thread_id = 0;  // whose slice was reported
+        uint64_t thread_id = 0;  // whose slice it is
+        const char* name = "";   // static
+        const Thread* thread = nullptr;
     };
     SliceWatch(Nanos bound, std::vector<Watched> watched, SliceReport report);
     static void* thread_main(void* self);
     static Usage usage_of(pid_t number);
     void work();
     void look(State& state, Nanos elapsed);
-    [[gnu::cold]] void warn(State& state);
+    static bool identify(State& state);
+    [[gnu::cold]] void warn(State& state, const KernelActivity& activity);
+    [[gnu::cold]] std::string stack_text(const State& state, const KernelActivity& activity);
     [[gnu::cold]] void tell_end(State& state) const;
 
     const Nanos bound_;

@@ -14,13 +14,13 @@
 #include "threads/base/spin_lock.h"
 #include "threads/base/symbols.h"
 #include "threads/thread/stack.h"
+#include "threads/thread/stack_sample_impl.h"
 #include "threads/thread/thread.h"
 
 namespace lockstep::threads {
 namespace {
 
 constexpr int kSignal = SIGURG;
-constexpr size_t kFramesMax = 48, kWordsMax = 512;
 
 // A process has one handler for a signal, so its state belongs to the process. Protected by lock;
 // `previous` is constant while our handler may run.
@@ -38,15 +38,9 @@ std::atomic<pthread_t> target;  // which kernel thread is asked; written in stat
 struct {
     uint64_t thread_id;
     const char* name;
-    size_t frame_count, word_count, gap, rest;
-    uintptr_t frames[kFramesMax];
-    uintptr_t words[kWordsMax];
+    StackCopy stack;
 } answer;  // written by the handler in state filling
 static_assert(std::atomic<uint32_t>::is_always_lock_free);  // the handler uses one
-
-struct Registers {
-    uintptr_t pc, sp, fp;
-};
 
 Registers registers_of(const void* context) {
     const mcontext_t& m = static_cast<const ucontext_t*>(context)->uc_mcontext;
@@ -60,53 +54,19 @@ Registers registers_of(const void* context) {
 #endif
 }
 
-// Reads the stack of another function, red zones of a sanitizer included.
-#if defined(__clang__) || defined(__GNUC__)
-#define LOCKSTEP_READS_STACK __attribute__((no_sanitize("address", "thread"), noinline))
-#endif
-
 LOCKSTEP_READS_STACK uintptr_t word(uintptr_t address) {
     return *reinterpret_cast<const volatile uintptr_t*>(address);
-}
-
-LOCKSTEP_READS_STACK void copy_stack(const Registers& at, const Stack& stack) {
-    const auto base = reinterpret_cast<uintptr_t>(stack.base),
-               top = reinterpret_cast<uintptr_t>(stack.top);
-    answer.frames[0] = at.pc;
-    answer.frame_count = 1;
-    answer.word_count = 0;
-    answer.gap = answer.rest = 0;
-    if (at.sp < base || at.sp >= top) return;  // in the middle of a switch
-    constexpr uintptr_t kWord = sizeof(uintptr_t);
-    for (uintptr_t a = (at.sp + kWord - 1) / kWord * kWord;
-         a + kWord <= top && answer.word_count < kWordsMax; a += kWord)
-        answer.words[answer.word_count++] = word(a);
-    const auto index = [&](uintptr_t address) {
-        return std::min((address - at.sp) / kWord, answer.word_count);
-    };
-    // A frame has the caller's frame pointer, and above it the return address.
-    uintptr_t fp = at.fp, below = at.sp;
-    // Code without frame pointers may hold any number in this register.
-    while (answer.frame_count < kFramesMax && fp >= below && fp < top && top - fp >= 2 * kWord &&
-           fp % kWord == 0) {
-        if (answer.frame_count <= 2) answer.gap = index(fp);
-        answer.frames[answer.frame_count++] = word(fp + kWord);
-        below = fp + 2 * kWord;
-        fp = word(fp);
-    }
-    // Of thread_entry() and what called it.
-    constexpr uintptr_t kFirstFrames = 512;
-    answer.rest = top - below < kFirstFrames ? answer.word_count : index(below);
 }
 
 void fill(const void* context) {
     const Thread* thread = current();
     answer.thread_id = 0;
-    answer.frame_count = answer.word_count = answer.gap = answer.rest = 0;
+    answer.stack = {};
     if (thread == nullptr || thread->stack == nullptr) return;
     answer.thread_id = thread->id;
     answer.name = thread->name;
-    copy_stack(registers_of(context), *static_cast<const Stack*>(thread->stack));
+    copy_stack(answer.stack, registers_of(context), *static_cast<const Stack*>(thread->stack),
+               word);
 }
 
 // The default action of SIGURG is to do nothing.
@@ -165,15 +125,9 @@ bool await_answer(uint32_t asked) {
 
 StackSample copy_answer() {
     DCHECK(phase.load() % kStates == kFilled);
-    DCHECK(answer.frame_count <= kFramesMax && answer.word_count <= kWordsMax);
-    StackSample sample;
+    StackSample sample = answer.stack.sample();
     sample.thread_id = answer.thread_id;
     if (answer.thread_id != 0) sample.name = answer.name;
-    sample.gap = answer.gap;
-    sample.rest = answer.rest;
-    DCHECK(sample.gap <= sample.rest && sample.rest <= answer.word_count);
-    sample.frames.assign(answer.frames, answer.frames + answer.frame_count);
-    sample.words.assign(answer.words, answer.words + answer.word_count);
     return sample;
 }
 

@@ -57,7 +57,14 @@ Result<void> Worker::attach() {
     if (shared_.disk != nullptr)
         io_ = std::make_unique<IoStage>(TRY(shared_.disk->make_queue(index_, clock())), clock());
     worker_local = local();
+    local_.store(&worker_local, std::memory_order_release);
     return {};
+}
+
+// The variable is its kernel thread's, which writes it without a thought for others.
+LOCKSTEP_NO_TSAN const Thread* Worker::running() const {
+    const WorkerLocal* const local = local_.load(std::memory_order_acquire);
+    return local != nullptr ? *const_cast<Thread* const volatile*>(&local->current) : nullptr;
 }
 
 // Requests without a waiting thread (write-back, read-ahead) may still be in flight. The queue

@@ -154,6 +154,9 @@ public:
         return switches_.get() + parks_[static_cast<size_t>(ParkReason::yield)].get() +
                executors_.packets_run();
     }
+    // The user thread that runs now, null in the scheduler; for another kernel thread, so it may
+    // have changed when the call returns. The object stays (TH-3).
+    const Thread* running() const;
     bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
     void add_stats(RuntimeStats& stats) const;
     void add_io_stats(IoStats& stats) const;
@@ -337,6 +340,7 @@ private:
     Thread* all_threads_ = nullptr;  // threads that have begun and not ended
     Thread* ready_first_ = nullptr;
     Thread* ready_last_ = nullptr;
+    std::atomic<const WorkerLocal*> local_{nullptr};  // of its kernel thread, once attached
     uint32_t slices_left_ = 0;
     uint32_t waiting_[static_cast<size_t>(ParkReason::kCount)] = {};
     void* scheduler_sp_ = nullptr;  // while a user thread runs

@@ -127,9 +127,11 @@ struct Options {
     IoMethod io = IoMethod::automatic;
     // A user thread that keeps its worker's CPU for longer is reported to `logger` at level 1, with
     // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour; 0 =
-    // off, as without a logger. While it is on, the process has a handler for SIGURG, which fetches
-    // the stack; a sleep() or poll() of such a thread may return early (EINTR). Signals that the
-    // store did not send go to the handler before. The last close() restores that one.
+    // off, as without a logger. Time without a CPU does not count. While it is on, the process has
+    // a handler for SIGURG, which fetches the stack of a thread that computes. One that sleeps in a
+    // system call gets no signal: its stack is read from outside, by /proc. Only a call that begins
+    // in the moment of the signal may still return early (EINTR). Signals that the store did not
+    // send go to the handler before. The last close() restores that one.
     Nanos slice_warning = 100 * kMillisecond;
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
