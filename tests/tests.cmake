@@ -160,6 +160,15 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# A program with a sanitizer, on the library as it is installed.
+if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_test(NAME sanitized_program COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/sanitized_program_test.py ${CMAKE_SOURCE_DIR}
+        $<TARGET_FILE:lockstep_shared>)
+    set_tests_properties(sanitized_program PROPERTIES LABELS script TIMEOUT 300
+        SKIP_RETURN_CODE 77)
+endif()
+
 # The example server: its parser, and the whole of it behind Redis's own clients.
 if(TARGET tools_kv_resp_test)
     target_sources(tools_kv_resp_test PRIVATE

@@ -24,8 +24,15 @@ Steps::Steps(Worker& worker, const StepsOptions& options)
     set_options(options);
 }
 
-void Steps::set_options(const StepsOptions& options) {
-    given_ = options;
+// Sanitizers must see every switch (switch.h), and the fast one tells nobody.
+static StepsOptions possible(StepsOptions options) {
+    if (kFastSwitch && switches_announced && teams_on(options.mode))
+        options.mode = prefetch_on(options.mode) ? StepsMode::prefetch : StepsMode::off;
+    return options;
+}
+
+void Steps::set_options(const StepsOptions& wanted) {
+    const StepsOptions& options = given_ = possible(wanted);
     work_goal_ = UINT64_MAX;
     if (options.mode != StepsMode::on || options.window_records == 0) return apply(options);
     if (!tuner_ || tuner_max_ != options.team_max) tuner_.emplace(tuner_max_ = options.team_max);

@@ -10,9 +10,6 @@
 #include "threads/base/check.h"
 #include "threads/thread/switch.h"
 
-#ifdef LOCKSTEP_SANITIZED
-#include <sanitizer/asan_interface.h>
-#endif
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
 #else
@@ -26,11 +23,8 @@ constexpr size_t kPage = 4096;
 // Measured: strides of 128, 320 and 448 bytes avoid conflicts, 64 does not.
 constexpr size_t kColourStride = 320;
 constexpr size_t kSlabStacks = 64;
-#ifdef LOCKSTEP_SANITIZED
-constexpr size_t kFactor = 4;  // a sanitizer's frames are several times as large
-#else
-constexpr size_t kFactor = 1;
-#endif
+// A sanitizer's frames are several times as large.
+size_t factor() { return switches_announced ? 4 : 1; }
 constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
 }  // namespace
 
@@ -44,11 +38,11 @@ bool Stack::guards(const void* address) const {
 // The colour takes less than the page that a slot has for it.
 size_t Stack::option_bytes() const {
     DCHECK(base != nullptr && top > base + kPage);
-    return (bytes() - 1) / kPage * kPage / kFactor;
+    return (bytes() - 1) / kPage * kPage / factor();
 }
 
 StackPool::StackPool(size_t stack_bytes, MappingCache* cache)
-    : stack_bytes_(round_up(stack_bytes) * kFactor),
+    : stack_bytes_(round_up(stack_bytes) * factor()),
       slot_bytes_(kGuardBytes + stack_bytes_ + kPage),
       cache_(cache) {
     DCHECK(stack_bytes >= kBytesMin && stack_bytes <= kBytesMax);
@@ -58,7 +52,7 @@ inline void StackPool::assert_state(const Stack& stack) const {
     DCHECK(reinterpret_cast<uintptr_t>(stack.base) % kPage == 0);  // above a guard
     DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
     DCHECK(stack.bytes() >= stack_bytes_ && stack.bytes() <= stack_bytes_ + kPage);  // SK-1
-    DCHECK(stack.option_bytes() == stack_bytes_ / kFactor);
+    DCHECK(stack.option_bytes() == stack_bytes_ / factor());
 }
 
 StackPool::~StackPool() {
@@ -66,10 +60,6 @@ StackPool::~StackPool() {
         for (size_t i = 0; i < slab.count; ++i) {
             VALGRIND_STACK_DEREGISTER(slab.stacks[i].valgrind_id);
             forget_stack(slab.stacks[i]);
-#ifdef LOCKSTEP_SANITIZED
-            // Unpoisons frames of abandoned threads, before the addresses are mapped again.
-            ASAN_UNPOISON_MEMORY_REGION(slab.stacks[i].base, stack_bytes_ + kPage);
-#endif
         }
         if (cache_ != nullptr && slab.count == kSlabStacks)
             cache_->give(MappingUse::stacks, slab.memory, slab.bytes);
@@ -161,7 +151,7 @@ Result<Stack*> StackPool::add_slab() {
 
 Stack kernel_stack() {
     Stack stack;
-#ifdef LOCKSTEP_SANITIZED
+    if (!switches_announced) return stack;
     pthread_attr_t attr;
     CHECK(pthread_getattr_np(pthread_self(), &attr) == 0);
     void* base = nullptr;
@@ -171,7 +161,6 @@ Stack kernel_stack() {
     stack.base = static_cast<std::byte*>(base);
     stack.top = stack.base + bytes;
     stack.fiber = current_fiber();
-#endif
     return stack;
 }
 

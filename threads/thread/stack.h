@@ -75,7 +75,7 @@ private:
     size_t made_ = 0;          // under lock_: stacks so far, determines the colour
 };
 
-// The calling kernel thread's stack: base and top for the sanitizers; empty in ordinary builds.
+// The calling kernel thread's stack: base and top for the sanitizers; empty without one.
 Stack kernel_stack();
 
 }  // namespace lockstep::threads

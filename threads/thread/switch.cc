@@ -5,100 +5,90 @@
 
 #include "threads/base/check.h"
 
-#ifdef LOCKSTEP_TSAN
-#include <sanitizer/tsan_interface.h>
-#endif
-#ifdef LOCKSTEP_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
+// Functions of the sanitizers' interface (<sanitizer/common_interface_defs.h>, asan_interface.h,
+// tsan_interface.h). Null without the sanitizer.
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" {
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_frames, const void* base,
+                                                  size_t bytes);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void* fake_frames, const void** base,
+                                                   size_t* bytes);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* base, size_t bytes);
+[[gnu::weak]] void* __tsan_get_current_fiber();
+[[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
+[[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
+[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
+#define LOCKSTEP_SWITCHES __attribute__((no_sanitize("address", "thread"), noinline))
 
 namespace lockstep::threads {
 
 using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 
+namespace {
+
+bool has_asan() { return __sanitizer_start_switch_fiber != nullptr; }
+bool has_tsan() { return __tsan_switch_to_fiber != nullptr; }
+
+// `fake_frames`: where ASan keeps what it has of the running context; null if that ends (SW-2).
+LOCKSTEP_SWITCHES void tell_switch(void** fake_frames, Stack& to_stack) {
+    DCHECK(to_stack.base < to_stack.top && (!has_tsan() || to_stack.fiber != nullptr));
+    if (has_asan()) __sanitizer_start_switch_fiber(fake_frames, to_stack.base, to_stack.bytes());
+    if (has_tsan()) __tsan_switch_to_fiber(to_stack.fiber, 0);
+}
+LOCKSTEP_SWITCHES void tell_arrival(void* fake_frames) {
+    if (has_asan()) __sanitizer_finish_switch_fiber(fake_frames, nullptr, nullptr);
+}
+
+}  // namespace
+
+const bool switches_announced = has_asan() || has_tsan();
+
 void* make_context(Stack& stack, ContextEntry entry) {
     DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
     DCHECK(stack.base != nullptr && stack.base < stack.top);
-#ifdef LOCKSTEP_ASAN
-    // Unpoisons the frames of an abandoned thread.
-    __asan_unpoison_memory_region(stack.base, stack.bytes());
-#endif
-#ifdef LOCKSTEP_TSAN
-    forget_stack(stack);
-    stack.fiber = __tsan_create_fiber(0);
-#endif
+    if (switches_announced) [[unlikely]] {
+        forget_stack(stack);  // of an abandoned thread
+        if (has_tsan()) stack.fiber = __tsan_create_fiber(0);
+    }
     return make_fcontext(stack.top, stack.bytes(), entry);
 }
 
 void forget_stack(Stack& stack) {
-#ifdef LOCKSTEP_TSAN
+    DCHECK(stack.fiber == nullptr || has_tsan());
+    if (has_asan()) __asan_unpoison_memory_region(stack.base, stack.bytes());
     if (stack.fiber != nullptr) __tsan_destroy_fiber(stack.fiber);
-#endif
     stack.fiber = nullptr;
 }
 
-void* current_fiber() {
-#ifdef LOCKSTEP_TSAN
-    return __tsan_get_current_fiber();
-#else
-    return nullptr;
-#endif
-}
+void* current_fiber() { return has_tsan() ? __tsan_get_current_fiber() : nullptr; }
 
-#ifdef LOCKSTEP_ASAN
-[[gnu::noinline]] __attribute__((no_sanitize_address)) void arrived(Transfer transfer) {
-    __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
-    *static_cast<void**>(transfer.data) = transfer.fctx;
-}
-
-[[gnu::noinline]] __attribute__((no_sanitize_address)) void switch_context(void** save, void* to,
-                                                                           Stack& to_stack) {
-    void* fake_frames = nullptr;
-    __sanitizer_start_switch_fiber(&fake_frames, to_stack.base, to_stack.bytes());
-    const Transfer from = jump_fcontext(to, save);
-    __sanitizer_finish_switch_fiber(fake_frames, nullptr, nullptr);
-    *static_cast<void**>(from.data) = from.fctx;
-}
-
-[[gnu::noinline]] __attribute__((no_sanitize_address)) void switch_last(void* to, Stack& to_stack) {
-    void* nowhere = nullptr;
-    __sanitizer_start_switch_fiber(nullptr, to_stack.base, to_stack.bytes());  // SW-2
-    jump_fcontext(to, &nowhere);
-    __builtin_unreachable();
-}
-#elif defined(LOCKSTEP_TSAN)
-[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void arrived(Transfer transfer) {
-    *static_cast<void**>(transfer.data) = transfer.fctx;
-}
-
-[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void switch_context(void** save, void* to,
-                                                                             Stack& to_stack) {
-    __tsan_switch_to_fiber(to_stack.fiber, 0);
-    const Transfer from = jump_fcontext(to, save);
-    *static_cast<void**>(from.data) = from.fctx;
-}
-
-[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void switch_last(void* to,
-                                                                          Stack& to_stack) {
-    void* nowhere = nullptr;
-    __tsan_switch_to_fiber(to_stack.fiber, 0);
-    jump_fcontext(to, &nowhere);
-    __builtin_unreachable();
-}
-#else
-void arrived(Transfer transfer) {
+LOCKSTEP_SWITCHES void arrived(Transfer transfer) {
     DCHECK(transfer.data != nullptr && transfer.fctx != nullptr);  // who left, and where it saves
+    if (switches_announced) [[unlikely]]
+        tell_arrival(nullptr);
     *static_cast<void**>(transfer.data) = transfer.fctx;
 }
 
-void switch_last(void* to, Stack&) {
+LOCKSTEP_SWITCHES void switch_announced(void** save, void* to, Stack& to_stack) {
+    DCHECK(switches_announced && save != nullptr && to != nullptr);
+    void* fake_frames = nullptr;
+    tell_switch(&fake_frames, to_stack);
+    const Transfer from = jump_fcontext(to, save);
+    tell_arrival(fake_frames);
+    *static_cast<void**>(from.data) = from.fctx;
+}
+
+LOCKSTEP_SWITCHES void switch_last(void* to, Stack& to_stack) {
     DCHECK(to != nullptr);
     void* nowhere = nullptr;  // on the ending thread's stack, which stays mapped
+    if (switches_announced) [[unlikely]]
+        tell_switch(nullptr, to_stack);  // SW-2
     jump_fcontext(to, &nowhere);
     __builtin_unreachable();
 }
-#endif
 
 }  // namespace lockstep::threads

@@ -5,6 +5,10 @@
 //            the address of the variable that receives its pointer. The arriving side writes the
 //            pointer to that address. Besides this file, only fast_switch.cc and the debugger
 //            script (tools/gdb) know the layout of a saved context.
+//            A program may be built with a sanitizer and the library without. So the library looks
+//            at load time whether the sanitizer's functions are there, and then tells it of each
+//            switch. Else ASan takes the frames of a user thread for wild memory, and gives up its
+//            checks at each exception.
 // Invariants SW-1 A new context starts with rsp % 16 == 8, as after a call. [test: StackAlignment]
 //            SW-2 A context that ends passes no save slot to ASan, so ASan frees its fake frames.
 //            [checked: switch_last]
@@ -13,7 +17,6 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
-#include "threads/base/sanitized.h"
 #include "threads/thread/stack.h"
 
 namespace lockstep::threads {
@@ -32,22 +35,24 @@ void* make_context(Stack& stack, ContextEntry entry);
 // An entry function calls this first.
 void arrived(Transfer transfer);
 
+// True if the process has the address or thread sanitizer. Constant once the library is loaded.
+extern const bool switches_announced;
+[[gnu::cold]] void switch_announced(void** save, void* to, Stack& to_stack);
+
 // Saves the running context's pointer to *save and enters `to`, which runs on `to_stack`. Returns
 // when another context switches back.
-#ifdef LOCKSTEP_SANITIZED
-void switch_context(void** save, void* to, Stack& to_stack);
-#else
-inline void switch_context(void** save, void* to, Stack&) {
+inline void switch_context(void** save, void* to, Stack& to_stack) {
+    if (switches_announced) [[unlikely]]
+        return switch_announced(save, to, to_stack);
     const Transfer from = boost::context::detail::jump_fcontext(to, save);
     *static_cast<void**>(from.data) = from.fctx;
 }
-#endif
 // The same for a context that will never run again.
 [[noreturn]] void switch_last(void* to, Stack& to_stack);
 
-// TSan's handle of the running kernel thread; null in other builds.
+// TSan's handle of the running kernel thread; null without TSan.
 void* current_fiber();
-// Call before a stack's memory is freed. Nothing may run on it.
+// Call before a stack's memory is freed or used anew. Nothing may run on it.
 void forget_stack(Stack& stack);
 
 }  // namespace lockstep::threads
