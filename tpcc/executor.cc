@@ -121,6 +121,7 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
             }
             body = std::unexpected(committed.error());
         }
+        if (!body.has_value()) options.retry = txn.retry();
         if (txn.live()) TRY(txn.abort());
         if (body.has_value()) return Outcome::rolled_back;
         if (!may_repeat(body.error(), type, attempt)) return std::unexpected(body.error());

@@ -22,6 +22,7 @@ Result<void> TransactionTable::prepare(Transaction& txn, Slice gid, Nanos time) 
     CHECK(txn.state == TxnState::active);
     CHECK(txn.first_lsn.load(std::memory_order_relaxed) != 0 && !gid.empty());
     DCHECK(txn.thread == threads::current() && txn.reaper == nullptr);
+    table.locks.leave_lines(txn.locks);
     Prepared prepared{.gid = std::string(gid),
                       .time = time,
                       .undo_bytes = txn.undo.bytes,

@@ -63,6 +63,10 @@ lockstep_options c_struct(const Options& o) {
             .archive_failure = static_cast<int>(o.archive_failure)};
 }
 
+lockstep_retry c_retry(const Retry& r) {
+    return {r.first.value, r.deadlocks, r.object.value, r.lock};
+}
+
 lockstep_txn_options c_struct(const TxnOptions& o) {
     return {.size = sizeof(lockstep_txn_options),
             .isolation = static_cast<int>(o.isolation),
@@ -70,7 +74,8 @@ lockstep_txn_options c_struct(const TxnOptions& o) {
             .read_only = o.read_only,
             .operations = o.operations,
             .priority = o.priority,
-            .lock_timeout = o.lock_timeout};
+            .lock_timeout = o.lock_timeout,
+            .retry = c_retry(o.retry)};
 }
 
 template <class E>
@@ -157,7 +162,11 @@ Result<TxnOptions> txn_options_of(const lockstep_txn_options* given) {
                       .read_only = o.read_only,
                       .lock_timeout = o.lock_timeout,
                       .operations = o.operations,
-                      .priority = o.priority};
+                      .priority = o.priority,
+                      .retry = {.first = TxnId{o.retry.first},
+                                .deadlocks = o.retry.deadlocks,
+                                .object = ObjectId{o.retry.object},
+                                .lock = o.retry.lock}};
 }
 
 }  // namespace lockstep::c

@@ -109,6 +109,14 @@ uint64_t lockstep_txn_id(lockstep_txn* txn) {
     return entry->is(c::number_of(txn)) ? id : 0;
 }
 
+int lockstep_txn_retry(lockstep_txn* txn, lockstep_retry* retry, lockstep_error* error) {
+    return c::in_txn(txn, error, [&](TxnObject& t) -> Result<void> {
+        LOCKSTEP_NOT_NULL(retry);
+        const lockstep::Retry r = t.txn->retry();
+        *retry = {r.first.value, r.deadlocks, r.object.value, r.lock};
+        return {};
+    });
+}
 int lockstep_set_savepoint(lockstep_txn* txn, lockstep_savepoint* savepoint,
                            lockstep_error* error) {
     return c::in_txn(txn, error, [&](TxnObject& t) -> Result<void> {

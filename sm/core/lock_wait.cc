@@ -94,6 +94,7 @@ std::string lock_place_text(const LockPlace& place) {
         case PlaceKind::record:
             return "record " + std::to_string(place.record.slot.value) + " of page " +
                    std::to_string(place.record.page.value);
+        case PlaceKind::line: return "its turn to repeat a deadlock victim";
     }
     return {};
 }

@@ -121,6 +121,8 @@ private:
 
 // bad_argument: the transaction cannot end here, because a call of it goes on (CallsBack).
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_inside_call(const Txn& txn);
+// What a repetition of a live transaction needs.
+[[gnu::cold, gnu::noinline]] Retry retry_of(const txn::Transaction& txn);
 
 // Decides what an operation's error means for its transaction: some leave it usable, others require
 // a rollback. Of a transaction that was ended from outside, the error becomes the reason.

@@ -92,6 +92,13 @@ namespace {
     return engine.txns->begin(options);
 }
 
+[[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_repetition(sm::Engine& engine,
+                                                                        const TxnOptions& options) {
+    txn::Transaction* const t = TRY(engine.txns->begin(options));
+    engine.locks->repeat(t->locks, options.retry);
+    return t;
+}
+
 [[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_snapshot(sm::Engine& engine,
                                                                       const TxnOptions& options) {
     txn::Transaction* const t = TRY(engine.txns->begin(options));
@@ -120,6 +127,8 @@ inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOpt
     }
     if (options.isolation == Isolation::snapshot) [[unlikely]]
         return begin_snapshot(engine, options);
+    if (options.retry.first != kTxnNone) [[unlikely]]
+        return begin_repetition(engine, options);
     return engine.txns->begin(options);
 }
 
@@ -157,7 +166,7 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
 // decides. A lock timeout is the caller's bound on its wait; repeating it would wait many times as
 // long. `gone`: the body has ended the transaction, or moved it elsewhere.
 Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
-                     bool& victim, bool& gone) {
+                     Retry& retry, bool& victim, bool& gone) {
     DCHECK(txn.live() && !victim && !gone && t.state == txn::TxnState::active);
     auto done = body(txn);
     gone = !txn.live();
@@ -170,7 +179,10 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
     victim = done.error().code == ErrorCode::deadlock || sm::caused_by_others(done.error()) ||
              (done.error().code == ErrorCode::txn_aborting && txn.live() &&
               t.abort_cause == ErrorCode::deadlock);
-    if (txn.live()) (void)txn.abort();
+    if (txn.live()) {
+        retry = txn.retry();
+        (void)txn.abort();
+    }
     return done;
 }
 
@@ -221,12 +233,15 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         engine.wait_for(done);
         return result;
     }
+    Retry retry;
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
+        if (tries != 0) [[unlikely]]
+            engine.locks->repeat(t->locks, retry);
         DCHECK(t->thread == threads::current() && t->first_lsn.load() == 0);
         const uint64_t generation = t->generation;
         bool victim = false, gone = false;
-        auto done = attempt(body, Txn(&engine, t, generation), *t, victim, gone);
+        auto done = attempt(body, Txn(&engine, t, generation), *t, retry, victim, gone);
         if (gone && is_held(*t, generation) && !MUTANT(moved_txn_kept)) [[unlikely]] {
             (void)Txn(&engine, t, generation).abort();
             if (done) return refuse_moved();
@@ -235,7 +250,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
             return done;
         auto& counters = engine.counters[threads::worker_index()];
         sm::ApiCounters::add(counters.retries);
-        threads::yield();  // the other transaction of the deadlock may end first
+        threads::yield();  // those that the victim held up go first
     }
 }
 

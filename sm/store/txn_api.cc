@@ -100,6 +100,11 @@ void note_error(txn::Transaction& txn, Error& error) {
     }
 }
 
+Retry retry_of(const txn::Transaction& txn) {
+    const bool victim = txn.heed == txn::Heed::failed && txn.abort_cause == ErrorCode::deadlock;
+    return txn::LockManager::retry_of(txn.locks, victim);
+}
+
 std::unexpected<Error> refuse_inside_call(const Txn& txn) {
     DCHECK(TxnAccess::inside_call(txn));
     auto error = fail(ErrorCode::bad_argument, "transaction", txn.id().value);
@@ -129,6 +134,7 @@ Txn::~Txn() {
 }
 
 bool Txn::live() const { return txn_ && generation_ == txn_->generation; }
+Retry Txn::retry() const { return live() ? sm::retry_of(*txn_) : Retry{}; }
 TxnId Txn::id() const { return live() ? txn_->id : kTxnNone; }
 
 Result<Lsn> Txn::commit() {

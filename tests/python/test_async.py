@@ -117,6 +117,32 @@ def test_many_tasks(store, index):
         assert sum(int(value) for _, value in txn.scan(index)) == 3 * 64 * 2
 
 
+def test_victims_of_a_storm_commit_after_few_attempts(store, index):
+    attempts = []
+
+    async def one(number):
+        tries = 0
+
+        async def change(txn):
+            nonlocal tries
+            tries += 1
+            value = int(await txn.get(index, b"hot") or b"0")
+            await asyncio.sleep(0)
+            await txn.put(index, b"hot", b"%d" % (value + 1))
+
+        await store.run_async(change)
+        attempts.append(tries)
+
+    async def main():
+        await asyncio.gather(*(one(number) for number in range(100)))
+
+    run(main)
+    with store.snapshot() as txn:
+        assert txn.get(index, b"hot") == b"100"
+    assert sum(attempts) <= 4 * len(attempts)
+    assert max(attempts) <= 6
+
+
 def test_run_gives_up_at_last(tmp_path):
     async def main():
         with lockstep.open(tmp_path / "s", workers=1, pool_bytes=16 << 20, retries_max=2) as store:

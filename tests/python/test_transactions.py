@@ -4,6 +4,7 @@ import array
 import asyncio
 import sys
 import threading
+import time
 
 import lockstep
 import pytest
@@ -198,6 +199,65 @@ def test_run_repeats_deadlock_victims(store, index):
     with store.transaction() as txn:
         (_, first), (_, second) = txn.scan(index)
         assert first == second and first.startswith(b"by ")
+
+
+def storm(store, index, threads, rounds, repeat):
+    """Threads that read a record and then change it. The attempts of each transaction."""
+    attempts = []
+
+    def work():
+        for round in range(rounds):
+            tries = 0
+
+            def change(txn, key=b"hot%d" % (round % 2)):
+                nonlocal tries
+                tries += 1
+                value = int(txn.get(index, key) or b"0")
+                time.sleep(0)
+                txn.put(index, key, b"%d" % (value + 1))
+
+            repeat(change)
+            attempts.append(tries)
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    with store.transaction() as txn:
+        found = sum(int(value) for _, value in txn.scan(index, prefix=b"hot"))
+    assert found == threads * rounds == len(attempts)
+    return sorted(attempts)
+
+
+def test_victims_of_a_storm_commit_after_few_attempts(store, index):
+    attempts = storm(store, index, 40, 10, store.run)
+    assert sum(attempts) <= 4 * len(attempts)
+    assert attempts[-1] <= 6, attempts[-20:]
+
+
+def test_a_program_repeats_victims_itself(store, index):
+    def repeat(fn):
+        options = {}
+        while True:
+            txn = store.begin(**options)
+            try:
+                fn(txn)
+            except lockstep.Deadlock:
+                options = {"retry": txn.retry()}
+                txn.abort()
+            else:
+                txn.commit()
+                return
+
+    attempts = storm(store, index, 20, 10, repeat)
+    assert attempts[-1] <= 6, attempts[-20:]
+
+
+@pytest.mark.parametrize("retry", [None, 1, (1, 2, 3), (1, 2, 3, "4"), (1, 2, 3, True), [0] * 4])
+def test_a_wrong_retry_is_refused(store, retry):
+    with pytest.raises(TypeError, match="retry"):
+        store.begin(retry=retry)
 
 
 def test_run_gives_up_at_last(tmp_path):

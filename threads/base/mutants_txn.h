@@ -13,6 +13,12 @@
     X(deadlock_undetected, txn_lock_deadlock_test, "no search for a cycle is made") \
     X(deadlock_worst_victim, txn_lock_deadlock_test, \
       "the victim is the transaction with the most work") \
+    X(repetition_is_new, sm_repeat_storm_test, \
+      "a repeated deadlock victim is as young as a new transaction") \
+    X(repetition_waits_for_no_turn, sm_repeat_storm_test, \
+      "a repeated deadlock victim begins at once") \
+    X(winner_not_in_line, txn_lock_line_test, \
+      "a repetition does not wait for the transaction that defeated it") \
     X(conversion_waits_behind, txn_lock_deadlock_test, \
       "a conversion counts as waiting for earlier requests") \
     X(cycle_unconfirmed, txn_lock_deadlock_test, "a cycle is not confirmed by a second search") \

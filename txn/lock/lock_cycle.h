@@ -80,6 +80,7 @@ struct DeadlockSearch {
         uint32_t parent;  // index in nodes
         // The member before it waits for another owner of its thread.
         bool nested = false;
+        LockOwner* blocker = nullptr;  // the one that it waits for
     };
     static constexpr size_t kKept = 64;
     // Under the latch: each owner is a node once, so nothing grows beyond the slots.

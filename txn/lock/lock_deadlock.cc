@@ -4,9 +4,11 @@
 //            for those before it in the queue that it would delay. The search goes breadth first
 //            from the owner that just blocked, so it finds a shortest cycle. It then latches all
 //            buckets of the cycle and checks the cycle again. What it sees then is one moment, not
-//            a mixture of several, so there are no false victims. The victim has the least work to
-//            lose. It is taken out of its queue at once, and the search repeats until the starter
-//            is in no cycle.
+//            a mixture of several, so there are no false victims. The victim is a first attempt if
+//            there is one, that with the least work to lose. Among repetitions level and age decide
+//            (lock_line.h). It is taken out of its queue at once, and the search repeats until the
+//            starter is in no cycle. The owner that the victim waited for gets the first place in
+//            the line where the victim's repetition will wait.
 // Invariants LM-5 (lock_manager.h) No deadlock is missed, with any number of workers. Proof: the
 //                 members of a cycle do not run, so its edges are stable once it is complete. It is
 //                 complete when the last member has enqueued its request. Every member searches
@@ -28,16 +30,21 @@
 // Source     Gray & Reuter 7.11 (waits-for graph, detection at block time).
 #include <algorithm>
 
+#include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
+#include "txn/lock/lock_line.h"
 
 namespace lockstep::txn {
 namespace {
 
 uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
-// Least loss; among equals the younger one.
+// LNE-1. Among first attempts the least loss, and among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
+    const uint8_t level = level_of(a), other = level_of(b);
+    if (level != other) return level < other;
+    if (level != 0) return a.age > b.age;
     return loss(a) != loss(b) ? (loss(a) < loss(b)) != MUTANT(deadlock_worst_victim)
                               : a.txn > b.txn;
 }
@@ -58,6 +65,8 @@ private:
     bool confirm(CycleRecord& record);
     const DeadlockSearch::Node* choose_victim() const;
     LockOwner* waiter_for(LockOwner* blocker) const;
+    void put_first_in_line(const DeadlockSearch::Node& victim);
+    LockBucket* latch_beside(uint64_t name, bool& latched) const;
 
     LockManager::Impl& impl_;
     DeadlockSearch& search_;
@@ -123,7 +132,7 @@ bool Searcher::expand(uint32_t index) {
 bool Searcher::confirm(CycleRecord& record) {
     const auto& path = search_.path;
     for (size_t i = 0; i < path.size(); ++i) {
-        const DeadlockSearch::Node& node = search_.nodes[path[i]];
+        DeadlockSearch::Node& node = search_.nodes[path[i]];
         DeadlockSearch::Node& next = search_.nodes[path[(i + 1) % path.size()]];
         if (node.owner->waiting.load(std::memory_order_acquire) != node.request) return false;
         const uint64_t name = node.request->name.load(std::memory_order_relaxed);
@@ -134,6 +143,7 @@ bool Searcher::confirm(CycleRecord& record) {
             found = waiter_for(at.owner) == next.owner;
             if (!found) return true;
             next.nested = at.owner != next.owner;
+            node.blocker = at.owner;
             if (i >= CycleRecord::kLines) return false;
             record.lines[i] = {.txn = node.owner->txn,
                                .name = name,
@@ -169,11 +179,13 @@ LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
 }
 
 // The least loss, but a nested owner only if all are nested: its thread's other owner keeps its
-// rights, and the cycle would form again.
+// rights, and the cycle would form again. One that waits in line comes before all: it begins at
+// once, and nothing is rolled back.
 const DeadlockSearch::Node* Searcher::choose_victim() const {
     const DeadlockSearch::Node* victim = nullptr;
     for (const uint32_t at : search_.path) {
         const DeadlockSearch::Node& node = search_.nodes[at];
+        if (is_line(LockName{node.request->name.load(std::memory_order_relaxed)})) return &node;
         if (!victim || (node.nested != victim->nested ? victim->nested
                                                       : better_victim(*node.owner, *victim->owner)))
             victim = &node;
@@ -202,11 +214,54 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
         record.length = static_cast<uint32_t>(search_.path.size());
         record.victim = victim->owner->txn;
         search_.kept[id % DeadlockSearch::kKept] = record;
+        if (record.length > 1) put_first_in_line(*victim);
         impl_.deny(*victim->bucket, victim->request,
                    record.length == 1 ? WaitOutcome::own_thread : WaitOutcome::deadlock, id, wakes);
     }
     while (latched > 0) buckets[--latched]->unlatch();
     return real;
+}
+
+// With the latches of all the cycle's buckets held. So neither the blocker nor, if it is nested,
+// its thread goes on meanwhile, and its list of names stands still. Does nothing if it would have
+// to wait: then the repetition may begin too early.
+void Searcher::put_first_in_line(const DeadlockSearch::Node& victim) {
+    DCHECK(victim.blocker != nullptr && victim.blocker != victim.owner);
+    const LockName lost{victim.request->name.load(std::memory_order_relaxed)};
+    LockOwner& winner = *victim.blocker;
+    if (is_line(lost) || MUTANT(winner_not_in_line)) return;
+    const LockName line = line_of_record(lost);
+    bool latched = false;
+    LockBucket* const bucket = latch_beside(line.value, latched);
+    if (bucket == nullptr) return;
+    if (impl_.find(*bucket, line.value) == nullptr &&
+        (has_room(winner) || impl_.grow_names(winner))) {
+        if (LockEntry* entry = impl_.insert(*bucket, line.value)) {
+            entry->word = word::thin(winner.slot, LockMode::X);
+            push_name(winner, line);
+            ++winner.waits;  // not a lock that it was granted at once
+        }
+    }
+    if (latched) bucket->unlatch();
+}
+
+// The bucket of `name`, which the search holds already, or which is latched here. Not in address
+// order (LK-4), so it gives up soon. Null: it has moved, or another thread keeps its latch.
+LockBucket* Searcher::latch_beside(uint64_t name, bool& latched) const {
+    constexpr int kTries = 100;
+    LockBucket& bucket =
+        impl_.array.bucket(impl_.array.shape.load(std::memory_order_relaxed), name);
+    if (std::binary_search(search_.buckets.begin(), search_.buckets.end(), &bucket))
+        return impl_.has_name(bucket, name) ? &bucket : nullptr;
+    for (int i = 0; i < kTries && !latched; ++i) {
+        const uint64_t h = bucket.header.load(std::memory_order_acquire);
+        if (LockBucket::depth_of(h) == 0) return nullptr;
+        latched = !(h & LockBucket::kLatched) && bucket.try_latch(h);
+        if (!latched) cpu_relax();
+    }
+    if (!latched || impl_.has_name(bucket, name)) return latched ? &bucket : nullptr;
+    bucket.unlatch();
+    return nullptr;
 }
 
 }  // namespace

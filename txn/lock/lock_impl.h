@@ -198,6 +198,10 @@ struct LockManager::Impl {
     // --- lock_deadlock.cc: without latches
     void resolve_deadlocks(LockOwner& start);
 
+    // --- lock_line.cc: without latches
+    TxnId first_in_line(LockName line);
+    bool wait_in_line(LockManager& self, LockOwner& owner, LockName line);
+
     // --- lock_text.cc: without latches
     [[gnu::cold, gnu::noinline]] std::unexpected<Error> wait_failed(const LockOwner& owner,
                                                                     LockName name, LockMode mode,

@@ -49,6 +49,7 @@
 
 #include <lockstep/lock_policy.h>
 #include <lockstep/stage_stats.h>
+#include <lockstep/txn_options.h>
 #include "threads/base/hints.h"
 #include "threads/base/mapping_cache.h"
 #include "threads/sync/event.h"
@@ -197,6 +198,15 @@ public:
                              LockMode mode, size_t& next);
     static bool would_wait(const Error& refused) { return refused.code == ErrorCode::none; }
     Result<void> wait_for_record(LockOwner& owner, const Error& refused);
+
+    // What a repetition of the owner's transaction needs. `victim`: a deadlock ended it.
+    static Retry retry_of(const LockOwner& owner, bool victim);
+    // The owner repeats a transaction, and holds nothing yet. Gives it the age and the level of
+    // `retry`, and waits for its turn (lock_line.h). Never fails: what ends the wait early shows in
+    // the owner's next call, or lets it begin at once.
+    void repeat(LockOwner& owner, const Retry& retry);
+    // Gives its places in lines back: its thread will not end it soon.
+    void leave_lines(LockOwner& owner);
 
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);

@@ -132,8 +132,10 @@ static_assert(sizeof(Intent) == 16);
 
 // Embedded in a transaction. All fields belong to the owner's thread unless a comment says
 // otherwise. Register it with add_owner() before the first lock. Other threads read txn, work,
-// priority, operations_left and waits_in only while the owner waits. Under a bucket's latch they
-// also read txn, thread and thread_use of an owner that has rights there.
+// priority, operations_left, waits_in, level, repeats and age only while the owner waits. Meanwhile
+// the deadlock search may give it a place in a line (lock_line.h), which adds a name to its list.
+// Under a bucket's latch they also read txn, thread and thread_use of an owner that has rights
+// there.
 struct alignas(kCacheLineBytes) LockOwner {
     // Names held, in order of grant; a pool provides the chunks.
     struct alignas(kCacheLineBytes) Chunk {
@@ -200,7 +202,15 @@ struct alignas(kCacheLineBytes) LockOwner {
     std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's latch
     // Written under the bucket's latch while waiting != null; else the owner's.
     WaitOutcome outcome = WaitOutcome::none;
+    uint8_t level = 0;   // of a repetition: see lock_line.h
     uint32_t cycle = 0;  // id of the deadlock; protected like `outcome`
+    // It repeats a deadlock victim if this is its own `txn`, so a later use of the object need not
+    // reset it. Then `level` and `age` count: the first attempt.
+    TxnId repeats{};
+    TxnId age{};
+    LockName lost{};  // at which it became a deadlock victim last
+
+    bool is_repetition() const { return repeats == txn; }
 
     // Names of a chunk of the list.
     uint64_t used_in(const Chunk* of) const {
@@ -222,5 +232,6 @@ struct alignas(kCacheLineBytes) LockOwner {
 static_assert(offsetof(LockOwner, intents) == kCacheLineBytes);  // what each lock touches
 static_assert(offsetof(LockOwner, chunk) % kCacheLineBytes == 0);
 static_assert(offsetof(LockOwner, waits_in) - offsetof(LockOwner, chunk) == kCacheLineBytes);
+static_assert(sizeof(LockOwner) - offsetof(LockOwner, waits_in) == kCacheLineBytes);
 
 }  // namespace lockstep::txn

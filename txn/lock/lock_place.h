@@ -13,7 +13,8 @@
 
 namespace lockstep::txn {
 
-enum class PlaceKind : uint8_t { unknown, key, gap_above, gap_at_end, record };
+// line: no record, but the turn of a repetition (lock_line.h).
+enum class PlaceKind : uint8_t { unknown, key, gap_above, gap_at_end, record, line };
 
 struct LockPlace {
     static constexpr size_t kKeyBytesKept = 48;

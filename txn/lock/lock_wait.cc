@@ -7,6 +7,7 @@
 
 #include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
+#include "txn/lock/lock_line.h"
 
 namespace lockstep::txn {
 namespace {
@@ -51,7 +52,9 @@ Nanos deadline_after(Nanos now, Nanos longest) {
     const WaitOutcome outcome = owner.outcome;
     owner.outcome = WaitOutcome::none;
     if (outcome != WaitOutcome::granted) [[unlikely]] {
-        if (outcome == WaitOutcome::timeout) timeouts.fetch_add(1, std::memory_order_relaxed);
+        if (outcome == WaitOutcome::timeout && !is_line(name))
+            timeouts.fetch_add(1, std::memory_order_relaxed);
+        owner.lost = name;
         return wait_failed(owner, name, mode, outcome, blockers);
     }
     ++owner.waits;

@@ -91,15 +91,18 @@ public:
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, and so is a
     // transaction below Options::log_bytes / 8 that got log_full because of others; at most
-    // Options::retries_max times. So fn may run several times. No other error is repeated: a
-    // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
-    // fn runs there; else run() blocks the calling kernel thread. If fn ends txn itself, run() only
-    // returns what fn returns. If fn throws, run() rolls back and throws the same. An fn that
-    // refuses for a reason of its own returns fail(ErrorCode::rolled_back, "what it refuses"): the
-    // store never does. Errors: fn's, begin()'s, commit's, store_closed, bad_argument (txn moved).
-    // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
-    // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
-    // one, the wait would never end: it gets self_deadlock at once. Pass the outer Txn on instead.
+    // Options::retries_max times. So fn may run several times. A repetition waits, suspended, until
+    // the transaction that defeated it has ended, and keeps the age of its first attempt: it wins
+    // against first attempts and younger ones. So a few attempts are enough. No other error is
+    // repeated: a lock_timeout has already waited as long as the caller allowed. On a user thread
+    // of the store fn runs there; else run() blocks the calling kernel thread. If fn ends txn
+    // itself, run() only returns what fn returns. If fn throws, run() rolls back and throws the
+    // same. An fn that refuses for a reason of its own returns fail(ErrorCode::rolled_back, "what
+    // it refuses"): the store never does. Errors: fn's, begin()'s, commit's, store_closed,
+    // bad_argument (txn moved). run() inside fn is a transaction of its own. It sees nothing that
+    // the outer one has not committed, and its commit stays if the outer one rolls back. If it
+    // needs a lock of the outer one, the wait would never end: it gets self_deadlock at once. Pass
+    // the outer Txn on instead.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
         if (!engine_) return fail(ErrorCode::store_closed, "store");
@@ -136,11 +139,12 @@ public:
     // for a packet that lives, and that this store was given before.
     bool withdraw(Packet& packet);
 
-    // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
-    // Options::transactions_max are active or the log is scarce (Options::log_bytes). A snapshot
-    // after half a second without one also reads what live writers have changed. Errors:
-    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory; of
-    // a snapshot also snapshot_too_old (Options::version_bytes), and those of reading.
+    // Begins a transaction that the caller ends and repeats itself (TxnOptions::retry). Suspends
+    // the user thread while Options::transactions_max are active or the log is scarce
+    // (Options::log_bytes). A snapshot after half a second without one also reads what live writers
+    // have changed. Errors: wrong_thread outside the store's user threads, store_closed,
+    // store_failed, out_of_memory; of a snapshot also snapshot_too_old (Options::version_bytes),
+    // and those of reading.
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes

@@ -39,6 +39,7 @@ struct Transaction;
 
 using txn::Durability;
 using txn::Isolation;
+using txn::Retry;
 using txn::Savepoint;
 using txn::TxnOptions;
 
@@ -88,6 +89,10 @@ public:
     void will_need(std::span<const Need> needs);
     // Whether will_need() does anything at present. Never blocks.
     bool walks_needs() const;
+
+    // For the repetition of a transaction that was a deadlock victim: TxnOptions::retry of the next
+    // begin(). Call it before abort(); default value after the end. Never blocks.
+    Retry retry() const;
 
     // Never reused within a store; kTxnNone after the end.
     TxnId id() const;

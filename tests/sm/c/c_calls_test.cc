@@ -139,6 +139,11 @@ std::vector<Call> txn_calls() {
         {"lockstep_abort", t, [](auto& h) { return lockstep_abort(h.txn, nullptr); }},
         {"lockstep_prepare", t,
          [](auto& h) { return lockstep_prepare(h.txn, key(), nullptr, nullptr); }},
+        {"lockstep_txn_retry", t,
+         [](auto& h) {
+             lockstep_retry retry;
+             return lockstep_txn_retry(h.txn, &retry, nullptr);
+         }},
         {"lockstep_set_savepoint", t,
          [](auto& h) {
              lockstep_savepoint point;
@@ -411,7 +416,7 @@ TEST_F(CCalls, WithObjectsOfAnotherStore) {
             if (name == "lockstep_commit" || name == "lockstep_abort" ||
                 name == "lockstep_prepare" || name == "lockstep_batch" ||
                 name == "lockstep_submit" || name == "lockstep_run_in" ||
-                name == "lockstep_set_savepoint")
+                name == "lockstep_txn_retry" || name == "lockstep_set_savepoint")
                 continue;
             EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << name;
         }

@@ -111,6 +111,7 @@ std::vector<PublicCall> txn_calls() {
         TXN_CALL("Txn::abort()", may, told(t.txn.abort())).last(1),
         TXN_CALL("Txn::prepare(gid)", may, told(t.txn.prepare("gid"))).last(1),
         TXN_CALL("Txn::savepoint()", never, told(t.txn.savepoint())),
+        TXN_CALL("Txn::retry()", never, done([&] { (void)t.txn.retry(); })),
         TXN_CALL("Txn::rollback_to(savepoint)", may, told(t.txn.rollback_to(t.savepoint))),
         TXN_CALL("Txn::will_need(needs)", never, done([&] {
                      const Need needs[] = {{w.index, "k"}};

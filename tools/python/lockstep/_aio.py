@@ -19,12 +19,12 @@ from . import _batch, _core, _scan
 from ._batch import Batch
 from ._errors import Deadlock, Error, WrongThread
 from ._objects import Heap, Index, RecordId, Savepoint
-from ._options import Access
-from ._transaction import ABANDON_PAUSE, ABANDON_SECONDS, Transaction, pause
+from ._options import Access, repeated
+from ._transaction import ABANDON_PAUSE, ABANDON_SECONDS, Transaction
 
 if TYPE_CHECKING:
     from ._keys import Key, Value
-    from ._options import Begin
+    from ._options import Begin, Retry
     from ._store import Store
 
 P = ParamSpec("P")
@@ -319,6 +319,10 @@ class AsyncTransaction:
         """Erases the record. False if there is no such record."""
         return bool(await self._one(Batch().heap_erase(heap, id)))
 
+    async def retry(self) -> Retry:
+        """For a program that repeats a deadlock victim itself; see Transaction.retry()."""
+        return await self.call(Transaction.retry)
+
     async def savepoint(self) -> Savepoint:
         """Marks the present state."""
         return await self.call(Transaction.savepoint)
@@ -417,9 +421,13 @@ async def run(store: Store, fn: Callable[[AsyncTransaction], Any], begin: Begin,
     while True:
         try:
             async with AsyncTransaction(store, begin) as txn:
-                return await fn(txn)
+                try:
+                    return await fn(txn)
+                except Deadlock:
+                    if txn.active:
+                        begin = repeated(begin, await txn.retry())
+                    raise
         except Deadlock:
             if tried == tries:
                 raise
-        await asyncio.sleep(pause(tried))
         tried += 1

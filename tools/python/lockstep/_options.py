@@ -100,6 +100,7 @@ class TransactionOptions(TypedDict, total=False):
     operations: int
     priority: int
     lock_timeout: float | None
+    retry: Retry
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -122,9 +123,14 @@ _SECONDS = (
     "archive_interval",
 )
 
+#: What a deadlock victim leaves to its repetition: `Transaction.retry()` makes it, and the option
+#: `retry` of the next begin takes it. The repetition waits for its turn.
+Retry = tuple[int, int, int, int]
+FIRST_ATTEMPT: Retry = (0, 0, 0, 0)
+
 #: What `_core.begin()` takes behind the store.
-Begin = tuple[int, int, bool, int, int, int]
-DEFAULT_BEGIN: Begin = (0, 0, False, 0, 0, _core.NEVER)
+Begin = tuple[int, int, bool, int, int, int, Retry]
+DEFAULT_BEGIN: Begin = (0, 0, False, 0, 0, _core.NEVER, FIRST_ATTEMPT)
 
 
 def nanos(name: str, seconds: Any) -> int:
@@ -214,7 +220,23 @@ def begin_arguments(options: TransactionOptions) -> Begin:
         whole("operations", given.get("operations", 0)),
         whole("priority", given.get("priority", 0)),
         given.get("lock_timeout", _core.NEVER),
+        _retry(given.get("retry", FIRST_ATTEMPT)),
     )
+
+
+def _retry(value: Any) -> Retry:
+    if (
+        not isinstance(value, tuple)
+        or len(value) != len(FIRST_ATTEMPT)
+        or not all(type(part) is int for part in value)
+    ):
+        raise wrong_type("retry", "the result of Transaction.retry()", value)
+    return value
+
+
+def repeated(begin: Begin, retry: Retry) -> Begin:
+    """The arguments of a begin that repeats a transaction."""
+    return (*begin[:-1], retry)
 
 
 def steps_arguments(steps: StepsOptions | StepsMode) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import atexit
 import datetime
 import os
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +24,7 @@ from ._objects import (
     PreparedInfo,
     TransactionInfo,
 )
-from ._transaction import KeyFunction, Transaction, pause
+from ._transaction import KeyFunction, Transaction
 
 if TYPE_CHECKING:
     from ._keys import Value
@@ -136,14 +135,20 @@ class Store(OfOneProcess):
     def run(self, fn: Callable[[Transaction], R], **options: Unpack[TransactionOptions]) -> R:
         """Calls fn(transaction) and commits; an exception rolls back. The result is that of fn.
 
-        A deadlock victim is rolled back and called again, at most `retries_max` times.
+        A deadlock victim is rolled back and called again when its turn comes, at most `retries_max`
+        times.
         """
         begin = _options.begin_arguments(options)
         tried = 0
         while True:
             try:
                 with self._begin(begin) as txn:
-                    result = fn(txn)
+                    try:
+                        result = fn(txn)
+                    except Deadlock:
+                        if txn.active:
+                            begin = _options.repeated(begin, txn.retry())
+                        raise
                     if isinstance(result, CoroutineType):
                         result.close()
                         raise TypeError("fn has returned a coroutine; run_async() awaits it")
@@ -151,7 +156,6 @@ class Store(OfOneProcess):
             except Deadlock:
                 if tried == self._retries_max:
                     raise
-            time.sleep(pause(tried))
             tried += 1
 
     async def run_async(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from ._keys import Key, Value
+    from ._options import Retry
     from ._store import Store
 
 #: Computes the key, or the list of keys, of a record in a secondary index; None: no key.
@@ -26,11 +26,6 @@ KeyFunction = Callable[[bytes, bytes], "Key | list[Key] | None"]
 _CREATE, _OPEN_OR_CREATE, _FIND = 0, 1, 2
 #: How long a rollback waits for a call that is in the transaction, and how often it looks.
 ABANDON_SECONDS, ABANDON_PAUSE = 10.0, 0.001
-
-
-def pause(tried: int) -> float:
-    """Seconds before a deadlock victim is repeated. Without, many victims meet again at once."""
-    return random.random() * 0.001 * (1 << min(tried, 6))
 
 
 class Transaction(OfOneProcess):
@@ -156,6 +151,13 @@ class Transaction(OfOneProcess):
             raise
         self._number = 0
         return prepared
+
+    def retry(self) -> Retry:
+        """For a program that repeats a deadlock victim itself: `retry` of its next begin.
+
+        Call it after Deadlock, and before abort(). Store.run() does so itself.
+        """
+        return _core.retry(self._handle)
 
     def savepoint(self) -> Savepoint:
         """Marks the present state."""

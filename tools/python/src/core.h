@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <lockstep/lockstep.h>  // keep: the whole C interface
@@ -30,6 +31,13 @@ T* handle(Number number) {
 template <class T>
 Number number(T* handle) {
     return reinterpret_cast<Number>(handle);
+}
+
+// A lockstep_retry as Python sees it.
+using Retry = std::tuple<uint64_t, uint32_t, uint32_t, uint64_t>;
+inline lockstep_retry retry_from(const Retry& given) {
+    const auto [first, deadlocks, object, lock] = given;
+    return {first, deadlocks, object, lock};
 }
 
 // What the Python part of the package tells the extension about itself, once.

@@ -2,6 +2,7 @@
 #include "tools/python/src/request.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -167,10 +168,11 @@ void Request::use(Number txn) {
 }
 
 void Request::begin_in(Number store, int isolation, int durability, bool read_only,
-                       uint32_t operations, uint32_t priority, uint64_t lock_timeout) {
+                       uint32_t operations, uint32_t priority, uint64_t lock_timeout,
+                       const Retry& retry) {
     idle();
-    options_ = {sizeof options_, isolation, durability,  read_only,
-                operations,      priority,  lock_timeout};
+    options_ = {sizeof options_, isolation, durability,   read_only,
+                operations,      priority,  lock_timeout, retry_from(retry)};
     request_.txn = nullptr;
     request_.store = handle<lockstep_store>(store);
     request_.options = &options_;

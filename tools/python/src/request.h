@@ -72,7 +72,7 @@ public:
     // The transaction, or 0 and the store with options for a new one.
     void use(Number txn);
     void begin_in(Number store, int isolation, int durability, bool read_only, uint32_t operations,
-                  uint32_t priority, uint64_t lock_timeout);
+                  uint32_t priority, uint64_t lock_timeout, const Retry& retry);
     // Performs the operations from number `from` on, then ends as lockstep_request_end says.
     // Returns the code of the error, 0 if there is none.
     int batch(int end, size_t from);

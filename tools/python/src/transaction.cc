@@ -1,5 +1,6 @@
 // transaction.cc - of the Python binding: begin, commit, rollback, savepoints, needs.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <deque>
 #include <memory>
@@ -29,14 +30,15 @@ bool abandon(Number txn) {
 // Sets `_number` of `into`, a Transaction, before Python can run a signal handler: its exception
 // would lose a result, and the transaction would stay open.
 void begin(nb::handle into, Number store, int isolation, int durability, bool read_only,
-           uint32_t operations, uint32_t priority, uint64_t lock_timeout) {
+           uint32_t operations, uint32_t priority, uint64_t lock_timeout, const Retry& retry) {
     const lockstep_txn_options options = {sizeof(lockstep_txn_options),
                                           isolation,
                                           durability,
                                           read_only,
                                           operations,
                                           priority,
-                                          lock_timeout};
+                                          lock_timeout,
+                                          retry_from(retry)};
     lockstep_txn* txn = nullptr;
     call([&](lockstep_error* error) {
         return lockstep_begin(handle<lockstep_store>(store), &options, &txn, error);
@@ -55,6 +57,12 @@ uint64_t commit(Number txn) {
 
 void abort(Number txn) {
     call([&](lockstep_error* error) { return lockstep_abort(c(txn), error); });
+}
+
+Retry retry(Number txn) {
+    lockstep_retry r{};
+    call([&](lockstep_error* error) { return lockstep_txn_retry(c(txn), &r, error); });
+    return {r.first, r.deadlocks, r.object, r.lock};
 }
 
 nb::tuple set_savepoint(Number txn) {
@@ -93,6 +101,7 @@ void add_transaction(nb::module_& module) {
     module.def("abort", abort);
     module.def("abandon", abandon);
     module.def("txn_id", [](Number txn) { return lockstep_txn_id(c(txn)); });
+    module.def("retry", retry);
     module.def("set_savepoint", set_savepoint);
     module.def("rollback_to", rollback_to);
     module.def("will_need", will_need);

@@ -17,6 +17,16 @@ enum class Isolation : uint8_t { serializable, repeatable_read, read_committed, 
 // durable: commit() returns when the log is synced. lazy: commit() returns at once, and the log is
 // synced within Options::lazy_flush_interval.
 enum class Durability : uint8_t { durable, lazy };
+// What a deadlock victim leaves to its repetition. Txn::retry() makes it, and TxnOptions::retry
+// takes it. The repetition has the age of the first attempt and waits for its turn. So it commits
+// after a few attempts, however many others want the same records. A plain value; copy it freely.
+// A default one belongs to a first attempt.
+struct Retry {
+    TxnId first{};           // the first attempt
+    uint32_t deadlocks = 0;  // attempts that were victims
+    ObjectId object{};       // where the last one was a victim: the index or heap
+    uint64_t lock = 0;       // and the hash of its key or record; 0: not known
+};
 // How one transaction runs.
 struct TxnOptions {
     Isolation isolation = Isolation::serializable;
@@ -26,6 +36,9 @@ struct TxnOptions {
     // Records it will lock in total, as far as known; 0 = unknown. For LockPolicy::short_first.
     uint32_t operations = 0;
     uint32_t priority = 0;  // larger is served first under LockPolicy::priority
+    // It repeats a transaction. begin() then waits for its turn, as long as the turn comes closer
+    // at least once a second, and no longer than for one lock. Store::run() does so itself.
+    Retry retry = {};
 };
 
 // A state of a transaction that Txn::rollback_to() restores. A plain value; copy it freely.

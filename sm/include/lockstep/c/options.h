@@ -130,6 +130,15 @@ enum lockstep_isolation {
 // When a commit returns: the log is on disk, or will be soon.
 enum lockstep_durability { LOCKSTEP_DURABLE = 0, LOCKSTEP_LAZY = 1 };
 
+// What a deadlock victim leaves to its repetition: lockstep_txn_retry() makes it, and
+// lockstep_txn_options::retry takes it (struct Retry of <lockstep/txn_options.h>). All zero: a
+// first attempt.
+typedef struct lockstep_retry {
+    uint64_t first;
+    uint32_t deadlocks;
+    uint32_t object;
+    uint64_t lock;
+} lockstep_retry;
 // How a transaction runs.
 typedef struct lockstep_txn_options {
     size_t size;
@@ -141,6 +150,7 @@ typedef struct lockstep_txn_options {
     // to 3, among whole transactions that wait for a thread (lockstep_submit()).
     uint32_t priority;
     uint64_t lock_timeout;  // nanoseconds; LOCKSTEP_NEVER: that of the store
+    lockstep_retry retry;
 } lockstep_txn_options;
 
 // Fill the struct with the defaults and set its size; `size` is sizeof(*options). NULL does

@@ -26,6 +26,10 @@ int lockstep_abort(lockstep_txn* txn, lockstep_error* error);
 // Number of the transaction, which lockstep_end_transaction() takes. 0 for a handle that has ended.
 // Never waits.
 uint64_t lockstep_txn_id(lockstep_txn* txn);
+// For the repetition of a transaction that got LOCKSTEP_DEADLOCK: lockstep_txn_options::retry of
+// the next lockstep_begin(), which then waits for its turn. Call it before lockstep_abort().
+// lockstep_run() and whole requests do so themselves. Error: LOCKSTEP_TXN_ENDED.
+int lockstep_txn_retry(lockstep_txn* txn, lockstep_retry* retry, lockstep_error* error);
 
 // A state that lockstep_rollback_to() restores. A plain value.
 typedef struct lockstep_savepoint {

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,8 +35,9 @@ from typing import Any
 
 from .._batch import Batch
 from .._errors import Cancelled, Deadlock, Error
+from .._options import FIRST_ATTEMPT
 from .._store import Store
-from .._transaction import Transaction, pause
+from .._transaction import Transaction
 from ._branches import Branch, Branches
 from ._decisions import Decisions
 from ._errors import (
@@ -283,15 +285,22 @@ class Participant:
             raise OutcomeUnknown(f"the commit may have failed: {error}") from None
 
     def _run_local(self, procedure: Local, message: Run) -> Any:
+        retry = FIRST_ATTEMPT
         for tried in range(REPEATS_MAX):
             try:
-                with self._store.begin() as txn, self._aged(txn, message.age):
-                    result = procedure(txn, self._objects, *message.arguments)
+                with self._store.begin(retry=retry) as txn, self._aged(txn, message.age):
+                    try:
+                        result = procedure(txn, self._objects, *message.arguments)
+                    except Deadlock:
+                        retry = txn.retry()
+                        raise
                     commit(txn)
                 self.counts["runs"] += 1
                 return result
-            except (Deadlock, Cancelled):
-                time.sleep(pause(tried))
+            except Deadlock:  # the next begin waits for its turn
+                pass
+            except Cancelled:  # for an elder transaction of several shards, which has no line
+                time.sleep(random.random() * 0.001 * (1 << min(tried, 6)))
         raise Wounded(f"{message.procedure}: a victim of deadlocks {REPEATS_MAX} times")
 
     def _run_many(self, message: RunMany) -> bytes:
