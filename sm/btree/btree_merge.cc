@@ -49,8 +49,8 @@ bool has_version(const Env& env, ObjectId object, Slice key) {
            env.versions->has(name_of_key(object, key));
 }
 
-// Unlocked ghosts of a latched leaf; at most `limit`. Chains of their own that are not among `freed`
-// are returned in `chains`.
+// Unlocked ghosts of a latched leaf; at most `limit`. Chains of their own that are not `freed` are
+// returned in `chains`.
 Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
                        const Chains& freed = {}, Chains* chains = nullptr) {
     Slots out;
