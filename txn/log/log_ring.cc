@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "threads/base/check.h"
+#include "threads/io/posix_disk.h"
+#include "threads/io/size_signal.h"
 
 namespace lockstep::txn {
 
@@ -30,7 +32,8 @@ Result<LogRing> LogRing::make(uint64_t bytes, threads::MappingCache* cache) {
         if (void* idle = cache->take(threads::MappingUse::log_ring, 2 * bytes))
             return LogRing(static_cast<std::byte*>(idle), bytes, cache);
     const int fd = memfd_create("lockstep-log", MFD_CLOEXEC);
-    if (fd < 0) return fail_os(ErrorCode::out_of_memory, errno, "log buffer", bytes);
+    if (fd < 0) return threads::fail_file(errno, "log buffer", bytes);
+    const threads::SizeSignalBlocked blocked;  // the memory counts as a file
     void* range = MAP_FAILED;
     if (ftruncate(fd, static_cast<off_t>(bytes)) == 0)
         range = mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,7 +44,7 @@ Result<LogRing> LogRing::make(uint64_t bytes, threads::MappingCache* cache) {
     close(fd);  // the mappings keep the memory
     if (mapped) return LogRing(base, bytes, cache);
     if (range != MAP_FAILED) munmap(range, 2 * bytes);
-    return fail_os(ErrorCode::out_of_memory, err, "log buffer", bytes);
+    return threads::fail_file(err, "log buffer", bytes);
 }
 
 LogRing::~LogRing() {

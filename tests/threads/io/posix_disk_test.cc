@@ -220,7 +220,7 @@ TEST_F(PosixDiskRefused, NothingLongTransfersOfUnalignedMemoryToADirectFile) {
 }
 
 TEST_F(PosixDiskRefused, Directories) {
-    without({{__NR_mkdir, EROFS}}, [&] {
+    without({{__NR_mkdirat, EROFS}}, [&] {
         expect(disk.make_directory(rig.path("d")), ErrorCode::bad_path, EROFS, "make directory");
     });
     // Its parent is synced, if it may be read.
