@@ -187,9 +187,6 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
-<<<<<<< ours
-# The example server behind Redis's own clients.
-=======
 # A program with a sanitizer, on the library as it is installed.
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME sanitized_program COMMAND Python3::Interpreter
@@ -199,13 +196,7 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
         SKIP_RETURN_CODE 77)
 endif()
 
-# The example server: its parser, and the whole of it behind Redis's own clients.
-if(TARGET tools_kv_resp_test)
-    target_sources(tools_kv_resp_test PRIVATE
-        ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/resp.cc
-        ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/scan.cc)
-endif()
->>>>>>> theirs
+# The example server behind Redis's own clients.
 if(TARGET kv_server AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME kv_server COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/kv_server_test.py $<TARGET_FILE:kv_server>)
