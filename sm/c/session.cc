@@ -49,6 +49,43 @@ private:
 // Before a user thread parks: a turn of an idle worker takes some hundred nanoseconds.
 constexpr uint32_t kYields = 256;
 constexpr Nanos kPause = 50 * kMicrosecond;
+
+// The first command of a session whose beginner may give up. Then it is the last command too.
+class Begin final : public Command {
+public:
+    explicit Begin(StoreObject& store) : store_(&store) { store.add_pin(); }
+    void run(TxnObject& txn) override {
+        if (left_) (void)abort_here(txn);
+        else handle_ = txn.handle;
+    }
+    void refuse(const Error& error) override { handle_ = Unexpected(error); }
+    void finish() override {
+        StorePin pin(store_);
+        if (left_) return delete this;
+        if (hand_over_.finish()) return;  // it is the beginner's now
+        left_ = true;
+        Result<Claimed> claimed = handle_ ? claim_session(handle_of<void>(*handle_))
+                                          : Result<Claimed>(Unexpected(handle_.error()));
+        if (!claimed) return delete this;  // close() rolls it back
+        store_->add_pin();
+        claimed->session->post(*this);
+    }
+    Result<uint64_t> wait() {
+        std::unique_ptr<Begin> self(this);
+        const auto leave = [this] { hand_over_.leave(); };
+        const threads::GiveUp give_up(leave);
+        if (hand_over_.wait()) return handle_;
+        (void)self.release();
+        return fail(ErrorCode::cancelled, "transaction, before it began");
+    }
+
+private:
+    StoreObject* const store_;  // pinned
+    HandOver hand_over_;
+    Result<uint64_t> handle_ = 0;
+    bool left_ = false;  // by the beginner
+};
+
 }  // namespace
 
 bool HandOver::wait() {
@@ -231,46 +268,6 @@ void end_sessions(StoreObject& store) {
         (void)command.wait(store, kTxnNone);
     }
 }
-
-namespace {
-
-// The first command of a session whose beginner may give up. Then it is the last command too.
-class Begin final : public Command {
-public:
-    explicit Begin(StoreObject& store) : store_(&store) { store.add_pin(); }
-    void run(TxnObject& txn) override {
-        if (left_) (void)abort_here(txn);
-        else handle_ = txn.handle;
-    }
-    void refuse(const Error& error) override { handle_ = Unexpected(error); }
-    void finish() override {
-        StorePin pin(store_);
-        if (left_) return delete this;
-        if (hand_over_.finish()) return;  // it is the beginner's now
-        left_ = true;
-        Result<Claimed> claimed = handle_ ? claim_session(handle_of<void>(*handle_))
-                                          : Result<Claimed>(Unexpected(handle_.error()));
-        if (!claimed) return delete this;  // close() rolls it back
-        store_->add_pin();
-        claimed->session->post(*this);
-    }
-    Result<uint64_t> wait() {
-        std::unique_ptr<Begin> self(this);
-        const auto leave = [this] { hand_over_.leave(); };
-        const threads::GiveUp give_up(leave);
-        if (hand_over_.wait()) return handle_;
-        (void)self.release();
-        return fail(ErrorCode::cancelled, "transaction, before it began");
-    }
-
-private:
-    StoreObject* const store_;  // pinned
-    HandOver hand_over_;
-    Result<uint64_t> handle_ = 0;
-    bool left_ = false;  // by the beginner
-};
-
-}  // namespace
 
 // Without a watch the first command lies on the stack.
 Result<uint64_t> begin_session(StoreObject& store, const TxnOptions& options) {

@@ -132,8 +132,8 @@ Result<Claimed> claim_session(const void* handle);
 // Begins a session, and waits until it has begun: its handle. A watch that asks to give up ends the
 // wait with `cancelled`; what begins later is rolled back.
 Result<uint64_t> begin_session(StoreObject& store, const TxnOptions& options);
-// Runs fn on a user thread, and waits. A watch that asks to give up cancels the transactions that fn
-// runs, or fn before it begins.
+// Runs fn on a user thread, and waits. A watch that asks to give up cancels the transactions that
+// fn runs, or fn before it begins.
 Result<void> run_and_watch(StoreObject& store, FunctionRef<Result<void>()> fn);
 // Rolls all sessions of the store back, when their present commands have ended.
 void end_sessions(StoreObject& store);

@@ -5,9 +5,6 @@
 #include <vector>
 
 #include "sm/c/objects.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/txn_watch.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 

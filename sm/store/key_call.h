@@ -1,10 +1,11 @@
 // key_call.h - says of a thread that it runs a key function of a secondary index.
 //
-// Concepts   A change of a record waits for the key function, and holds the record's lock. A builder
-//            calls it on several kernel threads, and waits for those. A call of the store in a key
-//            function could wait for the change that waits for the function. So it is refused.
+// Concepts   A change of a record waits for the key function, and holds the record's lock. A
+//            builder calls it on several kernel threads, and waits for those. A call of the store
+//            in a key function could wait for the change that waits for the function. So it is
+//            refused.
 // Invariants KC-1 No public call that may wait goes on in a key function.
-//                 [test: KeyFunctionCalls]
+//                 [test: tests/python/test_waits.py]
 #pragma once
 
 #include <expected>

@@ -28,7 +28,7 @@ void Completion::set() {
 void Completion::wait() {
     Thread* self = current();
     if (self == nullptr) {
-        uint32_t word = 0;
+        uint32_t word = kRuns;
         while (!is_set())
             if (done_.compare_exchange_strong(word = kRuns, kSleeps) || word == kSleeps)
                 sleep_while(done_, kSleeps);  // FW-1

@@ -22,17 +22,16 @@ struct OfThread {
     Watch watch = nullptr;
     void* arg = nullptr;
     FunctionRef<void()>* give_up = nullptr;
+    bool looks = false;
 };
 constinit thread_local OfThread own;
 
-// Out of line: a user thread may have moved, but it never sleeps here.
 void look() {
-    const OfThread before = std::exchange(own, {});  // FW-2
-    const bool tired = before.watch(before.arg) != 0;
-    if (tired && before.give_up != nullptr) (*before.give_up)();
-    // The watch may have taken itself away.
-    if (own.watch == nullptr) own = before;
-    else own.give_up = before.give_up;
+    DCHECK(own.watch != nullptr && !own.looks);  // FW-2
+    own.looks = true;
+    const bool tired = own.watch(own.arg) != 0;
+    if (tired && own.give_up != nullptr) (*own.give_up)();
+    own.looks = false;
 }
 
 }  // namespace
@@ -42,13 +41,17 @@ void watch_waits(Watch watch, void* arg) {
     own.arg = arg;
 }
 
-bool waits_are_watched() { return own.watch != nullptr; }
+bool waits_are_watched() { return own.watch != nullptr && !own.looks; }
 
 GiveUp::GiveUp(FunctionRef<void()> fn) : fn_(fn), outer_(std::exchange(own.give_up, &fn_)) {}
-GiveUp::~GiveUp() { own.give_up = outer_; }
+GiveUp::~GiveUp() {
+    DCHECK(own.give_up == &fn_);
+    own.give_up = outer_;
+}
 
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
     DCHECK(current() == nullptr);
+    DCHECK((reinterpret_cast<uintptr_t>(&word) & 3) == 0);
     const timespec slice{.tv_sec = 0, .tv_nsec = kSliceNanos};
     const bool watched = waits_are_watched();
     const long slept = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value,

@@ -10,7 +10,7 @@ namespace lockstep {
 namespace c_watch_test {
 
 class CWatch : public CStore {
-protected:
+public:  // for callbacks
     void SetUp() override {
         CStore::SetUp();
         index_ = make_index("i");

@@ -151,7 +151,11 @@ def _end_transaction(store: int, number: int) -> None:
 
 
 def _submit(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
-    """Calls fn on a thread of the pool. No future takes a StopIteration: it is a RuntimeError."""
+    """Calls fn on a thread of the pool. No future takes a StopIteration: it is a RuntimeError.
+
+    In a key function it is refused, as what fn calls would be there.
+    """
+    _core.require_may_wait()
 
     def work() -> R:
         try:

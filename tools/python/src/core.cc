@@ -63,6 +63,22 @@ Number handle_in(nb::handle object) {
     return nb::cast<Number>(number);
 }
 
+// One byte is one element, in whatever order of bytes.
+bool is_format_of_bytes(const char* format) {
+    if (format == nullptr) return true;
+    if (std::strchr("@=<>!", *format) != nullptr && *format != '\0') ++format;
+    return format[0] != '\0' && std::strchr("Bbc", format[0]) != nullptr && format[1] == '\0';
+}
+
+// False for a scalar of numpy whose memory looks like bytes and is a date: its dtype tells.
+bool has_dtype_of_bytes(nb::handle object) {
+    if (PyByteArray_Check(object.ptr()) || PyMemoryView_Check(object.ptr())) return true;
+    const nb::object dtype = nb::getattr(object, "dtype", nb::none());
+    const nb::object kind = nb::getattr(dtype, "kind", nb::none());
+    return !nb::isinstance<nb::str>(kind) ||
+           std::strchr("iu", nb::cast<nb::str>(kind).c_str()[0]) != nullptr;
+}
+
 }  // namespace
 
 void refuse_type(const std::string& name, const char* wanted, nb::handle value) {
@@ -116,26 +132,6 @@ lockstep_record_id record_id_of(nb::handle id) {
     const nb::object page(id[0]), slot(id[1]);
     return {whole<uint32_t>(page, "page of the id"), whole<uint32_t>(slot, "slot of the id")};
 }
-
-namespace {
-
-// One byte is one element, in whatever order of bytes.
-bool is_format_of_bytes(const char* format) {
-    if (format == nullptr) return true;
-    if (std::strchr("@=<>!", *format) != nullptr && *format != '\0') ++format;
-    return format[0] != '\0' && std::strchr("Bbc", format[0]) != nullptr && format[1] == '\0';
-}
-
-// False for a scalar of numpy whose memory looks like bytes and is a date: its dtype tells.
-bool has_dtype_of_bytes(nb::handle object) {
-    if (PyByteArray_Check(object.ptr()) || PyMemoryView_Check(object.ptr())) return true;
-    const nb::object dtype = nb::getattr(object, "dtype", nb::none());
-    const nb::object kind = nb::getattr(dtype, "kind", nb::none());
-    return !nb::isinstance<nb::str>(kind) ||
-           std::strchr("iu", nb::cast<nb::str>(kind).c_str()[0]) != nullptr;
-}
-
-}  // namespace
 
 bool ByteBuffer::open(nb::handle object) {
     if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
@@ -215,6 +211,7 @@ NB_MODULE(_core, module) {
                 "lockstep works in the main interpreter only: threads of a store call its "
                 "functions, and find no other one. Import it there");
     });
+    module.def("require_may_wait", [] { python::Wait::require_allowed(); });
     python::add_keys(module);
     python::add_store(module);
     python::add_options(module);

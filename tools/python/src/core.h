@@ -122,8 +122,8 @@ private:
 
 // The bytes of a Python object. It keeps the object alive, and a buffer at its size.
 // Bytes and text are not copied; a tuple becomes the bytes of its parts (keys.cc). Of other objects
-// only those of bytes are taken (ByteBuffer). Made and destroyed with the GIL; the bytes may be read
-// without.
+// only those of bytes are taken (ByteBuffer). Made and destroyed with the GIL; the bytes may be
+// read without.
 class Bytes {
 public:
     enum class Use { key, value, buffer };

@@ -49,10 +49,11 @@ def encode_answer(value: Any, error: Exception | None) -> Any:
     try:
         pickled = Pickled(cloudpickle.dumps(value if error is None else error))
     except BaseException as refused:  # of the application's classes, as below
+        why = f"cannot be sent: {shown(refused)}"
         if error is None:
-            error = ResultLost(f"done, but the result cannot be sent: {shown(refused)}")
+            error = ResultLost(f"done, but the result {why}")
         else:
-            error = ClusterError(f"failed, and the error {shown(error)} cannot be sent: {shown(refused)}")
+            error = ClusterError(f"failed, and the error {shown(error)} {why}")
         pickled = Pickled(cloudpickle.dumps(error))
     return pickled if error is None else Failure(pickled)
 
@@ -65,9 +66,10 @@ def decode_answer(encoded: Any) -> tuple[Any, Exception | None]:
             return None, as_error(cloudpickle.loads(encoded.error.bytes), "the procedure")
         return cloudpickle.loads(encoded.bytes) if type(encoded) is Pickled else encoded, None
     except BaseException as refused:
+        why = f"cannot be read here: {shown(refused)}"
         if failed:
-            return None, ClusterError(f"failed, and the error cannot be read here: {shown(refused)}")
-        return None, ResultLost(f"done, but the result cannot be read here: {shown(refused)}")
+            return None, ClusterError(f"failed, and the error {why}")
+        return None, ResultLost(f"done, but the result {why}")
 
 
 def _is_plain(value: Any) -> bool:
