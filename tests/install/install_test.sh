@@ -181,6 +181,13 @@ if g++ -std=c++20 -fsyntax-only -Werror $(pkg-config --cflags lockstep) \
 fi
 [ "$(grep -c 'error: ignoring returned value' "$scratch/dropped.log")" -eq 3 ] || { cat \
     "$scratch/dropped.log"; exit 1; }
+# Nor does a key of a number that C++ would convert.
+if g++ -std=c++20 -fsyntax-only $(pkg-config --cflags lockstep) \
+    "$source/tests/install/wrong_key_part.cc" 2>"$scratch/wrong_key.log"; then
+    echo "wrong_key_part.cc compiles"; exit 1
+fi
+[ "$(grep -c ': error: ' "$scratch/wrong_key.log")" -eq 9 ] || { cat "$scratch/wrong_key.log"
+    exit 1; }
 # A function that returns no Result is told what to return.
 if g++ -std=c++20 -fsyntax-only $(pkg-config --cflags lockstep) \
     "$source/tests/install/no_result.cc" 2>"$scratch/no_result.log"; then

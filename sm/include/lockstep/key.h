@@ -1,11 +1,55 @@
 // key.h - composes keys from integers and strings; memcmp order is the order of the parts.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include <lockstep/record.h>
 
 namespace lockstep {
+
+namespace detail {
+
+// The integers that a part of a key is made of: neither bool nor a character.
+template <class T>
+concept KeyNumber = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
+                    !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
+                    !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+
+// Whether each value of From is a value of To.
+template <class From, class To>
+concept KeepsValue = std::numeric_limits<From>::digits <= std::numeric_limits<To>::digits &&
+                     (std::signed_integral<To> || std::unsigned_integral<From>);
+
+// The value of a numeric part. What C++ would convert to another number does not compile: such a
+// record would be found under no key that the application knows.
+template <class To>
+class KeyPart {
+public:
+    // From a type whose values all fit.
+    template <KeyNumber From>
+        requires KeepsValue<From, To>
+    constexpr KeyPart(From v) : value_(v) {}
+    // From a constant that fits, such as 5 or -1. Any other value needs a conversion that the
+    // application writes, behind a check of its own.
+    template <KeyNumber From>
+        requires(!KeepsValue<From, To>)
+    consteval KeyPart(From v) : value_(static_cast<To>(v)) {
+        if (!std::in_range<To>(v)) the_constant_does_not_fit_into_this_part();
+    }
+    // The value.
+    constexpr To value() const { return value_; }
+
+private:
+    static void the_constant_does_not_fit_into_this_part();  // cannot be called at compile time
+
+    To value_;
+};
+
+}  // namespace detail
 
 // A key under construction: kKeyBytesMax bytes of room within the object, no allocation. Two keys
 // compare part by part if their parts have equal types in equal places. A key is never cut. If a
@@ -22,14 +66,20 @@ public:
         return *this;
     }
 
-    // Appends an unsigned integer, big-endian.
-    Key& u8(uint8_t v) { return append_big_endian(v, 1); }
-    Key& u16(uint16_t v) { return append_big_endian(v, 2); }
-    Key& u32(uint32_t v) { return append_big_endian(v, 4); }
-    Key& u64(uint64_t v) { return append_big_endian(v, 8); }
-    // Appends a signed integer; negative numbers sort before positive ones.
-    Key& i32(int32_t v) { return u32(static_cast<uint32_t>(v) ^ 0x80000000u); }
-    Key& i64(int64_t v) { return u64(static_cast<uint64_t>(v) ^ 0x8000000000000000ull); }
+    // Appends an unsigned integer, big-endian. Takes integers whose type has no other values than
+    // the part, and constants that fit. No other type compiles: no bool, character, enumeration or
+    // floating-point number, and no wider integer without a static_cast.
+    Key& u8(detail::KeyPart<uint8_t> v) { return append_big_endian(v.value(), 1); }
+    Key& u16(detail::KeyPart<uint16_t> v) { return append_big_endian(v.value(), 2); }
+    Key& u32(detail::KeyPart<uint32_t> v) { return append_big_endian(v.value(), 4); }
+    Key& u64(detail::KeyPart<uint64_t> v) { return append_big_endian(v.value(), 8); }
+    // Appends a signed integer; negative numbers sort before positive ones. Takes the same.
+    Key& i32(detail::KeyPart<int32_t> v) {
+        return u32(static_cast<uint32_t>(v.value()) ^ 0x80000000u);
+    }
+    Key& i64(detail::KeyPart<int64_t> v) {
+        return u64(static_cast<uint64_t>(v.value()) ^ 0x8000000000000000ull);
+    }
     // Appends a string. Zero bytes within are escaped (0 -> 0 FF) and the end is marked (0 0), so
     // that "a" sorts before "ab". It takes two bytes more than the string, and one for each zero
     // byte within.
@@ -47,6 +97,8 @@ public:
         bytes_[size_++] = 0;
         return *this;
     }
+    // A null pointer is no text, and 0 is none.
+    Key& text(std::nullptr_t) = delete;
     // The bytes so far; they belong to the key. An overflowed key gives kKeyBytesMax + 1 bytes.
     operator Slice() const { return {bytes_, size_}; }
     // Bytes so far; kKeyBytesMax + 1 if the key has overflowed.
