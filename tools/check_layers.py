@@ -91,10 +91,11 @@ SEAMS = {
     "sm/store/close_watch.cc": ("kernel threads", "waits of kernel threads"),
     # Foreign kernel threads, which wait for user threads.
     "threads/sync/sync_wait.cc": ("waits of kernel threads",),
-    "threads/sync/completion.cc": ("waits of kernel threads",),
-    "sm/c/session.cc": ("waits of kernel threads",),
+    "threads/sync/foreign_wait.cc": ("waits of kernel threads", "thread-local storage"),
     # The calls that a foreign kernel thread is inside.
     "sm/c/objects.cc": ("thread-local storage",),
+    # A builder's kernel threads that run key functions.
+    "sm/store/key_call.cc": ("thread-local storage",),
     "sm/store/engine_close.cc": ("waits of kernel threads",),
     "sm/store/store.cc": ("sleep of kernel threads",),
     # Builds of secondary indexes sort and encode on TBB's threads.

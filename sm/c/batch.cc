@@ -201,10 +201,11 @@ Result<void> carry_out_alone(StoreObject& store, lockstep_request& r, const TxnO
 }
 
 Result<void> check(const lockstep_request& r) {
-    if (r.size != sizeof r && r.size != kSizeWithoutGid)
+    TRY(require_known(r, "size of lockstep_request", kSizeWithoutGid));
+    if (r.size > kSizeWithoutGid && r.size < sizeof r)
         return fail(ErrorCode::bad_option, "size of lockstep_request", r.size);
     if (r.count != 0) LOCKSTEP_NOT_NULL(r.operations);
-    (void)TRY(enum_of<lockstep_request_end>(r.end, r.size == sizeof r ? 6 : 3,
+    (void)TRY(enum_of<lockstep_request_end>(r.end, r.size >= sizeof r ? 6 : 3,
                                             ErrorCode::bad_argument, "end of a request"));
     if (r.end >= LOCKSTEP_END_PREPARE) LOCKSTEP_SOUND(r.gid);
     if (ends_prepared(r) && (r.txn != nullptr || r.count != 0))
@@ -307,7 +308,8 @@ Result<void> batch(lockstep_request& r) {
     if (r.txn != nullptr) return in_txn(r.txn, [&](TxnObject& txn) { return carry_out(txn, r); });
     const StorePin store = TRY(pin(r.store));
     const TxnOptions options = TRY(txn_options_of(r.options));
-    if (r.end != LOCKSTEP_END_KEEP) return carry_out_alone(*store, r, options);
+    if (r.end != LOCKSTEP_END_KEEP)
+        return run_and_watch(*store, [&] { return carry_out_alone(*store, r, options); });
     if (threads::current() != nullptr) {
         const uint64_t handle = TRY(begin_here(*store, options));
         return in_txn(handle_of<void>(handle),
@@ -316,7 +318,7 @@ Result<void> batch(lockstep_request& r) {
     const auto first = [&](TxnObject& txn) { return carry_out_first(txn, r); };
     BodyCommand command(first);
     TRY(Session::start(*store, options, command));
-    return command.wait();
+    return command.wait(*store, kTxnNone);
 }
 
 }  // namespace

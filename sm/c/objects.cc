@@ -6,7 +6,10 @@
 #include <new>
 
 #include "sm/c/session.h"
+#include "sm/store/engine_of.h"
 #include "sm/store/operation.h"
+#include "sm/store/txn_watch.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 
@@ -51,12 +54,13 @@ Result<void> noted(TxnObject& txn, TxnBody body) {
 [[gnu::noinline]] Result<void> in_session(const void* handle, TxnBody body) {
     if (threads::current() != nullptr)
         return fail(ErrorCode::wrong_thread, "session, which is for kernel threads");
+    TRY(sm::require_outside_key_function());
     const Claimed claimed = TRY(claim_session(handle));
     const CallOnStore inside(*claimed.store);
     const auto call = [&](TxnObject& txn) { return noted(txn, body); };
     BodyCommand command(call);
     claimed.session->post(command);
-    return command.wait();
+    return command.wait(*claimed.store, claimed.txn);
 }
 
 template <class T>
@@ -133,6 +137,13 @@ Result<StorePin> pin(lockstep_store* handle) {
         return StorePin(static_cast<StoreObject*>(entry->object.load(std::memory_order_acquire)));
     entry->pins.fetch_sub(1, std::memory_order_seq_cst);
     return fail(ErrorCode::store_closed, "store");
+}
+
+Result<void> cancel_txn(StoreObject& store, TxnId id) {
+    sm::Engine& engine = sm::engine_of(store.store);
+    if (engine.forked()) return sm::Engine::refuse_child();
+    return engine.watch->end(
+        id, MUTANT(cancel_reported) ? txn::Heed::by_operator : txn::Heed::cancelled);
 }
 
 Result<void> in_txn(const void* handle, TxnBody body) {

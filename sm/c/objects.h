@@ -21,6 +21,7 @@
 #include <lockstep/sync.h>
 #include "sm/c/handles.h"
 #include "sm/c/report.h"
+#include "sm/store/key_call.h"
 #include "threads/thread/fork_watch.h"
 #include "threads/thread/thread.h"
 
@@ -93,6 +94,7 @@ template <class Body>
 int on_store(lockstep_store* handle, lockstep_error* error, Body body) {
     const auto call = [&]() -> Result<void> {
         const StorePin store = TRY(pin(handle));
+        TRY(sm::require_outside_key_function());
         const CallOnStore inside(*store);
         return body(*store);
     };
@@ -131,6 +133,9 @@ struct TxnObject {
     // Calls fn on the kernel thread that made the call, or here in the callback form.
     void call_back(FunctionRef<void()> fn);
 };
+
+// Ends a transaction for the application: lockstep_cancel_transaction(). Waits until it is marked.
+Result<void> cancel_txn(StoreObject& store, TxnId id);
 
 using TxnBody = FunctionRef<Result<void>(TxnObject&)>;
 

@@ -58,7 +58,7 @@ struct Batch {
     HandOver hand_over;
 
     void one_ended() {
-        if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) hand_over.finish();
+        if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) (void)hand_over.finish();
     }
 };
 
@@ -106,7 +106,7 @@ Result<void> run_calls(StoreObject& store, std::span<lockstep_call> calls, locks
         refuse(calls[i], submitted.error());
         batch.one_ended();
     }
-    batch.hand_over.wait();
+    (void)batch.hand_over.wait();
     return {};
 }
 

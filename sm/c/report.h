@@ -8,6 +8,7 @@
 #include <lockstep/record.h>
 #include <lockstep/result.h>
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/try.h"  // keep: what includes this file uses it
 
 namespace lockstep::c {
@@ -51,16 +52,28 @@ inline Result<Access> access_of(int value) {
 
 constexpr size_t kStructBytesMax = 4096;  // of a struct with a size: larger is not initialised
 
+// A struct with a size may be one of a newer header. Then what the library does not know must be
+// zero, which means that it is not set. `least`: the size of the oldest header.
+template <class T>
+Result<void> require_known(const T& given, const char* what, size_t least = sizeof(size_t)) {
+    const size_t size = given.size;
+    if (size < least || size > kStructBytesMax) return fail(ErrorCode::bad_option, what, size);
+    const auto* const bytes = reinterpret_cast<const char*>(&given);
+    for (size_t i = sizeof(T); i < size; ++i)
+        if (bytes[i] != 0)
+            return fail_with(ErrorCode::bad_option, what,
+                             "a field is set that this library does not know, because the program "
+                             "was built with the header of a newer one");
+    return {};
+}
 // A struct with a size that the caller has filled, or the defaults for null. Fields that the caller
 // does not know have their defaults.
 template <class T>
 Result<T> sized(const T* given, const T& defaults, const char* what) {
     if (given == nullptr) return defaults;
+    TRY(require_known(*given, what));
     const size_t size = given->size;
-    if (size < sizeof(size_t) || size > kStructBytesMax) return fail(ErrorCode::bad_option, what);
     const auto* const bytes = reinterpret_cast<const char*>(given);
-    for (size_t i = sizeof(T); i < size; ++i)
-        if (bytes[i] != 0) return fail(ErrorCode::bad_option, what, i);
     T value = defaults;
     std::memcpy(static_cast<void*>(&value), bytes, size < sizeof(T) ? size : sizeof(T));
     value.size = sizeof(T);

@@ -49,15 +49,52 @@ private:
 // Before a user thread parks: a turn of an idle worker takes some hundred nanoseconds.
 constexpr uint32_t kYields = 256;
 constexpr Nanos kPause = 50 * kMicrosecond;
+
+// The first command of a session whose beginner may give up. Then it is the last command too.
+class Begin final : public Command {
+public:
+    explicit Begin(StoreObject& store) : store_(&store) { store.add_pin(); }
+    void run(TxnObject& txn) override {
+        if (left_) (void)abort_here(txn);
+        else handle_ = txn.handle;
+    }
+    void refuse(const Error& error) override { handle_ = Unexpected(error); }
+    void finish() override {
+        StorePin pin(store_);
+        if (left_) return delete this;
+        if (hand_over_.finish()) return;  // it is the beginner's now
+        left_ = true;
+        Result<Claimed> claimed = handle_ ? claim_session(handle_of<void>(*handle_))
+                                          : Result<Claimed>(Unexpected(handle_.error()));
+        if (!claimed) return delete this;  // close() rolls it back
+        store_->add_pin();
+        claimed->session->post(*this);
+    }
+    Result<uint64_t> wait() {
+        std::unique_ptr<Begin> self(this);
+        const auto leave = [this] { hand_over_.leave(); };
+        const threads::GiveUp give_up(leave);
+        if (hand_over_.wait()) return handle_;
+        (void)self.release();
+        return fail(ErrorCode::cancelled, "transaction, before it began");
+    }
+
+private:
+    StoreObject* const store_;  // pinned
+    HandOver hand_over_;
+    Result<uint64_t> handle_ = 0;
+    bool left_ = false;  // by the beginner
+};
+
 }  // namespace
 
-void HandOver::wait() {
-    if (word_.load(std::memory_order_acquire) == kDone) return;
+bool HandOver::wait() {
+    if (word_.load(std::memory_order_acquire) == kDone) return true;
     const bool user_thread = threads::current() != nullptr;
     SpinRight right(!user_thread);
     for (uint32_t spins = 0;;) {
-        const uint32_t word = word_.load(std::memory_order_acquire);
-        if (word == kDone) return;
+        uint32_t word = word_.load(std::memory_order_acquire);
+        if (word == kDone || word == kLeft) return word == kDone;
         if (word == kCallsBack) {
             (*called_)();
             threads::Thread* const thread = thread_;
@@ -70,27 +107,34 @@ void HandOver::wait() {
             cpu_relax();
         } else {
             right.release();
-            word_.wait(kRuns, std::memory_order_acquire);
+            if (word == kSleeps || word_.compare_exchange_strong(word, kSleeps))
+                threads::sleep_while(word_, kSleeps);  // FW-1
         }
     }
 }
 
+void HandOver::leave() {
+    for (uint32_t word : {kRuns, kSleeps})
+        if (word_.compare_exchange_strong(word, kLeft, std::memory_order_acq_rel)) return;
+}
+
 void HandOver::call_back(FunctionRef<void()> fn) {
-    DCHECK(threads::current() != nullptr && word_.load(std::memory_order_relaxed) == kRuns);
+    DCHECK(threads::current() != nullptr);
     called_ = &fn;
     thread_ = threads::current();
-    word_.store(kCallsBack, std::memory_order_release);
-    word_.notify_one();
+    if (word_.exchange(kCallsBack, std::memory_order_acq_rel) == kSleeps)
+        threads::wake_sleepers(&word_);
     while (word_.load(std::memory_order_acquire) == kCallsBack)
         threads::park(threads::ParkReason::event);
 }
 
-// The notification uses the address only.
-void HandOver::finish() {
-    DCHECK(word_.load(std::memory_order_relaxed) == kRuns);
+// The wake-up uses the address only.
+bool HandOver::finish() {
     std::atomic<uint32_t>* const word = &word_;
-    word->store(kDone, std::memory_order_release);
-    word->notify_one();
+    const uint32_t before = word->exchange(kDone, std::memory_order_acq_rel);
+    DCHECK(before == kRuns || before == kSleeps || before == kLeft);
+    if (before == kSleeps) threads::wake_sleepers(word);
+    return before != kLeft;
 }
 
 Result<void> Session::start(StoreObject& store, const TxnOptions& options, Command& first) {
@@ -200,7 +244,8 @@ Result<Claimed> claim_session(const void* handle) {
         return fail(forked ? ErrorCode::forked : ErrorCode::store_closed, "store");
     }
     txn.store->add_pin();
-    return Claimed{txn.session, StorePin(txn.store)};
+    return Claimed{txn.session, StorePin(txn.store),
+                   TxnId{entry->link.load(std::memory_order_relaxed)}};
 }
 
 // A session that is busy ends its command first.
@@ -220,8 +265,40 @@ void end_sessions(StoreObject& store) {
         const auto roll_back = [](TxnObject& txn) { return abort_here(txn); };
         BodyCommand command(roll_back);
         claimed->post(command);
-        (void)command.wait();
+        (void)command.wait(store, kTxnNone);
     }
+}
+
+// Without a watch the first command lies on the stack.
+Result<uint64_t> begin_session(StoreObject& store, const TxnOptions& options) {
+    if (threads::waits_are_watched()) {
+        auto* const begin = new (std::nothrow) Begin(store);
+        if (begin == nullptr) return fail(ErrorCode::out_of_memory, "session");
+        if (Result<void> started = Session::start(store, options, *begin); !started) {
+            store.unpin();
+            delete begin;
+            return Unexpected(started.error());
+        }
+        return begin->wait();
+    }
+    uint64_t handle = 0;
+    const auto note = [&](TxnObject& txn) -> Result<void> {
+        handle = txn.handle;
+        return {};
+    };
+    BodyCommand command(note);
+    TRY(Session::start(store, options, command));
+    TRY(command.wait(store, kTxnNone));
+    DCHECK(handle != 0);
+    return handle;
+}
+
+Result<void> run_and_watch(StoreObject& store, FunctionRef<Result<void>()> fn) {
+    if (threads::current() != nullptr || !threads::waits_are_watched()) return fn();
+    auto handle = store.store.start([fn]() -> Result<void> { return fn(); });
+    const auto cancel = [&] { (void)handle.cancel(); };
+    const threads::GiveUp give_up(cancel);
+    return handle.join();
 }
 
 }  // namespace lockstep::c

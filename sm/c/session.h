@@ -22,6 +22,7 @@
 
 #include <lockstep/packet.h>
 #include "sm/c/objects.h"
+#include "threads/sync/foreign_wait.h"
 
 namespace lockstep::c {
 
@@ -29,15 +30,19 @@ namespace lockstep::c {
 // stack of the caller.
 class HandOver {
 public:
-    // The kernel thread: blocks until finish(), and runs what call_back() brings.
-    void wait();
+    // The kernel thread: blocks until finish(), and runs what call_back() brings. False: leave()
+    // has ended the wait.
+    bool wait();
+    // The kernel thread, within wait(): does not wait for finish(), which then returns false.
+    void leave();
     // The user thread: runs fn on the waiting thread, and suspends until it has returned.
     void call_back(FunctionRef<void()> fn);
-    // The user thread: the object may be gone behind it.
-    void finish();
+    // The user thread: the object may be gone behind it. False: nobody waits, and it is not.
+    bool finish();
 
 private:
-    enum : uint32_t { kRuns, kCallsBack, kDone };
+    // kSleeps: as kRuns, and the kernel thread sleeps. kLeft: see leave().
+    enum : uint32_t { kRuns, kSleeps, kCallsBack, kDone, kLeft };
     std::atomic<uint32_t> word_{kRuns};
     FunctionRef<void()>* called_ = nullptr;  // while kCallsBack
     threads::Thread* thread_ = nullptr;      // that has called back
@@ -100,9 +105,13 @@ public:
         txn.caller = nullptr;
     }
     void refuse(const Error& error) override { result_ = Unexpected(error); }
-    void finish() override { hand_over_.finish(); }
-    Result<void> wait() {
-        hand_over_.wait();
+    void finish() override { (void)hand_over_.finish(); }
+    // A watch of the kernel thread that asks to give up cancels the transaction (`whose`, in
+    // `store`), and the wait goes on until the body has returned.
+    Result<void> wait(StoreObject& store, TxnId whose) {
+        const auto cancel = [&] { (void)cancel_txn(store, whose); };
+        const threads::GiveUp give_up(cancel);
+        (void)hand_over_.wait();
         return result_;
     }
 
@@ -117,8 +126,15 @@ private:
 struct Claimed {
     Session* session;
     StorePin store;
+    TxnId txn;
 };
 Result<Claimed> claim_session(const void* handle);
+// Begins a session, and waits until it has begun: its handle. A watch that asks to give up ends the
+// wait with `cancelled`; what begins later is rolled back.
+Result<uint64_t> begin_session(StoreObject& store, const TxnOptions& options);
+// Runs fn on a user thread, and waits. A watch that asks to give up cancels the transactions that
+// fn runs, or fn before it begins.
+Result<void> run_and_watch(StoreObject& store, FunctionRef<Result<void>()> fn);
 // Rolls all sessions of the store back, when their present commands have ended.
 void end_sessions(StoreObject& store);
 

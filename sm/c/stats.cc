@@ -5,9 +5,6 @@
 #include <vector>
 
 #include "sm/c/objects.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/txn_watch.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 
@@ -116,10 +113,6 @@ int lockstep_end_transaction(lockstep_store* store, uint64_t id, lockstep_error*
 
 int lockstep_cancel_transaction(lockstep_store* store, uint64_t id, lockstep_error* error) {
     return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
-        lockstep::sm::Engine& engine = lockstep::sm::engine_of(s.store);
-        if (engine.forked()) return lockstep::sm::Engine::refuse_child();
-        return engine.watch->end(lockstep::TxnId{id}, MUTANT(cancel_reported)
-                                                          ? lockstep::txn::Heed::by_operator
-                                                          : lockstep::txn::Heed::cancelled);
+        return c::cancel_txn(s, lockstep::TxnId{id});
     });
 }

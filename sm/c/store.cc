@@ -51,6 +51,7 @@ Result<void> close(lockstep_store* handle) {
     {
         const StorePin store = TRY(pin(handle));
         if (store->mark.forked()) return fail(ErrorCode::forked, "store");
+        TRY(sm::require_outside_key_function());
         if (CallOnStore::is_inside(*store))
             return fail(ErrorCode::wrong_thread,
                         "lockstep_close() in a callback of a call on the store, which it would "
@@ -114,7 +115,8 @@ int lockstep_run(lockstep_store* store, lockstep_body body, void* arg,
     const int result = c::on_store(store, error, [&](StoreObject& s) -> Result<void> {
         LOCKSTEP_NOT_NULL(body);
         c::Attempt attempt{s, body, arg};
-        const auto done = s.store.run(attempt, TRY(c::txn_options_of(options)));
+        const lockstep::TxnOptions how = TRY(c::txn_options_of(options));
+        const auto done = c::run_and_watch(s, [&] { return s.store.run(attempt, how); });
         if (!done) code = attempt.code;
         return done;
     });
@@ -178,6 +180,10 @@ int lockstep_set_steps(lockstep_store* store, const lockstep_steps_options* step
     return c::on_store(store, error, [&](StoreObject& s) -> Result<void> {
         return s.store.set_steps(TRY(c::steps_of(steps)));
     });
+}
+
+void lockstep_watch_waits(int (*watch)(void* arg), void* arg) {
+    lockstep::threads::watch_waits(watch, arg);
 }
 
 void lockstep_yield(void) { lockstep::yield(); }

@@ -18,20 +18,6 @@ namespace {
 
 constexpr size_t kNeedsMax = 64;  // a walk takes no more
 
-// A session hands its first command over as it begins.
-Result<uint64_t> begin_session(StoreObject& store, const TxnOptions& options) {
-    uint64_t handle = 0;
-    const auto note = [&](TxnObject& txn) -> Result<void> {
-        handle = txn.handle;
-        return {};
-    };
-    BodyCommand command(note);
-    TRY(Session::start(store, options, command));
-    TRY(command.wait());
-    DCHECK(handle != 0);
-    return handle;
-}
-
 KeyFunction key_function(lockstep_key_function key, void* arg) {
     DCHECK(key != nullptr);
     return [key, arg](Slice record_key, Slice value, SecondaryKeys& keys) {

@@ -15,6 +15,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/key_call.h"
 #include "sm/store/lost_mark.h"
 #include "sm/store/memory_limit.h"
 #include "sm/store/needs_team.h"
@@ -68,6 +69,7 @@ Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadF
 
 Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
     DCHECK(runtime != nullptr && static_cast<bool>(fn));
+    TRY(require_outside_key_function());  // KC-1
     if (on_own_thread()) return fn();
     if (forked()) return refuse_child();
     Result<void> result;

@@ -7,11 +7,11 @@
 #include "sm/core/lock_error.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "sm/store/key_call.h"
 #include "sm/store/secondary_key.h"
 #include "sm/store/secondary_upkeep.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
-#include "threads/thread/between_calls.h"
 
 namespace lockstep::sm {
 
@@ -74,7 +74,7 @@ Result<std::vector<std::string>> entries_of(const Secondary& secondary, const Ke
     if (MUTANT(key_function_outside_operation)) {
         call();
     } else {
-        const threads::InCallback inside;
+        const KeyCall inside;
         call();
     }
     std::vector<std::string> entries;

@@ -11,6 +11,7 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/store/key_call.h"
 #include "sm/store/operation.h"
 #include "sm/store/secondary_key.h"
 #include "threads/base/mutants.h"
@@ -76,6 +77,7 @@ Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<D
                                  const Slice* before, const Slice* after, Change change) {
     DCHECK(before != nullptr || after != nullptr);
     DCHECK(local_of(txn).kept_up != primary_.id());  // UP-2
+    TRY(require_outside_key_function());             // KC-1
     for (Due& d : due) {
         std::vector<std::string> out, in;
         DCHECK(&d.secondary->primary == &primary_ && d.out.empty() && d.in.empty());

@@ -12,6 +12,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "sm/store/key_call.h"
 #include "sm/store/log_room.h"
 #include "sm/store/needs.h"
 #include "sm/store/operation.h"
@@ -66,6 +67,7 @@ Result<void> Store::close() {
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     if (engine_->offloads_here())
         return fail(ErrorCode::wrong_thread, "close() in offload(), for which a user thread waits");
+    TRY(sm::require_outside_key_function());
     return engine_->close();
 }
 
@@ -136,6 +138,8 @@ inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOpt
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
     threads::Thread& self = *threads::current();
     DCHECK(self.latch_depth == 0);
+    if (self.callbacks >= threads::kMustNotCallStore) [[unlikely]]
+        return sm::refuse_in_key_function();  // KC-1
     if (self.ahead != nullptr) [[unlikely]]
         return begin_announced(engine, self, options);
     sm::begin_boundary();
@@ -212,6 +216,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     if (!engine.counted_by_thread()) {
         const sm::Call call(&engine);
         if (!call) return sm::Call::closed();
+        TRY(sm::require_outside_key_function());
         Result<void> result;
         threads::Completion done;
         TRY(engine.start_thread(kAnyWorker, "run", [&] {

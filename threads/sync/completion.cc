@@ -3,6 +3,7 @@
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/sync/foreign_wait.h"
 
 namespace lockstep::threads {
 namespace {
@@ -17,8 +18,7 @@ void Completion::set() {
     const bool waits = waiter != nullptr && waiter != kSetAlready;
     void* pin = waits && !MUTANT(completion_unpinned) ? pin_runtime(*waiter) : nullptr;
     std::atomic<uint32_t>* done = &done_;
-    done->store(1, std::memory_order_release);
-    done->notify_all();
+    if (done->exchange(kSet, std::memory_order_acq_rel) == kSleeps) wake_sleepers(done);
     if (!waits) return;
     DCHECK(pin == nullptr || current() == nullptr || current()->worker != waiter->worker);
     wake(waiter);
@@ -28,7 +28,10 @@ void Completion::set() {
 void Completion::wait() {
     Thread* self = current();
     if (self == nullptr) {
-        while (!is_set()) done_.wait(0, std::memory_order_acquire);
+        uint32_t word = kRuns;
+        while (!is_set())
+            if (done_.compare_exchange_strong(word = kRuns, kSleeps) || word == kSleeps)
+                sleep_while(done_, kSleeps);  // FW-1
         return;
     }
     Thread* nobody = nullptr;

@@ -15,10 +15,11 @@ class Completion {
 public:
     void set();
     void wait();
-    bool is_set() const { return done_.load(std::memory_order_acquire) != 0; }
+    bool is_set() const { return done_.load(std::memory_order_acquire) == kSet; }
 
 private:
-    std::atomic<uint32_t> done_{0};
+    enum : uint32_t { kRuns, kSleeps, kSet };  // kSleeps: foreign kernel threads do
+    std::atomic<uint32_t> done_{kRuns};
     std::atomic<Thread*> waiter_{nullptr};  // a user thread that waits
 };
 

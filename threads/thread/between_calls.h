@@ -43,18 +43,23 @@ private:
 // is a wait inside the operation.
 class InCallback {
 public:
-    InCallback() : thread_(current()) {
-        if (thread_) ++thread_->callbacks;
+    explicit InCallback(uint32_t weight = 1) : thread_(current()), weight_(weight) {
+        if (thread_) thread_->callbacks += weight_;
     }
     ~InCallback() {
-        DCHECK(thread_ == current() && (thread_ == nullptr || thread_->callbacks > 0));
-        if (thread_) --thread_->callbacks;
+        DCHECK(thread_ == current() && (thread_ == nullptr || thread_->callbacks >= weight_));
+        if (thread_) thread_->callbacks -= weight_;
     }
     InCallback(const InCallback&) = delete;
     InCallback& operator=(const InCallback&) = delete;
 
 private:
     Thread* const thread_;
+    const uint32_t weight_;
 };
+
+// The weight of a callback that must not call the store, see sm/store/key_call.h. Thread::callbacks
+// is below it while no such callback is on the stack of the thread.
+constexpr uint32_t kMustNotCallStore = 1u << 16;
 
 }  // namespace lockstep::threads

@@ -60,7 +60,8 @@ private:
 
 // Computes the secondary keys of the record (key, value) of the primary. Equal records must always
 // get equal keys. Called on user threads, and on several kernel threads at once while an index is
-// built. It must not block, use the store, or throw.
+// built. It must not block, use the store, or throw. A call of the store in it that may wait
+// returns wrong_thread.
 using KeyFunction = Function<void(Slice key, Slice value, SecondaryKeys& keys)>;
 
 // How far the building of a secondary index is.

@@ -386,6 +386,17 @@ TEST_F(CPrepared, RequestsOfOlderPrograms) {
     r.end = LOCKSTEP_END_COMMIT;
     ASSERT_C(lockstep_batch(&r));
     EXPECT_EQ(get("k"), "v");
+    // A newer program, which may set nothing that this library does not know.
+    struct {
+        lockstep_request known;
+        uint64_t newer;
+    } grown = {};
+    lockstep_request_init(&grown.known, sizeof grown);
+    grown.known.store = store;
+    grown.known.end = LOCKSTEP_END_COMMIT;
+    EXPECT_EQ(lockstep_batch(&grown.known), LOCKSTEP_OK);
+    grown.newer = 1;
+    EXPECT_EQ(lockstep_batch(&grown.known), LOCKSTEP_BAD_OPTION);
     r.size = sizeof r - 8;
     EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_OPTION);
 }

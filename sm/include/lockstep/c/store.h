@@ -74,6 +74,15 @@ int lockstep_set_steps(lockstep_store* store, const lockstep_steps_options* step
 int lockstep_get_options(lockstep_store* store, lockstep_options* options,
                          lockstep_steps_options* steps, lockstep_error* error);
 
+// Gives the calling kernel thread a watch, in the place of the one before; NULL: none. While a call
+// of this thread waits for the store, watch(arg) is called on it every 50 ms or so, and at once
+// behind a signal handler that has interrupted the wait. It may make calls of its own. A result
+// other than 0 asks to give the wait up: the transaction that the call is in is cancelled, as by
+// lockstep_cancel_transaction(), and a call that has not begun its transaction does not begin it.
+// Both then return LOCKSTEP_CANCELLED. Calls that are in no transaction, as lockstep_checkpoint()
+// and lockstep_commit() behind its commit record, go on to their ends. So do lockstep_run_calls()
+// and a lockstep_batch() that begins a transaction and keeps it open.
+void lockstep_watch_waits(int (*watch)(void* arg), void* arg);
 // Calls of user threads and of any others; outside a user thread they block. Let other user threads
 // run; wait for `nanos` at least; time of the store's clock.
 void lockstep_yield(void);

@@ -57,7 +57,7 @@ typedef struct lockstep_keys lockstep_keys;
 void lockstep_keys_add(lockstep_keys* keys, lockstep_slice key);
 // Computes the secondary keys of a record by calls of lockstep_keys_add(). Equal records get equal
 // keys. Runs on user threads and on several kernel threads at once, as long as the store is open.
-// It must not block and must not use the store.
+// It must not block and must not use the store: calls in it return LOCKSTEP_WRONG_THREAD.
 typedef void (*lockstep_key_function)(void* arg, lockstep_slice key, lockstep_slice value,
                                       lockstep_keys* keys);
 
