@@ -7,6 +7,7 @@ acknowledged transfer can be looked for.
 import os
 import time
 
+import leaving
 import lockstep
 from lockstep.cluster import Procedures
 
@@ -37,13 +38,21 @@ def take_part(txn, objects, account, amount, receipt):
 
 
 @procedures.local
+def leave(txn, objects, account, how):
+    """Changes the account, and ends in one of the ways of leaving.py."""
+    deposit(txn, objects, account, 1)
+    leaving.WAYS[how]()
+
+
+@procedures.local
 def balance(txn, objects, account):
     return int(txn.get(objects.index("accounts"), (account,)) or b"0")
 
 
 @procedures.local
 def wait_for_file(txn, objects, account, path):
-    """Stays open until the file is there, a minute at most."""
+    """Makes `path`.begun, and stays open until the file `path` is there, a minute at most."""
+    open(path + ".begun", "w").close()
     until = time.monotonic() + 60
     while not os.path.exists(path) and time.monotonic() < until:
         time.sleep(0.02)
@@ -82,6 +91,18 @@ async def transfer_decided_there(txn, source, target, amount, receipt):
         raise ValueError("not enough money")
     await txn.finish("take_part", target, amount, receipt)
     return left
+
+
+@procedures.cross_shard
+async def leave_on_the_way(txn, account, how):
+    await txn.call(account, "deposit", account, 1)
+    leaving.WAYS[how]()
+
+
+@procedures.cross_shard
+async def leave_on_a_shard(txn, account, how):
+    await txn.call(account + 1, "deposit", account + 1, 1)
+    await txn.call(account, "leave", account, how)
 
 
 @procedures.cross_shard

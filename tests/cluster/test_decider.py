@@ -29,7 +29,8 @@ from lockstep.cluster._messages import (
     Submit,
 )
 from test_coordinator import Shards
-from test_participant import OLD, SOON, YOUNG, Shard, wait_for
+from test_participant import OLD, SOON, YOUNG, Shard
+from waiting import lock_waits, wait_for
 
 GID = Decisions.decided_by(b"0123456789abcdef", 2)
 
@@ -78,7 +79,7 @@ def test_a_question_waits_for_the_commit(shard):
     """The decision is in the transaction that it decides."""
     shard.step(b"old", "put", "a", "0", age=OLD).result(SOON)
     deciding = shard.send(finish(GID, "a", "1"))
-    time.sleep(0.2)
+    wait_for(lambda: lock_waits(shard))
     assert not deciding.done()
     assert shard.do(Ask(GID)) is False
     shard.do(CommitBranch(b"old"))
@@ -121,7 +122,7 @@ def test_what_only_reads_keeps_its_locks_until_the_decision(shard, voting):
             shard.open()
         assert [gid for gid, _ in shard.participant.in_doubt()] == [GID]
         writing = shard.step(b"writer%d" % restart, "put", "a", "1")
-        time.sleep(0.1)
+        wait_for(lambda: lock_waits(shard))
         assert not writing.done()
         shard.do(Decide(b"writer%d" % restart, False))
         with pytest.raises(Wounded):
@@ -173,7 +174,8 @@ def test_what_votes_early_can_be_wounded_through_the_coordinator(shard):
     oldest = Decisions.decided_by(b"fedcba9876543210", 2)
     last(shard, oldest, "a", age=Age(0, 0))
     younger = shard.step(b"young", "put", "a", "3")
-    time.sleep(0.2)
+    wait_for(lambda: lock_waits(shard))
+    time.sleep(0.2)  # in which a wound would come
     assert not wounds and not younger.done()
     shard.do(Decide(oldest, True))
     younger.result(SOON)

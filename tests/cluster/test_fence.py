@@ -22,7 +22,8 @@ from native_shard import OLD
 from test_coordinator import Shards
 from test_decider import finish
 from test_one_shot import run, step
-from test_participant import SOON, Shard, wait_for
+from test_participant import SOON, Shard
+from waiting import wait_for
 
 #: Of two openings of a coordinator's decisions, as DE-3 and DE-4 make them.
 FIRST, SECOND = (lockstep.pack_key(opening) for opening in (1, 2))

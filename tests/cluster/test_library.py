@@ -21,6 +21,7 @@ from lockstep.cluster._messages import CommitBranch, Decide, Prepare, Run, RunMa
 from lockstep.cluster._participant import Participant
 from library import number, numbers
 from native_shard import OLD, SOON, YOUNG, Shard
+from waiting import lock_waits, wait_for
 
 
 def test_a_call_and_python_see_the_same_store(shard):
@@ -112,7 +113,7 @@ def test_an_older_branch_wounds_a_younger_one_that_waits_in_the_object(shard):
     shard.step(b"old", "native_deposit", 1, 1, age=OLD).result(SOON)
     shard.step(b"young", "native_deposit", 2, 1).result(SOON)
     waits = shard.step(b"young", "native_deposit", 1, 1, first=False)
-    time.sleep(0.1)
+    wait_for(lambda: lock_waits(shard))
     shard.step(b"old", "native_deposit", 2, 1, age=OLD, first=False).result(SOON)
     with pytest.raises((Wounded, lockstep.Deadlock)):
         waits.result(SOON)
@@ -125,7 +126,7 @@ def test_a_wound_reaches_through_a_batch(shard):
     shard.step(b"young", "native_deposit", 2, 1).result(SOON)
     shard.step(b"old", "native_balance", 5, age=OLD).result(SOON)
     batch = shard.participant.submit(RunMany("native_take_part", pack([numbers(2, 1, 9)])))
-    time.sleep(0.1)  # it has receipt (2, 9), and waits for account 2
+    wait_for(lambda: lock_waits(shard))  # it has receipt (2, 9), and waits for account 2
     began = time.monotonic()
     step = shard.step(b"old", "native_take_part", 2, 1, 9, age=OLD, first=False)
     with pytest.raises(lockstep.DuplicateKey):
@@ -138,11 +139,11 @@ def test_a_wound_reaches_through_a_batch(shard):
 
 def test_draining_waits_for_a_batch(shard):
     batch = shard.participant.submit(RunMany("native_sleep", pack([numbers(500_000_000)])))
-    time.sleep(0.1)
+    wait_for(lambda: shard.participant._running)
     drained = []
     thread = threading.Thread(target=lambda: drained.append(shard.participant.drain(SOON)))
     thread.start()
-    time.sleep(0.1)
+    wait_for(lambda: shard.participant.draining)
     assert not drained and not batch.done()
     with pytest.raises(ShardUnavailable):
         shard.many("native_sleep", [numbers(1)])

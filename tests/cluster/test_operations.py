@@ -29,6 +29,7 @@ from lockstep.cluster.__main__ import actors, main
 from lockstep.cluster._backup import CHANGES, FULL, Paused, take
 from lockstep.cluster._move import Sending, check_not_moved
 from ray.cluster_utils import Cluster
+from waiting import wait_for
 
 ACCOUNTS, EACH = 40, 1000
 
@@ -90,7 +91,7 @@ class Load:
     def __enter__(self):
         for thread in self._threads:
             thread.start()
-        time.sleep(0.5)
+        wait_for(lambda: self.deposits, 60)
         return self
 
     def __exit__(self, *_):
@@ -190,7 +191,7 @@ def test_a_backup_that_fails_leaves_no_copies(store, tmp_path):
     copy, end = tmp_path / "copy", tmp_path / "end"
     hold = threading.Thread(target=lambda: store.call(1, "wait_for_file", 1, str(end)))
     hold.start()
-    time.sleep(0.5)
+    wait_for(lambda: os.path.exists(f"{end}.begun"))
     with pytest.raises(NotQuiet, match="did not end within 0.5 s"):
         store.backup(copy, patience=0.5)
     end.touch()
@@ -239,8 +240,7 @@ def test_a_shard_moves_under_load(store, tmp_path, nodes, monkeypatch):
     with Load(store) as load:
         before = load.deposits
         pause = store.move(1, tmp_path / "elsewhere" / "shard-1", resources={"second": 0.1})
-        time.sleep(1)
-        assert load.deposits > before
+        wait_for(lambda: load.deposits > before, 60)
     assert not load.errors, load.errors
     assert 0 < pause < 30 and load.longest < 40
     full, *rounds = sent
@@ -273,7 +273,7 @@ def test_a_move_that_fails_leaves_the_shard(store, tmp_path):
     end = tmp_path / "end"
     hold = threading.Thread(target=lambda: store.call(1, "wait_for_file", 1, str(end)))
     hold.start()
-    time.sleep(0.5)
+    wait_for(lambda: os.path.exists(f"{end}.begun"))
     with pytest.raises(NotQuiet, match="did not end within 0.5 s"):
         store.move(1, tmp_path / "target", resources={"second": 0.1}, patience=0.5)
     end.touch()

@@ -9,6 +9,7 @@ import pytest
 from lockstep.cluster import BranchLost, OutcomeUnknown, Procedures, ShardUnavailable, Wounded
 from lockstep.cluster._messages import Age, CommitBranch, Decide, Finish, Prepare, Run, Step
 from lockstep.cluster._participant import Participant
+from waiting import lock_waits, wait_for
 
 OLD, YOUNG = Age(1, 0), Age(2, 0)
 SOON = 10.0
@@ -72,13 +73,6 @@ def shard(tmp_path):
     made = Shard(tmp_path / "store")
     yield made
     made.participant.close()  # also the second time
-
-
-def wait_for(condition):
-    until = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_branch_prepares_and_commits(shard):
@@ -150,7 +144,7 @@ def test_an_older_transaction_wounds_a_younger_one_that_waits(shard):
     shard.step(b"old", "put", "a", "1", age=OLD).result(SOON)
     shard.step(b"young", "put", "b", "1", age=YOUNG).result(SOON)
     waits = shard.step(b"young", "put", "a", "2", age=YOUNG, first=False)
-    time.sleep(0.1)
+    wait_for(lambda: lock_waits(shard))
     shard.step(b"old", "put", "b", "2", age=OLD, first=False).result(SOON)
     # The engine may see the cycle first, and choose the same victim.
     with pytest.raises((Wounded, lockstep.Deadlock)):
@@ -161,7 +155,7 @@ def test_an_older_transaction_wounds_a_younger_one_that_waits(shard):
 def test_a_rollback_ends_a_wait(shard):
     shard.step(b"holder", "put", "a", "1").result(SOON)
     waits = shard.step(b"g", "put", "a", "2")
-    wait_for(lambda: any(t.state == "lock_wait" for t in shard.participant._store.transactions()))
+    wait_for(lambda: lock_waits(shard))
     shard.do(Decide(b"g", False))
     with pytest.raises(Wounded):
         waits.result(SOON)
@@ -171,7 +165,8 @@ def test_a_rollback_ends_a_wait(shard):
 def test_a_younger_transaction_waits(shard):
     shard.step(b"old", "put", "a", "1", age=OLD).result(SOON)
     young = shard.step(b"young", "put", "a", "2", age=YOUNG)
-    time.sleep(0.3)
+    wait_for(lambda: lock_waits(shard))
+    time.sleep(0.3)  # in which a wound would come
     assert not young.done() and shard.participant.counts["wounded"] == 0
     shard.do(CommitBranch(b"old"))
     young.result(SOON)
@@ -182,7 +177,8 @@ def test_the_prepared_are_not_wounded(shard):
     shard.step(b"young", "put", "a", "1", age=YOUNG).result(SOON)
     shard.do(Prepare(b"young"))
     old = shard.step(b"old", "put", "a", "2", age=OLD)
-    time.sleep(0.3)
+    wait_for(lambda: lock_waits(shard))
+    time.sleep(0.3)  # in which a wound would come
     assert not old.done() and shard.participant.counts["wounded"] == 0
     shard.do(Decide(b"young", True))
     old.result(SOON)
@@ -192,7 +188,7 @@ def test_a_decision_passes_steps_that_wait_for_its_locks(shard):
     shard.step(b"g", "put", "a", "1", age=OLD).result(SOON)
     shard.do(Prepare(b"g"))
     waiting = [shard.step(b"w%d" % n, "put", "a", "2") for n in range(20)]
-    time.sleep(0.1)
+    wait_for(lambda: lock_waits(shard, 4))  # as many as first steps have threads, or more
     shard.do(Decide(b"g", True))
     assert concurrent.futures.wait(waiting, SOON / 2, "FIRST_COMPLETED").done
     for n in range(20):
@@ -263,7 +259,7 @@ def test_draining_ends_what_runs_and_begins_nothing(shard):
     drained = []
     thread = threading.Thread(target=lambda: drained.append(shard.participant.drain(SOON)))
     thread.start()
-    time.sleep(0.05)
+    wait_for(lambda: shard.participant.draining)
     with pytest.raises(ShardUnavailable):
         shard.run("get", "a")
     with pytest.raises(ShardUnavailable):

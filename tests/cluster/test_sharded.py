@@ -10,8 +10,17 @@ import bank
 import pytest
 import ray
 from actors import wait_until_gone
-from lockstep.cluster import ClusterError, NoSuchProcedure, OutcomeUnknown, Procedures, ShardedStore
+from leaving import WAYS
+from lockstep.cluster import (
+    ClusterError,
+    NoSuchProcedure,
+    OutcomeUnknown,
+    ProcedureLeft,
+    Procedures,
+    ShardedStore,
+)
 from lockstep.cluster.__main__ import look, main, text
+from waiting import wait_for
 
 ACCOUNTS = 40
 
@@ -49,7 +58,7 @@ def test_a_second_program_leaves_the_shards_running(store, tmp_path):
     second = ShardedStore(directory, procedures=Procedures(), shards=3, route=int, name="bank")
     before = second.call(5, "balance", 5)
     waits = second.submit_call(5, "wait_for_file", 5, str(tmp_path / "go"))
-    time.sleep(0.1)
+    wait_for(lambda: (tmp_path / "go.begun").exists())
     second.detach()
     (tmp_path / "go").touch()
     with pytest.raises(OutcomeUnknown):
@@ -82,6 +91,28 @@ def test_an_exception_undoes_every_side_and_reaches_the_caller(store):
     with pytest.raises(ValueError, match="not enough"):
         store.run("transfer", 4, 5, 1000, 3)
     assert store.call(4, "balance", 4) == 100 and store.call(5, "balance", 5) == 100
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_procedure_that_is_left_is_answered(store, how):
+    """Its shard, and the coordinator, serve others as before."""
+    before = [shard["pid"] for shard in store.status()["shards"]]
+    with pytest.raises(ProcedureLeft):
+        store.submit_call(2, "leave", 2, how).result(60)
+    for procedure in ("leave_on_the_way", "leave_on_a_shard"):
+        with pytest.raises((ProcedureLeft, RuntimeError)):
+            store.submit_run(procedure, 2, how).result(60)
+    assert store.call(2, "balance", 2) == 100 == store.run("total", [2])
+    assert [shard["pid"] for shard in store.status()["shards"]] == before
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_route_that_is_left_is_answered(store, how, monkeypatch):
+    monkeypatch.setattr(store, "_layout", store._layout._replace(route=lambda key: WAYS[how]()))
+    with pytest.raises((ProcedureLeft, RuntimeError)):
+        store.submit_call(2, "balance", 2).result(60)
+    monkeypatch.undo()
+    assert store.call(2, "balance", 2) == 100
 
 
 def test_names_that_are_not_registered(store):

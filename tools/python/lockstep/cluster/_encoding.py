@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ray import cloudpickle
 
-from ._errors import ClusterError, ResultLost
+from ._errors import ClusterError, ResultLost, as_error, shown
 from ._messages import Age, Message
 
 _PLAIN = frozenset({bytes, int, str, bool, float, type(None), Age})
@@ -48,26 +48,28 @@ def encode_answer(value: Any, error: Exception | None) -> Any:
         return value
     try:
         pickled = Pickled(cloudpickle.dumps(value if error is None else error))
-    except Exception as refused:
+    except BaseException as refused:  # of the application's classes, as below
+        why = f"cannot be sent: {shown(refused)}"
         if error is None:
-            error = ResultLost(f"done, but the result cannot be sent: {refused}")
+            error = ResultLost(f"done, but the result {why}")
         else:
-            error = ClusterError(f"failed, and the error {error!r} cannot be sent: {refused}")
+            error = ClusterError(f"failed, and the error {shown(error)} {why}")
         pickled = Pickled(cloudpickle.dumps(error))
     return pickled if error is None else Failure(pickled)
 
 
-def decode_answer(encoded: Any) -> tuple[Any, BaseException | None]:
+def decode_answer(encoded: Any) -> tuple[Any, Exception | None]:
     """The value, or the error."""
     failed = type(encoded) is Failure
     try:
         if failed:
-            return None, cloudpickle.loads(encoded.error.bytes)
+            return None, as_error(cloudpickle.loads(encoded.error.bytes), "the procedure")
         return cloudpickle.loads(encoded.bytes) if type(encoded) is Pickled else encoded, None
-    except Exception as refused:
+    except BaseException as refused:
+        why = f"cannot be read here: {shown(refused)}"
         if failed:
-            return None, ClusterError(f"failed, and the error cannot be read here: {refused}")
-        return None, ResultLost(f"done, but the result cannot be read here: {refused}")
+            return None, ClusterError(f"failed, and the error {why}")
+        return None, ResultLost(f"done, but the result {why}")
 
 
 def _is_plain(value: Any) -> bool:

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ._encoding import decode, decode_answer, encode, encode_answer
-from ._errors import Overloaded, Restarting
+from ._errors import Overloaded, Restarting, as_error
 from ._frames import Frames
 from ._messages import Message, Numbered, begins
 
@@ -165,7 +165,7 @@ class Lane:
         if self._resting is link:
             self._resting = None
 
-    def _answer(self, number: int, value: Any, error: BaseException | None) -> None:
+    def _answer(self, number: int, value: Any, error: Exception | None) -> None:
         waiting = self._missing.get(number)
         if waiting is None or waiting.done():
             return
@@ -232,6 +232,6 @@ class Desk:
     async def _answer(self, visitor: _Visitor, number: int, encoded: Any) -> None:
         try:
             value, error = await self._perform(decode(encoded)), None
-        except Exception as raised:
-            value, error = None, raised
+        except BaseException as raised:  # also of reading the message: every one is answered
+            value, error = None, as_error(raised, "the message")
         visitor.frames.send((number, encode_answer(value, error)))

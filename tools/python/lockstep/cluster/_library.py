@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .. import _core
 from .._errors import make_error
 from .._store import Store
-from ._errors import NoSuchProcedure, ProcedureError
+from ._errors import NoSuchProcedure, ProcedureError, answering
 
 #: What an object gets when it is opened: the same text for all shards, or one for each number.
 LibraryOptions = str | Callable[[int], str]
@@ -29,7 +29,9 @@ class LibrarySource(NamedTuple):
 
     def options_of(self, shard: int) -> str:
         """The text that a shard's object gets."""
-        return self.options if isinstance(self.options, str) else self.options(shard)
+        if isinstance(self.options, str):
+            return self.options
+        return answering(self.options, f"the options of {self.path}")(shard)
 
 
 class Packed(bytes):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ray import cloudpickle
 
-from ._errors import NoSuchProcedure
+from ._errors import NoSuchProcedure, answered, answering
 from ._library import LibraryOptions, LibrarySource
 
 if TYPE_CHECKING:
@@ -65,12 +65,14 @@ class Procedures:
         self.libraries.append(LibrarySource(str(pathlib.Path(path).resolve()), options))
 
     def find_local(self, name: str) -> Local:
-        """Raises NoSuchProcedure."""
-        return _find(self._local, name, "local")
+        """The function, which raises errors only. Raises NoSuchProcedure."""
+        return answering(_find(self._local, name, "local"), f"the procedure {name!r}")
 
     def find_cross_shard(self, name: str) -> Global:
-        """Raises NoSuchProcedure."""
-        return _find(self._cross_shard, name, "cross-shard")
+        """The same of a cross-shard procedure."""
+        what = f"the procedure {name!r}"
+        found = answering(_find(self._cross_shard, name, "cross-shard"), what)
+        return lambda *arguments: answered(found(*arguments), what)
 
     def pickle(self) -> bytes:
         """The functions by value: the shards need no copy of their modules."""

@@ -21,7 +21,7 @@ from . import _backup
 from ._actors import ANSWER_SECONDS, NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
 from ._backup import ClusterBackup, Paused
 from ._decisions import Place
-from ._errors import ClusterError, OutcomeUnknown, Restarting, ShardUnavailable
+from ._errors import ClusterError, OutcomeUnknown, Restarting, ShardUnavailable, answered
 from ._lane import Lane, Lost
 from ._library import Outcomes, Packed, pack
 from ._messages import Age, Message, Run, RunMany, Submit
@@ -350,7 +350,8 @@ class ShardedStore:
         if self._closed:
             work.close()
             raise ClusterError("this program has closed the sharded store, or detached from it")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        # The route, and what pickles the arguments, are the application's.
+        return asyncio.run_coroutine_threadsafe(answered(work, "the call"), self._loop)
 
     async def _call(self, key: Any, procedure: str, arguments: tuple[Any, ...]) -> Any:
         return await self._begin(key, Run(self._new_age(), procedure, arguments))
