@@ -44,7 +44,7 @@ def test_values_of_all_sizes(store, index, size):
 
 def test_values_into_buffers(store, index):
     with store.transaction() as txn:
-        txn.put(index, "k", array.array("I", [1, 2, 3]))
+        txn.put(index, "k", memoryview(array.array("I", [1, 2, 3])).cast("B"))
         numbers = array.array("I", [0] * 4)
         assert txn.get_into(index, "k", numbers) == 12
         assert list(numbers) == [1, 2, 3, 0]

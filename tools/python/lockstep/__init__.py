@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
         " for another Python. Install the package: pip install ./tools/python",
         name=error.name,
     ) from error
+lockstep._core.require_main_interpreter()
 from . import _core
 from ._aio import AsyncTransaction
 from ._batch import Batch

@@ -150,10 +150,25 @@ def _end_transaction(store: int, number: int) -> None:
         pass
 
 
+def _submit(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+    """Calls fn on a thread of the pool. No future takes a StopIteration: it is a RuntimeError.
+
+    In a key function it is refused, as what fn calls would be there.
+    """
+    _core.require_may_wait()
+
+    def work() -> R:
+        try:
+            return fn(*args, **kwargs)
+        except StopIteration as error:
+            raise RuntimeError("the function raised StopIteration") from error
+
+    return asyncio.get_running_loop().run_in_executor(_POOL, work)
+
+
 async def in_pool(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs fn on a thread of the pool."""
-    future = asyncio.get_running_loop().run_in_executor(_POOL, lambda: fn(*args, **kwargs))
-    return await _uncancelled(future, go_on)
+    return await _uncancelled(_submit(fn, *args, **kwargs), go_on)
 
 
 async def execute_whole(
@@ -243,9 +258,7 @@ class AsyncTransaction:
         self, fn: Callable[Concatenate[Transaction, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Runs fn(transaction, ...) on a thread of a pool: what has no method here."""
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(_POOL, lambda: fn(self._txn, *args, **kwargs))
-        return await _uncancelled(future, self._stop)
+        return await _uncancelled(_submit(fn, self._txn, *args, **kwargs), self._stop)
 
     async def execute(self, batch: Batch) -> list[Any]:
         """Performs the operations of a batch in one hand-over; their results."""

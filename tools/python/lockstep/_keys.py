@@ -4,13 +4,18 @@ The bytes are those of `lockstep::Key` (C++) and `lockstep_key` (C):
 
 | part                     | bytes                                                            |
 |--------------------------|------------------------------------------------------------------|
-| int                      | 8, big-endian, the sign bit flipped (`i64`)                      |
+| int, any __index__       | 8, big-endian, the sign bit flipped (`i64`)                      |
 | I32                      | 4, big-endian, the sign bit flipped                              |
 | U8, U16, U32, U64        | 1, 2, 4, 8, big-endian                                           |
 | str                      | UTF-8, as bytes                                                  |
-| bytes, any buffer        | each zero byte followed by FF, then two zero bytes as end mark   |
+| bytes, buffer of bytes   | each zero byte followed by FF, then two zero bytes as end mark   |
 
 Two keys sort as their parts if parts at equal places have equal types.
+
+An integer of another library, such as numpy.int64, is the int of its __index__. A numpy.str_ is a
+str. A buffer is one of bytes if it has a dimension and the format B, b or c, as bytearray, a
+memoryview of bytes, or an array of numpy.uint8. All else is a TypeError: a bool, which is no number
+of a record, also numpy's; floats; arrays of other elements, whose memory differs by machine.
 """
 
 from __future__ import annotations
@@ -62,26 +67,12 @@ def pack_key(*parts: Part) -> bytes:
     return _core.encode(parts)
 
 
-def bytes_of(key: Key) -> bytes:
-    """The bytes of a key. Raises TypeError, as the extension does."""
-    if isinstance(key, tuple):
-        return pack_key(*key)
-    if isinstance(key, str):
-        return key.encode()
-    try:
-        return bytes(memoryview(key))  # bytes() alone makes zero bytes of an int
-    except TypeError:
-        kind = type(key).__name__
-        text = f"a key is bytes, str, a tuple or an object with a buffer, not {kind}"
-        raise TypeError(text) from None
-
-
 def unpack_key(key: Buffer, *types: type[Any]) -> tuple[Any, ...]:
     """The parts of a key, whose types are given: int, str, bytes, U8, U16, U32, U64 or I32.
 
     Raises ValueError if the bytes are not a key of such parts.
     """
-    data = bytes(memoryview(key))  # bytes() alone makes zero bytes of an int
+    data = _core.buffer_bytes(key)
     parts: list[Any] = []
     at = 0
     for kind in types:

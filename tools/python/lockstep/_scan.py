@@ -176,11 +176,11 @@ def bounds(
     low: Key | None, high: Key | None, prefix: Key | None
 ) -> tuple[Key | None, Any]:
     """The range of a scan: either bounds, or all keys that begin with a prefix."""
-    from ._keys import after_prefix, bytes_of
+    from ._keys import after_prefix
 
     if prefix is None:
         return low, high
     if low is not None or high is not None:
         raise ValueError("a scan has bounds or a prefix, not both")
-    stem = bytes_of(prefix)
+    stem = _core.key_bytes(prefix)
     return stem, after_prefix(stem)

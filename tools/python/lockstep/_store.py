@@ -43,7 +43,8 @@ class Store(OfOneProcess):
     As a context manager it is closed at the end. A store that is dropped before is closed, with a
     ResourceWarning: its transactions, scans and cursors keep it, its indexes and heaps do not. What
     is still open when the interpreter ends is closed without a warning. Every call that may wait
-    releases the GIL. A wait ends with a result or an error only; Ctrl-C is noticed behind it.
+    releases the GIL. Signal handlers run meanwhile. If one raises an exception, as Ctrl-C does, the
+    call raises it: a transaction that waits is cancelled before, other calls go on to their ends.
     """
 
     def __init__(self, path: Path, **options: Unpack[Options]) -> None:

@@ -418,9 +418,10 @@ class Transaction(OfOneProcess):
 
         key(key, value) returns the key of a record in it, or a list of keys. Equal records must
         give equal keys. It runs on a thread of its own while the change waits, so it must not use
-        the store. If it raises an exception, the change of the record, or this call, raises that
-        exception, and the record stays as it was. The store keeps each function that it gets until
-        it is closed, the same one once. `progress` gets pages read and entries loaded.
+        a store: its calls raise WrongThread. If it raises an exception, the change of the record,
+        or this call, raises that exception, and the record stays as it was. The store keeps each
+        function that it gets until it is closed, the same one once. `progress` gets pages read and
+        entries loaded.
         `new`: raises AlreadyExists if the name is taken.
         """
         handle = _core.secondary(
@@ -455,6 +456,12 @@ class Transaction(OfOneProcess):
         A call of another thread is ended first. If that takes too long, as for a call of this
         thread that has called back, the transaction stays open.
         """
+        if self._number == 0:
+            return
+        try:
+            _core.require_may_wait()
+        except WrongThread:  # in a key function
+            return
         last = time.monotonic() + ABANDON_SECONDS
         while self._is_in_use() and time.monotonic() < last:
             time.sleep(ABANDON_PAUSE)

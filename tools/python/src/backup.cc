@@ -120,6 +120,7 @@ nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::
             return lockstep_backup_to(c, take, &sink, &options, &info, out);
         },
         error);
+    raise_interrupt();
     if (sink.raised) std::rethrow_exception(std::exchange(sink.raised, nullptr));
     check(code, error);
     return as_tuple(info);

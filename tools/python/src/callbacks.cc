@@ -275,6 +275,7 @@ void secondary_keys(void* function, lockstep_slice key, lockstep_slice value, lo
     };
     const bool ran = run_on_helper(HelperOf::key_functions, [&] {
         const InsideCall inside(made.store);
+        const InKeyFunction refuses_waits;
         try {
             add_keys_of(made.function, key, value, keys);
         } catch (...) {

@@ -2,6 +2,7 @@
 #include "tools/python/src/core.h"
 
 #include <cstdio>
+#include <cstring>
 
 #include "tools/python/src/callbacks.h"
 
@@ -62,6 +63,22 @@ Number handle_in(nb::handle object) {
     return nb::cast<Number>(number);
 }
 
+// One byte is one element, in whatever order of bytes.
+bool is_format_of_bytes(const char* format) {
+    if (format == nullptr) return true;
+    if (std::strchr("@=<>!", *format) != nullptr && *format != '\0') ++format;
+    return format[0] != '\0' && std::strchr("Bbc", format[0]) != nullptr && format[1] == '\0';
+}
+
+// False for a scalar of numpy whose memory looks like bytes and is a date: its dtype tells.
+bool has_dtype_of_bytes(nb::handle object) {
+    if (PyByteArray_Check(object.ptr()) || PyMemoryView_Check(object.ptr())) return true;
+    const nb::object dtype = nb::getattr(object, "dtype", nb::none());
+    const nb::object kind = nb::getattr(dtype, "kind", nb::none());
+    return !nb::isinstance<nb::str>(kind) ||
+           std::strchr("iu", nb::cast<nb::str>(kind).c_str()[0]) != nullptr;
+}
+
 }  // namespace
 
 void refuse_type(const std::string& name, const char* wanted, nb::handle value) {
@@ -116,11 +133,38 @@ lockstep_record_id record_id_of(nb::handle id) {
     return {whole<uint32_t>(page, "page of the id"), whole<uint32_t>(slot, "slot of the id")};
 }
 
+bool ByteBuffer::open(nb::handle object) {
+    if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_ND | PyBUF_FORMAT) != 0) {
+        if (PyErr_ExceptionMatches(PyExc_BufferError) != 0) throw nb::python_error();
+        PyErr_Clear();  // numpy's dates and strided arrays
+        return false;
+    }
+    return buffer_.ndim > 0 && buffer_.itemsize == 1 && is_format_of_bytes(buffer_.format) &&
+           has_dtype_of_bytes(object);
+}
+
+std::string described(nb::handle object) {
+    std::string text = Py_TYPE(object.ptr())->tp_name;
+    Py_buffer buffer;
+    if (PyObject_CheckBuffer(object.ptr()) == 0) return text;
+    if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_FULL_RO) != 0) {
+        PyErr_Clear();
+        return text + ", whose memory cannot be seen as bytes";
+    }
+    if (buffer.format != nullptr) text += std::string(" of format ") + buffer.format;
+    if (buffer.ndim == 0) text += " without dimensions";
+    if (PyBuffer_IsContiguous(&buffer, 'C') == 0) text += " that is not contiguous";
+    if (buffer.readonly != 0) text += " that is read-only";
+    PyBuffer_Release(&buffer);
+    return text;
+}
+
 Bytes::Bytes(nb::handle object, Use use) : owner_(nb::borrow(object)) {
     if (PyBytes_Check(object.ptr())) {
         slice_ = {PyBytes_AS_STRING(object.ptr()),
                   static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
-    } else if (PyUnicode_Check(object.ptr())) {
+    } else if (use != Use::buffer && PyUnicode_Check(object.ptr())) {
         Py_ssize_t size = 0;
         const char* const text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
         if (text == nullptr) throw nb::python_error();
@@ -128,20 +172,15 @@ Bytes::Bytes(nb::handle object, Use use) : owner_(nb::borrow(object)) {
     } else if (use == Use::key && PyTuple_Check(object.ptr())) {
         encoded_ = encode(object);
         slice_ = {encoded_.data(), encoded_.size()};
-    } else if (PyObject_CheckBuffer(object.ptr())) {
-        if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
-        exported_ = true;
-        slice_ = {buffer_.buf, static_cast<size_t>(buffer_.len)};
+    } else if (buffer_.open(object)) {
+        slice_ = {buffer_.data(), buffer_.size()};
     } else {
-        const char* const what = use == Use::key
-                                     ? "a key is bytes, str, a tuple or an object with a buffer"
-                                     : "a value is bytes, str or an object with a buffer";
-        raise(PyExc_TypeError, std::string(what) + ", not " + Py_TYPE(object.ptr())->tp_name);
+        const char* const what =
+            use == Use::key     ? "a key is bytes, str, a tuple or an object with a buffer of bytes"
+            : use == Use::value ? "a value is bytes, str or an object with a buffer of bytes"
+                                : "a bytes-like object is required";
+        raise(PyExc_TypeError, std::string(what) + ", not " + described(object));
     }
-}
-
-Bytes::~Bytes() {
-    if (exported_) PyBuffer_Release(&buffer_);
 }
 
 std::pair<nb::object, nb::object> pair_of(nb::handle record) {
@@ -152,7 +191,12 @@ std::pair<nb::object, nb::object> pair_of(nb::handle record) {
 }
 
 Room::Room(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) throw nb::python_error();
+    constexpr int kWanted = PyBUF_WRITABLE | PyBUF_ND | PyBUF_FORMAT;
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, kWanted) != 0) throw nb::python_error();
+    // Bytes in the place of pointers would end the process.
+    if (buffer_.format == nullptr || std::strchr(buffer_.format, 'O') == nullptr) return;
+    PyBuffer_Release(&buffer_);
+    raise(PyExc_TypeError, "buffer is an object with room for bytes, not " + described(object));
 }
 
 }  // namespace lockstep::python
@@ -160,6 +204,14 @@ Room::Room(nb::handle object) {
 // NOLINTNEXTLINE(misc-use-internal-linkage): the macro's function
 NB_MODULE(_core, module) {
     namespace python = lockstep::python;
+    module.def("require_main_interpreter", [] {
+        if (PyInterpreterState_Get() != PyInterpreterState_Main())
+            python::raise(
+                PyExc_ImportError,
+                "lockstep works in the main interpreter only: threads of a store call its "
+                "functions, and find no other one. Import it there");
+    });
+    module.def("require_may_wait", [] { python::Wait::require_allowed(); });
     python::add_keys(module);
     python::add_store(module);
     python::add_options(module);

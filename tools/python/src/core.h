@@ -15,6 +15,7 @@
 
 #include <lockstep/lockstep.h>  // keep: the whole C interface
 #include "tools/python/src/gil.h"
+#include "tools/python/src/waits.h"
 
 namespace lockstep::python {
 
@@ -62,18 +63,21 @@ struct EmptyError : lockstep_error {
 };
 // Sets the code and the text of an error that a procedure object has left empty.
 void fill_in(int code, lockstep_error& error);
-// Raises the error of what has returned `code`, unless it is 0.
+// Raises what a signal handler of Python has raised during the last run() of this thread, or the
+// error of what has returned `code`, unless it is 0.
 inline void check(int code, lockstep_error& error) {
+    raise_interrupt();
     if (code == LOCKSTEP_OK) [[likely]]
         return;
     fill_in(code, error);
     raise(error);
 }
 
-// Runs fn(lockstep_error*) -> code without the GIL. The result is the code.
+// Runs fn(lockstep_error*) -> code without the GIL, and looks at signals meanwhile (waits.h). The
+// result is the code. check() must follow.
 template <class Fn>
 int run(Fn fn, lockstep_error& error) {
-    const ReleasedGil released;
+    const Wait wait;
     return fn(&error);
 }
 // The same, and raises its error.
@@ -89,22 +93,40 @@ void call_at_once(Fn fn) {
     check(fn(&error), error);
 }
 
+// The memory of an object that is one of bytes: its buffer has at least one dimension, and elements
+// of the format B, b or c. What has others, as an array of integers or of pointers, is something
+// else than its memory.
+class ByteBuffer {
+public:
+    ByteBuffer() = default;
+    ByteBuffer(const ByteBuffer&) = delete;
+    ~ByteBuffer() {
+        if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+    }
+    // False: the object has no such memory. Raises a BufferError of the object.
+    bool open(nb::handle object);
+    char* data() const { return static_cast<char*>(buffer_.buf); }
+    size_t size() const { return static_cast<size_t>(buffer_.len); }
+
+private:
+    Py_buffer buffer_{};
+};
+
 // The bytes of a Python object. It keeps the object alive, and a buffer at its size.
-// Bytes and text are not copied; a tuple becomes the bytes of its parts (keys.cc). Made and
-// destroyed with the GIL; the bytes may be read without.
+// Bytes and text are not copied; a tuple becomes the bytes of its parts (keys.cc). Of other objects
+// only those of bytes are taken (ByteBuffer). Made and destroyed with the GIL; the bytes may be
+// read without.
 class Bytes {
 public:
-    enum class Use { key, value };
+    enum class Use { key, value, buffer };
 
     Bytes(nb::handle object, Use use);
     Bytes(const Bytes&) = delete;
-    ~Bytes();
     lockstep_slice slice() const { return slice_; }
 
 private:
     nb::object owner_;
-    Py_buffer buffer_{};
-    bool exported_ = false;
+    ByteBuffer buffer_;
     std::string encoded_;
     lockstep_slice slice_{};
 };
@@ -167,6 +189,9 @@ public:
 private:
     Py_buffer buffer_;
 };
+
+// What an object is that was refused: its type, and the format of its buffer if it has one.
+std::string described(nb::handle object);
 
 // The bytes of a tuple of parts (keys.cc).
 std::string encode(nb::handle tuple);

@@ -208,6 +208,7 @@ void bulk_load(Number txn, nb::handle object, nb::handle given, nb::handle fill)
             return lockstep_bulk_load(c(txn), index, Records::next, &records, fill_percent, out);
         },
         error);
+    raise_interrupt();
     records.raise_again();
     check(code, error);
 }

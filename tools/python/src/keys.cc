@@ -27,34 +27,58 @@ uint64_t unsigned_part(PyObject* part, Py_ssize_t place, uint64_t high, const ch
     return value;
 }
 
+bool is_a(PyObject* part, PyObject* type) {
+    return PyObject_TypeCheck(part, reinterpret_cast<PyTypeObject*>(type)) != 0;
+}
+
+// A number of Python. One of a class derived from U8 is a U8.
 void append_number(lockstep_key& key, PyObject* part, Py_ssize_t place) {
-    const auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(part));
     const Types& known = types();
-    if (type == known.u8)
+    if (PyLong_CheckExact(part))
+        lockstep_key_i64(&key, signed_part(part, place, INT64_MIN, INT64_MAX, "64 bits"));
+    else if (is_a(part, known.u8))
         lockstep_key_u8(&key, static_cast<uint8_t>(unsigned_part(part, place, UINT8_MAX, "U8")));
-    else if (type == known.u16)
+    else if (is_a(part, known.u16))
         lockstep_key_u16(&key,
                          static_cast<uint16_t>(unsigned_part(part, place, UINT16_MAX, "U16")));
-    else if (type == known.u32)
+    else if (is_a(part, known.u32))
         lockstep_key_u32(&key,
                          static_cast<uint32_t>(unsigned_part(part, place, UINT32_MAX, "U32")));
-    else if (type == known.u64)
+    else if (is_a(part, known.u64))
         lockstep_key_u64(&key, unsigned_part(part, place, UINT64_MAX, "U64"));
-    else if (type == known.i32)
+    else if (is_a(part, known.i32))
         lockstep_key_i32(
             &key, static_cast<int32_t>(signed_part(part, place, INT32_MIN, INT32_MAX, "I32")));
     else lockstep_key_i64(&key, signed_part(part, place, INT64_MIN, INT64_MAX, "64 bits"));
 }
 
+// An integer of another library, as numpy's; null: the object is none.
+nb::object integer_of(PyObject* part) {
+    if (PyIndex_Check(part) == 0 || PyBool_Check(part)) return {};
+    PyObject* const found = PyNumber_Index(part);
+    if (found != nullptr) return nb::steal(found);
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    return {};
+}
+
+// An array of bytes is bytes also if it has an __index__, as those of numpy.
 void append(lockstep_key& key, PyObject* part, Py_ssize_t place) {
     if (PyLong_Check(part) && !PyBool_Check(part)) return append_number(key, part, place);
-    if (PyTuple_Check(part) || (!PyUnicode_Check(part) && !PyObject_CheckBuffer(part)))
+    ByteBuffer buffer;
+    if (PyUnicode_Check(part) || PyBytes_Check(part)) {
+        const Bytes text(part, Bytes::Use::value);
+        lockstep_key_text(&key, text.slice());
+    } else if (buffer.open(part)) {
+        lockstep_key_text(&key, {buffer.data(), buffer.size()});
+    } else if (const nb::object number = integer_of(part)) {
+        append_number(key, number.ptr(), place);
+    } else {
         raise(PyExc_TypeError,
               "part " + std::to_string(place) +
-                  " of the key is int, str, bytes, U8, U16, U32, U64 or I32, not " +
-                  Py_TYPE(part)->tp_name);
-    const Bytes text(part, Bytes::Use::value);
-    lockstep_key_text(&key, text.slice());
+                  " of the key is an integer, str, bytes, U8, U16, U32, U64 or I32, not " +
+                  described(part));
+    }
 }
 
 }  // namespace
@@ -69,6 +93,12 @@ std::string encode(nb::handle tuple) {
 }
 
 void add_keys(nb::module_& module) {
+    module.def(
+        "key_bytes", [](nb::handle key) { return bytes_of(Key(key).slice()); }, nb::arg().none());
+    module.def(
+        "buffer_bytes",
+        [](nb::handle buffer) { return bytes_of(Bytes(buffer, Bytes::Use::buffer).slice()); },
+        nb::arg().none());
     module.def("encode", [](const nb::tuple& parts) { return bytes_of(encode(parts)); });
     module.def("set_types", [](nb::handle make_error, nb::handle record_id, nb::handle index,
                                nb::handle heap, nb::handle u8, nb::handle u16, nb::handle u32,

@@ -121,10 +121,11 @@ nb::object ProcedureObject::run(const std::string& procedure, nb::handle request
     Calls calls(procedure.c_str(), packed.slice());
     std::string outcomes;
     {
-        const ReleasedGil released;
+        const Wait wait;
         procedures_.run(self_, calls.data(), calls.size());
         outcomes = calls.outcomes();
     }
+    raise_interrupt();
     return bytes_of(outcomes.data(), outcomes.size());
 }
 

@@ -207,17 +207,20 @@ int Request::batch(int end, size_t from) {
     request_.done = nullptr;
     // While it runs, other threads of Python see that.
     self = Py_None;
+    const auto unmark = [this](void*) { self = nullptr; };
+    const std::unique_ptr<void, decltype(unmark)> marked(this, unmark);
     {
-        const ReleasedGil released;
+        const Wait wait;
         lockstep_batch(&request_);
     }
-    self = nullptr;
+    raise_interrupt();
     return request_.code;
 }
 
 void Request::submit(nb::handle python, const Completions& completions, int end, size_t from) {
     const bool begins = request_.store != nullptr && end <= LOCKSTEP_END_PREPARE;
     prepare(end, from, begins && from == 0 && step_ == nullptr);  // a step has its own number
+    Wait::require_allowed();
     done_ = completions.list();
     request_.done_arg = this;
     request_.done = finish;

@@ -15,8 +15,8 @@ namespace {
 
 lockstep_store* c(Number store) { return handle<lockstep_store>(store); }
 
-// Adds the handle to `opened` before Python can run a signal handler, which may raise an exception:
-// a result would be lost then, and with it the store.
+// Adds the handle to `opened` before the exception of a signal handler is raised: a result would be
+// lost then, and with it the store.
 void open(nb::list opened, const std::string& path, const nb::dict& given,
           const std::optional<nb::dict>& given_steps, nb::handle logger) {
     lockstep_options options = options_from(given);
@@ -38,8 +38,8 @@ void open(nb::list opened, const std::string& path, const nb::dict& given,
             error);
     if (log != nullptr && code == LOCKSTEP_OK) keep(number(store), std::move(log));
     else if (log != nullptr) release(std::move(log));
+    if (code == LOCKSTEP_OK) opened.append(number(store));
     check(code, error);
-    opened.append(number(store));
 }
 
 // Whether a close with this code has ended the handle. Of calls at the same time one does.

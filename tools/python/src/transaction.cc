@@ -26,7 +26,7 @@ bool abandon(Number txn) {
     return true;
 }
 
-// Sets `_number` of `into`, a Transaction, before Python can run a signal handler: its exception
+// Sets `_number` of `into`, a Transaction, before the exception of a signal handler is raised: it
 // would lose a result, and the transaction would stay open.
 void begin(nb::handle into, Number store, int isolation, int durability, bool read_only,
            uint32_t operations, uint32_t priority, uint64_t lock_timeout) {
@@ -38,11 +38,15 @@ void begin(nb::handle into, Number store, int isolation, int durability, bool re
                                           priority,
                                           lock_timeout};
     lockstep_txn* txn = nullptr;
-    call([&](lockstep_error* error) {
-        return lockstep_begin(handle<lockstep_store>(store), &options, &txn, error);
-    });
+    EmptyError error;
+    const int code = run(
+        [&](lockstep_error* out) {
+            return lockstep_begin(handle<lockstep_store>(store), &options, &txn, out);
+        },
+        error);
     static PyObject* const name = PyUnicode_InternFromString("_number");
-    if (PyObject_SetAttr(into.ptr(), name, nb::int_(number(txn)).ptr()) == 0) return;
+    if (PyObject_SetAttr(into.ptr(), name, nb::int_(number(txn)).ptr()) == 0)
+        return check(code, error);
     (void)abandon(number(txn));
     throw nb::python_error();
 }
