@@ -361,7 +361,7 @@ def test_ctrl_c_at_any_time_of_what_ends_by_itself(place, ctrl_c, name):
     place.hold()
     began = time.monotonic()
     try:
-        sent = ctrl_c(lambda: time.monotonic() > began + 0.001, is_async(name))
+        ctrl_c(lambda: time.monotonic() > began + 0.001, is_async(name))
         try:
             ROWS[name][0](place)
         except lockstep.Error:
@@ -370,7 +370,6 @@ def test_ctrl_c_at_any_time_of_what_ends_by_itself(place, ctrl_c, name):
             time.sleep(0.01)
     except KeyboardInterrupt:
         pass
-    assert sent
     assert time.monotonic() - began < SOON
 
 
