@@ -5,11 +5,9 @@
 #include <algorithm>
 
 #include "sm/store/engine.h"
-#include "sm/store/key_call.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
-#include "threads/base/try.h"
 #include "threads/sync/completion.h"
 #include "threads/sync/task_word.h"
 #include "threads/thread/between_calls.h"
@@ -83,7 +81,6 @@ Result<void> Task::wait() {
     if (self != nullptr && self->task == this && !MUTANT(own_join_waits)) [[unlikely]]
         return fail_with(ErrorCode::bad_argument, "join()",
                          "the function joins its own handle, and would wait for its own end");
-    TRY(sm::require_outside_key_function());  // KC-1
     const threads::BetweenCalls waits;
     Joiner joiner;
     if (follow(joiner)) joiner.wait();
