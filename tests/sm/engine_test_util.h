@@ -89,7 +89,9 @@ public:
     // As Store::begin() does: begin() below does not wait for the checkpoint that frees the log.
     // For loops that write more than the log takes; on a user thread without a transaction.
     void wait_for_log() {
-        if (engine_->log->filling()) EXPECT_TRUE(wait_to_begin(*engine_));
+        if (engine_->log->filling()) {
+            EXPECT_TRUE(wait_to_begin(*engine_));
+        }
     }
     txn::Transaction& begin(txn::Isolation isolation = txn::Isolation::serializable,
                             Nanos lock_timeout = kNever) {
