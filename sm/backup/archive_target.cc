@@ -77,6 +77,7 @@ Result<void> DirectoryArchive::begin(const std::string& name) {
     const Directory now = TRY(place_.open());
     // Another directory than the one that look() has seen.
     if (store_ && now.id() != directory_.id()) (void)TRY(look(*store_));
+    DCHECK(now.is_open() && file_.value < 0);
     directory_ = now;
     name_ = name;
     // What a crash has left of it would be longer.
@@ -106,6 +107,7 @@ Result<void> DirectoryArchive::finish(const ArchiveBlock& first) {
     DCHECK(file_.value >= 0);
     TRY(write(0, first.slice()));
     if (sync_ && !MUTANT(archive_unsynced)) TRY(threads::io_sync(file_, "file of the archive"));
+    DCHECK(directory_.is_open() && !name_.empty());
     disk_.close(std::exchange(file_, threads::FileId{-1}));
     const std::string name = std::exchange(name_, {});
     TRY(disk_.rename(directory_ / (name + ".new"), directory_ / name));

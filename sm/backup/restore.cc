@@ -92,6 +92,7 @@ Result<BackupInfo> Restore::run() {
 // What run() would refuse, but for the target.
 Result<std::vector<std::string>> Restore::find_faults() {
     TRY(check_options());
+    DCHECK(backups_.size() == paths_.size() && !roll_);
     std::vector<std::string> faults;
     for (const Directory& directory : backups_) {
         const Result<BackupManifest> manifest = read_manifest(disk_, directory);
@@ -125,6 +126,7 @@ Result<void> Restore::check_options() const {
 }
 
 Result<void> Restore::plan() {
+    DCHECK(!chain_.empty());
     if (options_.archive)
         roll_.emplace(TRY(RollForward::plan(disk_, backups_.back(), last(), options_)));
     return {};
@@ -176,6 +178,7 @@ Result<void> Restore::lock_target() {
         TRY(disk_.make_directory(to_.here()));
         to_ = TRY(Directory::open(disk_, to_.here()));
     }
+    DCHECK(to_.is_open() && !mark_);
     mark_.emplace(TRY(DiskFile::open(disk_, to_ / kManifestName, Disk::kCreate | Disk::kDirect)));
     const Result<void> locked =
         MUTANT(restore_unlocked) ? Result<void>() : disk_.lock_exclusive(mark_->id());

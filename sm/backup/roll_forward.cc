@@ -98,6 +98,7 @@ Result<RollForward> RollForward::plan(Disk& disk, const threads::Directory& dire
 // Sets the point to the end of the newest time record that is not later than the wanted time.
 Result<void> RollForward::find_time(CopyStream& stream) {
     if (!by_time()) return {};
+    DCHECK(directory_.is_open());
     RestoreLog log(*disk_, directory_, backup_, index_);
     RecordCheck records(Lsn{backup_.end});
     const Nanos until = options_.until_time.value_or(kNever);

@@ -94,6 +94,7 @@ std::vector<Verifier::Range> Verifier::data_ranges() const {
 
 // The file, if it can be read and has that length; else a fault is told. Empty: it cannot be read.
 Result<std::optional<DiskFile>> Verifier::open_whole(const std::string& name, uint64_t length) {
+    DCHECK(!name.empty());
     auto file =
         DiskFile::open(disk_, directory_ / name, threads::Disk::kReadOnly | threads::Disk::kDirect);
     const Result<uint64_t> size = file ? disk_.size(file->id()) : std::unexpected(file.error());

@@ -142,6 +142,7 @@ Result<void> BufferPool::Impl::map_memory() {
 // Addresses for as many pages as the system allows, up to pages_max.
 Result<void> BufferPool::Impl::reserve_pages(size_t alignment) {
     const uint64_t least = std::min(options.pages_max, kPagesLeast);
+    DCHECK(least > 0 && pool.words_ == nullptr);
     pages_wanted = options.pages_max;
     uint64_t bytes = 0;
     for (uint64_t pages = options.pages_max;; pages = std::max(pages / 2, least)) {
@@ -172,6 +173,7 @@ Result<void> BufferPool::open_pages(uint64_t pages) {
     const uint64_t wanted =
         std::min(pages_max_, (pages + kPagesStep - 1) / kPagesStep * kPagesStep);
     if (wanted <= pages_open()) return {};
+    DCHECK(pages <= wanted && wanted <= pages_max_);
     TRY(written_->open(wanted));
     const size_t bytes = wanted * sizeof(threads::LatchWord);
     if (!impl_->words.open(bytes)) return refuse_memory(impl_->options.bytes, 2 * bytes);

@@ -125,6 +125,7 @@ Result<void> BufferPool::Impl::try_to_write() {
             info(f).flags.load(std::memory_order_acquire) == FrameInfo::kDirty)
             dirty[collected++] = {page, f};
     }
+    DCHECK(collected <= batch_pages && batch_pages <= kWriteBatchMax);
     return collected > 0 ? write_candidates({dirty, collected}, nullptr) : Result<void>{};
 }
 

@@ -55,6 +55,7 @@ class Begin final : public Command {
 public:
     explicit Begin(StoreObject& store) : store_(&store) { store.add_pin(); }
     void run(TxnObject& txn) override {
+        DCHECK(txn.handle != 0);
         if (left_) (void)abort_here(txn);
         else handle_ = txn.handle;
     }

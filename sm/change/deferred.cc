@@ -86,7 +86,7 @@ void DeferredActions::run_before_commit() {
 
 void DeferredActions::run_committed(Lsn committed) {
     if (!list_) return;
-    DCHECK(committed != kLsnNone || list_->chains.empty());
+    DCHECK(list_ != nullptr && (committed != kLsnNone || list_->chains.empty()));
     run(true);
     if (!list_->chains.empty()) list_->notes->release(std::move(list_->chains), committed);
 }
@@ -97,6 +97,7 @@ void DeferredActions::run_rolled_back() {
 
 void DeferredActions::run(bool committed) {
     list_->assert_state();
+    DCHECK(committed || list_->chains.empty() || list_->notes != nullptr);
     for (auto& entry : list_->entries) entry.action(committed && !entry.undone);
     list_->entries.clear();
 }

@@ -181,6 +181,7 @@ void forget_pages(txn::Transaction& txn) {
 [[gnu::cold, gnu::noinline]] void refuse_promise(const Env& env, txn::Transaction& txn,
                                                  Result<void>& promised) {
     forget_pages(txn);
+    DCHECK(!promised);
     Error& error = promised.error();
     if (error.code != ErrorCode::log_full || error.b == 0) return;
     const txn::Log& log = *env.log;

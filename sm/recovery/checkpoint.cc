@@ -44,6 +44,7 @@ struct Checkpointer::Impl {
     bool hurry() const { return stop && stop->is_set(); }
     void note(const Result<void>& done, Nanos now) {
         std::string why = done ? "" : done.error().text();
+        DCHECK(now > 0 && (done || !why.empty()));
         const SpinGuard guard(failing_lock);
         if (done) failing.reset();
         else failing = {failing ? failing->since : now, done.error().os, std::move(why)};

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Takes the place of zeros in log_segment_bytes and log_ring_bytes. check_options() looks at the
-// result.
+// Gives log_segment_bytes and log_ring_bytes their values where they have none. check_options()
+// looks at the result.
 void derive_log_options(Options& options);
 
 }  // namespace lockstep

@@ -121,9 +121,9 @@ T* own(std::unique_ptr<T>& owner, std::unique_ptr<T> part) {
 
 txn::LogOptions log_options_of(const threads::Directory& directory, const Options& o) {
     return {.directory = directory,
-            .segment_bytes = o.log_segment_bytes,
+            .segment_bytes = o.log_segment_bytes.value(),
             .capacity_bytes = o.log_bytes,
-            .ring_bytes = o.log_ring_bytes,
+            .ring_bytes = o.log_ring_bytes.value(),
             .lazy_flush_interval = o.lazy_flush_interval,
             .sync = o.sync,
             .mappings = o.test_hooks ? o.test_hooks->mappings : nullptr};
@@ -197,6 +197,7 @@ Result<void> Engine::lock_files(Result<void> locked) const {
 }
 
 Result<void> Engine::begin_creation() {
+    DCHECK(directory.is_open() && lock_file_.value >= 0);
     const bool unfinished = disk->exists(directory / "creating");
     for (const std::string& name : TRY(disk->list(directory.here()))) {
         if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
@@ -212,6 +213,7 @@ Result<void> Engine::begin_creation() {
 }
 
 Result<void> Engine::end_creation() {
+    DCHECK(directory.is_open());
     TRY(disk->sync_directory(directory.here()));
     TRY(disk->unlink(directory / "creating"));
     return disk->sync_directory(directory.here());
@@ -278,7 +280,9 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
 // What was fixed when the store was made.
 Result<void> Engine::take_fixed_options() {
     DCHECK(log == nullptr && !opened_);
-    const uint64_t segment = options.log_segment_bytes = superblock.log_segment_bytes;
+    const uint64_t segment = superblock.log_segment_bytes;
+    DCHECK(segment > 0);
+    options.log_segment_bytes = segment;
     if (options.read_only || options.log_bytes / 4 >= segment) return {};
     return fail_with(ErrorCode::bad_option, "log_bytes",
                      "it is " + std::to_string(options.log_bytes) + ", and this store needs " +
@@ -418,7 +422,7 @@ Result<void> Engine::make_fresh() {
                             .uuid = {Rng(runtime->clock().now()).next(), runtime->clock().now()},
                             .checkpoint_lsn = 0,
                             .log_start = log->start().value,
-                            .log_segment_bytes = options.log_segment_bytes,
+                            .log_segment_bytes = options.log_segment_bytes.value(),
                             .catalog_root = root.value,
                             .clean = 0,
                             .next_txn = 1,

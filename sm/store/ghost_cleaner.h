@@ -11,8 +11,8 @@
 //            index or a changed tree makes a note useless, not wrong. The background thread
 //            processes the notes a little later, when the transactions that left them have probably
 //            ended. A leaf that is still locked is tried again after its own delay, which doubles
-//            up to two seconds. A leaf whose unlocked ghosts fit into no neighbour is given up after
-//            eight tries; a later merge beside it may take it.
+//            up to two seconds. A leaf whose unlocked ghosts fit into no neighbour is given up
+//            after eight tries; a later merge beside it may take it.
 //            Leaf notes of an index are bounded: a mass delete leaves more. Of the notes beyond the
 //            bound only the smallest and the largest key are kept. Once there is room, the leaves
 //            between the two are looked at, and those with ghosts get a note. Threads of commits

@@ -19,7 +19,9 @@ constexpr unsigned kTriesMax = 8;
 constexpr Nanos kTryAgain = 500 * kMillisecond;
 
 uint64_t pages_of(const ReleasedChain& chain) {
-    return (uint64_t{overflow_ref(chain.ref).bytes} + kOverflowCapacity - 1) / kOverflowCapacity;
+    const uint64_t bytes = overflow_ref(chain.ref).bytes;
+    DCHECK(bytes > 0);
+    return (bytes + kOverflowCapacity - 1) / kOverflowCapacity;
 }
 
 DropEntry entry_of(const ReleasedChain& chain) {
@@ -72,7 +74,10 @@ void GhostCleaner::release(std::vector<ReleasedChain> released, Lsn committed) {
 void GhostCleaner::keep(std::vector<Chain> chains) {
     uint64_t pages = 0;
     DCHECK(!chains.empty());
-    for (const Chain& chain : chains) pages += pages_of(chain.released);
+    for (const Chain& chain : chains) {
+        DCHECK(chain.committed != kLsnNone && chain.tries <= kTriesMax);
+        pages += pages_of(chain.released);
+    }
     pages_.fetch_add(pages, std::memory_order_relaxed);
     chains_.fetch_add(chains.size(), std::memory_order_relaxed);
     {

@@ -46,6 +46,7 @@ struct GhostCleaner::State {
         return std::exchange(tried, nullptr);
     }
     void push(Node* node) {
+        DCHECK(node != nullptr);
         SpinGuard guard(lock);
         Node*& head = node->fresh ? fresh : tried;
         node->next = head;
@@ -58,6 +59,7 @@ struct GhostCleaner::State {
     // False: the index has `most` already.
     bool count_leaf(ObjectId object, size_t most) {
         SpinGuard guard(lock);
+        DCHECK(most > 0);
         size_t& notes = leaves[object].notes;
         if (notes >= most) return false;
         ++notes;

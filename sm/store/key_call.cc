@@ -23,6 +23,7 @@ bool in_key_function() {
 }
 
 std::unexpected<Error> refuse_in_key_function() {
+    DCHECK(in_key_function());
     return fail_with(ErrorCode::wrong_thread, "call of the store",
                      "it is made in the key function of a secondary index, for which a change of a "
                      "record waits. A key function computes its keys from the record alone");

@@ -95,6 +95,7 @@ std::optional<LogKeeper> keeper_of_log(Engine& engine) {
 }
 
 Nanos KeeperWait::note(TxnId in_doubt, Nanos now, Nanos patience) {
+    DCHECK(patience > 0);
     DCHECK(now != 0 && now != kNever && patience > 0);
     const SpinGuard guard(lock_);
     if (since_ == 0 || in_doubt != in_doubt_ || now > noticed_ + patience) since_ = now;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sm/store/derived_options.h"
+#include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr uint64_t kKiB = 1ull << 10, kMiB = 1ull << 20, kGiB = 1ull << 30, kTiB = 1ull << 40;
 
 Result<void> within(const char* name, uint64_t value, uint64_t low, uint64_t high) {
+    DCHECK(low <= high);
     if (value >= low && value <= high) return {};
     Error error = fail(ErrorCode::bad_option, name, value).error();
     set_error_detail(error, "it is " + std::to_string(value) + ", allowed are " +
@@ -32,9 +34,9 @@ Result<void> within_if_given(const char* name, std::optional<T> value, uint64_t 
 
 void derive_log_options(Options& o) {
     const uint64_t quarter = o.log_bytes / 4;
-    if (o.log_segment_bytes == 0)
+    if (!o.log_segment_bytes)
         o.log_segment_bytes = std::min<uint64_t>(64 * kMiB, quarter / 4096 * 4096);
-    if (o.log_ring_bytes == 0) o.log_ring_bytes = std::min(32 * kMiB, std::bit_floor(quarter));
+    if (!o.log_ring_bytes) o.log_ring_bytes = std::min(32 * kMiB, std::bit_floor(quarter));
 }
 
 Result<void> check_options(const Options& given) {
@@ -51,16 +53,16 @@ Result<void> check_options(const Options& given) {
                static_cast<uint64_t>(PacketPolicy::priority)));
     TRY(within_if_given("transaction_age_max", o.transaction_age_max, kMillisecond, kNever - 1));
     TRY(within("log_bytes", o.log_bytes, 4 * kMiB, kTiB));
-    TRY(within("log_segment_bytes", o.log_segment_bytes, kMiB, kGiB));
-    if (o.log_segment_bytes % 4096 != 0 || o.log_bytes / o.log_segment_bytes < 4)
+    const uint64_t segment = *o.log_segment_bytes, ring = *o.log_ring_bytes;
+    TRY(within("log_segment_bytes", segment, kMiB, kGiB));
+    if (segment % 4096 != 0 || o.log_bytes / segment < 4)
         return fail(ErrorCode::bad_option,
                     "log_segment_bytes (a multiple of 4096, at most a quarter of log_bytes)",
-                    o.log_segment_bytes);
-    TRY(within("log_ring_bytes", o.log_ring_bytes, kMiB, kGiB));
-    if (!std::has_single_bit(o.log_ring_bytes) || o.log_ring_bytes > o.log_bytes / 4)
+                    segment);
+    TRY(within("log_ring_bytes", ring, kMiB, kGiB));
+    if (!std::has_single_bit(ring) || ring > o.log_bytes / 4)
         return fail(ErrorCode::bad_option,
-                    "log_ring_bytes (a power of two, at most a quarter of log_bytes)",
-                    o.log_ring_bytes);
+                    "log_ring_bytes (a power of two, at most a quarter of log_bytes)", ring);
     TRY(within("lazy_flush_interval", o.lazy_flush_interval, 10 * kMicrosecond, 3600 * kSecond));
     TRY(within_if_given("checkpoint_log_bytes", o.checkpoint_log_bytes, kMiB, o.log_bytes / 2));
     TRY(within("lock_timeout", o.lock_timeout, 1, kNever));
@@ -78,7 +80,7 @@ Result<void> check_options(const Options& given) {
     if (o.archive && o.archive_sink)
         return fail(ErrorCode::bad_option, "archive (a directory or archive_sink, not both)");
     TRY(within_if_given("archive_interval", o.archive_interval, 100 * kMillisecond, kNever - 1));
-    TRY(within_if_given("archive_backlog_bytes", o.archive_backlog_bytes, o.log_segment_bytes,
+    TRY(within_if_given("archive_backlog_bytes", o.archive_backlog_bytes, segment,
                         o.log_bytes / 2));
     TRY(within("archive_failure", static_cast<uint64_t>(o.archive_failure), 0,
                static_cast<uint64_t>(ArchiveFailure::go_on)));

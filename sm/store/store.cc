@@ -265,7 +265,9 @@ Result<Txn> Store::begin(const TxnOptions& options) {
         return refuse_begin(engine_.get());
     DCHECK(engine_->on_own_thread());
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
-    DCHECK(t->thread == threads::current() && t->locks.locks_held == 0);
+    // A repetition has its lines (LNE-1).
+    DCHECK(t->thread == threads::current() &&
+           (t->locks.locks_held == 0 || t->locks.is_repetition()));
     return Txn(engine_.get(), t, t->generation);
 }
 

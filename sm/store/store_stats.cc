@@ -142,7 +142,7 @@ StoreStats sm::store_stats_of(Engine& e) {
 
     s.memory_pool = e.pool->memory_bytes();
     s.memory_locks = e.locks->memory_bytes();
-    s.memory_log = e.options.log_ring_bytes;
+    s.memory_log = e.options.log_ring_bytes.value();
     s.memory_stacks = s.threads_max * e.options.stack_bytes;
     s.io_backend = e.runtime->io_name();
     s.log_durability = e.log_durability();

@@ -101,13 +101,14 @@ struct Options {
     // From half of log_bytes on, begin slows down. From three quarters of what one transaction may
     // need, begin and the next operation of a writer wait for a checkpoint or the oldest writer.
     uint64_t log_bytes = 2ull << 30;
-    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4. 0 = 64 MB, or a quarter of log_bytes
-    // if that is less. Fixed when the store is made: a later open takes the store's own, so
-    // log_bytes must be at least four times that. Store::options() has the size in use.
-    uint64_t log_segment_bytes = 0;
-    // Log buffer in memory, power of two, 1 MB .. 1 GB, and at most a quarter of log_bytes. 0 = 32
-    // MB, or the largest that log_bytes allows if that is less.
-    uint64_t log_ring_bytes = 0;
+    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4. nullopt: 64 MB, or a quarter of
+    // log_bytes if that is less. Fixed when the store is made: a later open takes the store's own,
+    // so log_bytes must be at least four times that. Store::options() has the size in use.
+    std::optional<uint64_t> log_segment_bytes = {};
+    // Log buffer in memory, power of two, 1 MB .. 1 GB, and at most a quarter of log_bytes.
+    // nullopt: 32 MB, or the largest that log_bytes allows if that is less. Store::options() has
+    // the size in use.
+    std::optional<uint64_t> log_ring_bytes = {};
     Nanos lazy_flush_interval = 10 * kMillisecond;  // longest time a lazy commit stays undurable
     // false: never sync (survives a crash of the process, not of the machine).
     bool sync = true;
@@ -138,8 +139,8 @@ struct Options {
     // nullopt: off, as without a logger. Time without a CPU does not count. While it is on, the
     // process has a handler for SIGURG, which fetches the stack of a thread that computes. One that
     // sleeps in a system call gets no signal: its stack is read from outside, by /proc. Only a call
-    // that begins in the moment of the signal may still return early (EINTR). Signals that the store
-    // did not send go to the handler before. The last close() restores that one.
+    // that begins in the moment of the signal may still return early (EINTR). Signals that the
+    // store did not send go to the handler before. The last close() restores that one.
     std::optional<Nanos> slice_warning = 100 * kMillisecond;
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;

@@ -256,7 +256,7 @@ TEST_F(BackupTest, VerifyNamesEveryDamage) {
     ASSERT_EQ(faults().size(), 1u);
     EXPECT_NE(faults()[0].find("data: the file ends at"), std::string::npos);
     fresh();
-    const uint64_t segment = small_options().log_segment_bytes;
+    const uint64_t segment = *small_options().log_segment_bytes;
     damage("c/log.00000000", (info->redo_from.value + info->lsn.value) / 2 % segment);
     ASSERT_EQ(faults().size(), 1u);
     EXPECT_NE(faults()[0].find("log.00000000: no valid record at"), std::string::npos);

@@ -75,7 +75,7 @@ TEST_F(CheckpointTest, FirstChangeAfterACheckpointBringsThePage) {
     for (auto& handle : handles) ASSERT_OK(handle.join());
     ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
     LogWalk walk;
-    check_images(path("a"), options.log_segment_bytes,
+    check_images(path("a"), *options.log_segment_bytes,
                  std::max(from, sm::engine_of(store).log->start()), walk);
     EXPECT_GT(walk.begins, 0u);
     EXPECT_GT(walk.images, 0u);
@@ -107,7 +107,7 @@ TEST_F(CheckpointTest, ThePageThatChangedLastBeforeACheckpointBringsItself) {
             copy("a", "b");
         });
         LogWalk walk;
-        check_images(path("a"), options.log_segment_bytes,
+        check_images(path("a"), *options.log_segment_bytes,
                      std::max(from, sm::engine_of(store).log->start()), walk);
         EXPECT_GE(walk.begins, 19u);
         ASSERT_OK(store.close());
@@ -122,7 +122,7 @@ TEST_F(CheckpointTest, ThePageThatChangedLastBeforeACheckpointBringsItself) {
     });
     ASSERT_OK(again.close());
     LogWalk walk;
-    check_images(path("b"), options.log_segment_bytes, start, walk);
+    check_images(path("b"), *options.log_segment_bytes, start, walk);
     EXPECT_GT(walk.images, 0u);
 }
 

@@ -220,7 +220,7 @@ TEST_F(RepairTest, ReportsADamagedLogRecord) {
         EXPECT_TRUE(*whole);
         const Lsn record = record_far_below_end(engine);
         damage_at(engine.log->segment_path(record),
-                  record.value % small_options().log_segment_bytes + 16);
+                  record.value % *small_options().log_segment_bytes + 16);
         const auto refused = sm::repair_page(engine, id, *rebuilt);
         ASSERT_FALSE(refused.has_value());
         EXPECT_EQ(refused.error().code, ErrorCode::corrupt_log);

@@ -350,7 +350,7 @@ TEST_F(StoreTest, OptionsOutOfRangeAreNamed) {
     EXPECT_EQ(refused([](Options& o) { o.retries_max = 1'000'001; }), "retries_max");
     EXPECT_EQ(refused([](Options& o) { o.archive_interval = 100 * kMillisecond - 1; }),
               "archive_interval");
-    EXPECT_EQ(refused([](Options& o) { o.archive_backlog_bytes = o.log_segment_bytes - 1; }),
+    EXPECT_EQ(refused([](Options& o) { o.archive_backlog_bytes = *o.log_segment_bytes - 1; }),
               "archive_backlog_bytes");
     EXPECT_EQ(refused([](Options& o) { o.steps.team_max = 0; }), "steps.team_max");
     EXPECT_EQ(refused([](Options& o) { o.steps.rounds_max = 0; }), "steps.rounds_max");

@@ -69,8 +69,8 @@ class Options(TypedDict, total=False):
     io: IoMethod
     transaction_age_max: float | None
     log_bytes: int
-    log_segment_bytes: int
-    log_ring_bytes: int
+    log_segment_bytes: int | None
+    log_ring_bytes: int | None
     lazy_flush_interval: float
     checkpoint_log_bytes: int | None
     lock_timeout: float | None
@@ -125,6 +125,8 @@ _SECONDS = (
 
 #: What the engine takes where None is given.
 _NONE = {
+    "log_segment_bytes": _core.DERIVED,
+    "log_ring_bytes": _core.DERIVED,
     "checkpoint_log_bytes": _core.DERIVED,
     "version_bytes": _core.DERIVED,
     "archive_backlog_bytes": _core.DERIVED,

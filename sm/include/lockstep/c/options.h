@@ -96,8 +96,8 @@ typedef struct lockstep_options {
     int io;                        // enum lockstep_io
     uint64_t transaction_age_max;  // LOCKSTEP_NEVER
     uint64_t log_bytes;
-    uint64_t log_segment_bytes;
-    uint64_t log_ring_bytes;
+    uint64_t log_segment_bytes;  // LOCKSTEP_DERIVED
+    uint64_t log_ring_bytes;     // LOCKSTEP_DERIVED
     uint64_t lazy_flush_interval;
     uint64_t checkpoint_log_bytes;  // LOCKSTEP_DERIVED
     uint64_t lock_timeout;
