@@ -13,7 +13,7 @@
 namespace lockstep::txn {
 
 bool LockManager::Impl::grow_names(LockOwner& owner) {
-    DCHECK(!has_room(owner));
+    DCHECK(!has_room_for(owner, 2));
     LockOwner::Chunk* more = partition(owner).chunks.get();
     if (!more) return false;
     if (owner.chunk) owner.chunk->used = owner.used_in(owner.chunk);

@@ -121,10 +121,14 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
 }
 
 inline bool has_room(const LockOwner& owner) { return owner.next != owner.end; }
+inline bool has_room_for(const LockOwner& owner, ptrdiff_t names) {
+    DCHECK(owner.next <= owner.end);
+    return owner.end - owner.next >= names;
+}
 
 // The caller has made sure of a free place, so that nothing fails after the grant.
 inline void push_name(LockOwner& owner, LockName name) {
-    DCHECK(has_room(owner) && name.value != 0);
+    DCHECK(owner.next < owner.end && name.value != 0);
     *owner.next++ = name;
     ++owner.locks_held;
 }

@@ -63,6 +63,26 @@ TEST(LockLine, ARepetitionBeginsWhenItsWinnerHasEnded) {
     EXPECT_EQ(s.locks.stats().granted_at_once, 2u);  // places in line are waits
 }
 
+// The place in line and the lock for which the winner waits need a place each in its list of names.
+TEST(LockLine, TheWinnersListOfNamesMayHaveAnyLength) {
+    constexpr uint64_t kNames = LockOwner::Chunk::kNames;
+    for (uint64_t held = 0; held <= 2 * kNames + 2; ++held) {
+        Scene s;
+        for (uint64_t i = 0; i < held; ++i) ASSERT_TRUE(granted(s.lock(0, odd(100 + i), S)));
+        (void)defeat(s, 0, 1, 10);
+        EXPECT_EQ(s.owner[0].locks_held, held + 3) << held;
+        uint64_t listed = 0;
+        for (const LockOwner::Chunk* c = s.owner[0].chunk; c; c = c->before) {
+            EXPECT_LE(s.owner[0].used_in(c), kNames) << held;
+            listed += s.owner[0].used_in(c);
+        }
+        EXPECT_EQ(listed, held + 3) << held;
+        EXPECT_EQ(s.check(), "") << held;
+        s.release(0);
+        EXPECT_EQ(s.check(), "") << held;
+    }
+}
+
 TEST(LockLine, VictimsOfOneRecordBeginOneAfterTheOther) {
     Scene s;
     ASSERT_TRUE(granted(s.lock(0, odd(1), S)));
