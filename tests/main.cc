@@ -21,24 +21,24 @@ bool is_of(const std::string& called, const testing::TestInfo& test) {
 
 // Leaves out what is not a test of the called source. False: it has none.
 bool keep_tests_of(const std::string& called) {
-    std::string others;
-    bool some = false;
+    std::string own, others;
     const testing::UnitTest& all = *testing::UnitTest::GetInstance();
     for (int i = 0; i < all.total_test_suite_count(); ++i) {
         const testing::TestSuite& suite = *all.GetTestSuite(i);
         for (int j = 0; j < suite.total_test_count(); ++j) {
             const testing::TestInfo& test = *suite.GetTestInfo(j);
-            if (is_of(called, test)) {
-                some = true;
-            } else {
-                others += std::string(":") + suite.name() + "." + test.name();
-            }
+            std::string& list = is_of(called, test) ? own : others;
+            (list += ':').append(suite.name()).append(".").append(test.name());
         }
     }
     std::string& filter = GTEST_FLAG_GET(filter);
-    if (!others.empty() && filter.find('-') == std::string::npos) others[0] = '-';
-    filter += others;
-    return some;
+    if (filter == "*") {
+        filter = own;
+    } else if (!others.empty()) {
+        if (filter.find('-') == std::string::npos) others[0] = '-';
+        filter += others;
+    }
+    return !own.empty();
 }
 
 }  // namespace

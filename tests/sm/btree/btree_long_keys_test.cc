@@ -15,7 +15,7 @@ namespace btree_long_keys_test {
 
 class LongKeys : public ::testing::Test {
 protected:
-    // A new index with these keys, on a user thread. Each leaf has three records, the last one
+    // A new index with these keys, on a user thread. Each leaf has two records, the last one
     // perhaps less.
     BTree& load(const std::vector<std::string>& keys) {
         auto& txn = store_.begin();
@@ -42,7 +42,7 @@ protected:
         store_.commit(txn);
     }
 
-    static constexpr size_t kEach = 3;
+    static constexpr size_t kEach = 2;
     enum class Outcome { merged, stayed, other };
     // Two inner nodes below the root: the left one loses all its leaves but one, with all of their
     // records. The last separator of the right one has `more` bytes more than the others.

@@ -68,7 +68,7 @@ TEST_F(RefusedPath, OfABackupAndARestore) {
     expect_refused(ErrorCode::bad_path, store.backup(path("no/parent")), {path("no/parent")});
     const std::vector<std::string> backups{path("b")};
     expect_refused(ErrorCode::bad_path, restore_backup(backups, path("b")),
-                   {path("b"), "one of the backups", "name a new or an empty directory"});
+                   {path("b"), "lies in what is restored", "name a new or an empty directory"});
     expect_refused(ErrorCode::bad_path, restore_backup(backups, path("s")),
                    {path("s"), "not empty", "name a new or an empty one"});
 }

@@ -60,10 +60,10 @@ TEST_F(VerifyInParallel, SoundStore) {
 
 TEST_F(VerifyInParallel, SameFaults) {
     Rng rng(7);
-    const uint64_t total = store_->stats().pages_total;
+    const uint64_t used = sm::engine_of(*store_).space->pages_used();
     int noticed = 0;
-    for (int turn = 0; turn < 40; ++turn) {
-        const PageId id{static_cast<uint32_t>(3 + rng.below(total / 2))};
+    for (int turn = 0; turn < 60; ++turn) {
+        const PageId id{static_cast<uint32_t>(3 + rng.below(used - 3))};
         // Behind the header, whose number and LSN the pool relies on.
         const size_t at = 32 + rng.below(turn % 2 ? kPageBytes - 32 : 200);
         const std::byte right = set(id, at, std::byte{0x5a});
