@@ -37,6 +37,12 @@ inline std::string with_hyphens(std::string name) {
     return name;
 }
 
+// As chosen_from() takes it.
+template <class T>
+std::string name_of(const Names<T>& names, T choice) {
+    return std::ranges::find(names, choice, &Names<T>::value_type::second)->first;
+}
+
 // For transform(): the option then holds the name as the list spells it.
 template <class T>
 CLI::IsMember one_of(const Names<T>& names) {

@@ -2,7 +2,8 @@
 //
 // Concepts   One pass over the entries: each must have a record, and be among that record's
 //            entries. One pass over the records: each of their entries must be there. Reads go
-//            through a transaction of its own at read_committed, so no lock stays.
+//            through a transaction of its own at read_committed, so no lock stays. A record that
+//            another transaction has changed ends the check soon, whatever lock_timeout is.
 #include "sm/btree/btree_leaf_walk.h"
 #include "sm/btree/btree_node.h"
 #include "sm/change/rollback.h"
@@ -18,6 +19,7 @@ namespace lockstep::sm {
 namespace {
 
 constexpr size_t kFaultsMax = 100;
+constexpr Nanos kLockWaitMax = kSecond;
 
 struct Check {
     Engine& engine;
@@ -90,6 +92,7 @@ Result<void> verify_secondary(Engine& engine, const Secondary& secondary,
                              " has no key function; only its entries are checked");
     return run_system_txn(engine, [&](txn::Transaction& txn) -> Result<void> {
         txn.isolation = txn::Isolation::read_committed;
+        txn.locks.timeout = std::min(txn.locks.timeout, kLockWaitMax);
         Check check{engine, secondary, function.get(), txn, faults};
         TRY(check.scan(secondary.tree, [&](Slice key) { return check.entry(key); }));
         if (function == nullptr || MUTANT(verify_one_way)) return {};

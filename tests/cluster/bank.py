@@ -10,7 +10,10 @@ import time
 import leaving
 import lockstep
 from lockstep.cluster import Procedures
+from ray import cloudpickle
 
+# The procedures travel by value. So does what they use of other modules of these tests.
+cloudpickle.register_pickle_by_value(leaving)
 procedures = Procedures()
 WRITE = lockstep.Access.WRITE
 

@@ -221,8 +221,9 @@ private:
         if (!LOCKSTEP_TRY(fetch(facility_, txn, Key().u32(s_id).u8(type), f)) || !f.active)
             return false;
         bool found = false;
+        const auto next = static_cast<uint8_t>(start + 1);
         Cursor cursor =
-            forwarding_.scan(txn, Key().u32(s_id).u8(type), Key().u32(s_id).u8(type).u8(start + 1));
+            forwarding_.scan(txn, Key().u32(s_id).u8(type), Key().u32(s_id).u8(type).u8(next));
         while (LOCKSTEP_TRY(cursor.next())) found |= static_cast<uint8_t>(cursor.value()[0]) > end;
         return found;
     }

@@ -7,9 +7,12 @@ Usage: secondaries_test.py LOCKSTEP PROGRAM
 
 import json
 import os
+import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 
 from cli_store import READERS, fail, read_json, run, same
 
@@ -103,13 +106,29 @@ def check_dump_and_load(store, folder):
 def check_resumed_load(store, folder):
     """The list of what is left out survives a kill: the state file has it."""
     source, path = os.path.join(folder, "source"), os.path.join(folder, "resumed")
+    dump = run(LOCKSTEP, "dump", store)
+    end = dump.rindex(b'{"end":')
+    # A cut input is no unfinished load: nothing of it is in the store.
+    run(LOCKSTEP, "load", path, "--memory", "1", stdin=dump[:end], status=1, says="cut short")
+    # After the rows of the secondary indexes comes more than the load keeps in memory.
+    more = 4000
+    rows = b"".join(b'{"index":"more","key":"%d","value":"%s"}\n' % (n, b"v" * 1000)
+                    for n in range(more))
+    whole = dump[:end] + b'{"index":"more"}\n' + rows + b'{"end":%d}\n' % (RECORDS + more)
     with open(source, "wb") as file:
-        file.write(run(LOCKSTEP, "dump", store))
-    with open(source, "rb") as file:
-        whole = file.read()
-    end = whole.rindex(b'{"end":')
-    # Cut behind the rows of the secondary indexes.
-    run(LOCKSTEP, "load", path, "--memory", "1", stdin=whole[:end], status=1, says="cut short")
+        file.write(whole)
+    run(LOCKSTEP, "load", path, source, "--resume", status=1, says="no unfinished load")
+    load = subprocess.Popen([LOCKSTEP, "load", path, "--memory", "100K"], stdin=subprocess.PIPE)
+    load.stdin.write(whole[:whole.rindex(b'{"end":')])
+    load.stdin.flush()
+    state = pathlib.Path(path, "load.tmp/state.json")
+    until = time.monotonic() + 60
+    while not state.exists() or json.loads(state.read_text())["records"] <= RECORDS:
+        if time.monotonic() > until:
+            fail("the load takes no note of what it has read")
+        time.sleep(0.01)
+    load.kill()
+    load.communicate()
     report = json.loads(run(LOCKSTEP, "load", path, source, "--resume", "--json"))
     if report["secondaries_left_out"] != BOTH:
         fail(f"resumed load: {report}")

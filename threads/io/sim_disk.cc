@@ -281,6 +281,8 @@ void SimDisk::move_directory(std::string_view from, std::string_view to) {
 bool SimDisk::is_directory(const std::string& path) const {
     if (directories_.contains(path) || path == "." || path == "/") return true;
     const std::string prefix = prefix_of(path);
+    const auto below = directories_.lower_bound(prefix);
+    if (below != directories_.end() && below->starts_with(prefix)) return true;
     const auto first = names_.lower_bound(prefix);
     return first != names_.end() && first->first.starts_with(prefix);
 }

@@ -13,6 +13,7 @@
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.3.
 #pragma once
 
+#include "threads/base/sanitized.h"
 #include "threads/thread/ctx_points.h"
 #include "threads/thread/switch.h"
 #include "threads/thread/thread.h"

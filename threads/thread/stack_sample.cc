@@ -177,7 +177,7 @@ std::optional<StackSample> StackSamples::take(pthread_t worker) {
 }
 
 std::string StackSample::text() const {
-    DCHECK(thread_id != 0 || frames.empty());
+    DCHECK(gap <= words.size() && rest <= words.size());
     std::string lines;
     const CodeMap code;
     size_t number = 0;

@@ -67,6 +67,7 @@ DECLARES = re.compile(
     r"\b(\w+)\s*(?:\(|\{|=|;|\[)|^\s*(\w+)\s*(?:=[^,\n]*)?,\s*$",
     re.M,
 )
+SANITIZED = "threads/base/sanitized.h"
 INCLUDE = re.compile(r'^#include (?:"([^"]+)"|<(lockstep/[^>]+)>)(.*)$', re.M)
 
 
@@ -129,6 +130,10 @@ def include_offences(tree: pathlib.Path):
     known: dict[pathlib.Path, set[str]] = {}
     for path in files(tree, ".h", ".cc"):
         text = path.read_text()
+        # Without the include such a macro is silently not defined.
+        tests = re.search(r"^#.*\bLOCKSTEP_(?:A|T)?SAN", text, re.M)
+        if tests and SANITIZED not in text and not path.match(SANITIZED):
+            yield f"{path.relative_to(tree)}: tests a macro of {SANITIZED} without including it"
         words = set(re.findall(r"\w+", INCLUDE.sub("", text)))
         for quoted, public, rest in INCLUDE.findall(text):
             target = by_spelling.get(public) if public else tree / quoted

@@ -53,6 +53,7 @@ FLAGS = [
     "-Ithreads/include",
     "-Itxn/include",
     "-Ism/include",
+    "-Itests/embed/include",
 ]
 FINDING = re.compile(r"^(?P<place>.+?:\d+:\d+): (?:warning|error): (?P<what>.*)$", re.M)
 

@@ -18,7 +18,7 @@ Retry LockManager::retry_of(const LockOwner& owner, bool victim) {
 }
 
 void LockManager::repeat(LockOwner& owner, const Retry& retry) {
-    DCHECK(owner.locks_held == 0 && owner.thread == threads::current());
+    DCHECK(owner.locks_held == 0 && owner.txn != kTxnNone);
     if (retry.first == kTxnNone || MUTANT(repetition_is_new)) return;
     owner.repeats = owner.txn;
     owner.age = retry.first;

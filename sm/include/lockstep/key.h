@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include <lockstep/record.h>
@@ -21,8 +20,9 @@ concept KeyNumber = std::integral<T> && !std::same_as<T, bool> && !std::same_as<
 
 // Whether each value of From is a value of To.
 template <class From, class To>
-concept KeepsValue = std::numeric_limits<From>::digits <= std::numeric_limits<To>::digits &&
-                     (std::signed_integral<To> || std::unsigned_integral<From>);
+concept KeepsValue =
+    (std::signed_integral<From> == std::signed_integral<To> && sizeof(From) <= sizeof(To)) ||
+    (std::signed_integral<To> && sizeof(From) < sizeof(To));
 
 // The value of a numeric part. What C++ would convert to another number does not compile: such a
 // record would be found under no key that the application knows.

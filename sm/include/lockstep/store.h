@@ -8,6 +8,9 @@
 //            files stay the parent's. The child may open other stores, but not this one while the
 //            parent has it open. A function that forks on a user thread must not return in the
 //            child: end the child there with exec() or _exit(). The files are close-on-exec.
+// Exit       The process lives as long as a store is open, because its kernel threads do: after a
+//            main() that leaves by pthread_exit() it ends with the last close(). A main() that
+//            returns ends it at once, and the next open recovers the store.
 // Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no kernel
 //            mutex, no blocking read): all user threads of the worker would stop. Use sleep_for(),
 //            sync.h, timer.h and fd.h, which suspend; offload.h for what blocks; and yield() in
@@ -242,12 +245,12 @@ public:
     // One call at a time. Errors: those of checkpoint(), corrupt_page.
     Result<uint64_t> give_back_space();
     // Checks every page and every structure; no transaction may be active. One may be in doubt; a
-    // secondary index of records that it has changed is then the error lock_timeout. Each fault as
-    // a line of text; empty if the store is sound. Suspends or blocks; reads the whole volume. Each
-    // secondary index must have exactly the entries of its primary's records. Without a key
-    // function only the entries are checked: each must have a record. Options::logger is told so,
-    // at level 2. `threads` user threads share the work, at most one on each worker. Errors:
-    // bad_argument (no thread), and those of index.h.
+    // secondary index of records that it has changed is then the error lock_timeout, after at most
+    // a second. Each fault as a line of text; empty if the store is sound. Suspends or blocks;
+    // reads the whole volume. Each secondary index must have exactly the entries of its primary's
+    // records. Without a key function only the entries are checked: each must have a record.
+    // Options::logger is told so, at level 2. `threads` user threads share the work, at most one on
+    // each worker. Errors: bad_argument (no thread), and those of index.h.
     Result<std::vector<std::string>> verify(uint32_t threads = 1);
 
     // What stopped the store: which operation failed on which file with which errno. Empty while

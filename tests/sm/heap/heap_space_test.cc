@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/sm/heap/heap_test_util.h"
+#include "threads/base/sanitized.h"
 
 #ifdef LOCKSTEP_SANITIZED
 extern "C" size_t __sanitizer_get_current_allocated_bytes();  // of the sanitizer's runtime

@@ -80,6 +80,7 @@ std::vector<PublicCall> store_calls() {
         CALL("Store::backup(sink, options)", may, told(w.store.backup(no_sink))),
         CALL("read_backup(directory)", may, told(read_backup(w.root + "/none"))),
         CALL("verify_backup(directory)", may, told(verify_backup(w.root + "/none"))),
+        CALL("verify_restore(backups, options)", may, told(verify_restore({}))),
         CALL("restore_backup(backups, to, options)", may,
              told(restore_backup({}, w.root + "/none"))),
         CALL("update_backup(full, next)", may,

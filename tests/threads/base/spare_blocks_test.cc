@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "threads/base/sanitized.h"
+
 namespace lockstep::threads {
 namespace spare_blocks_test {
 

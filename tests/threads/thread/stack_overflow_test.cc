@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/end_child.h"
+#include "threads/base/sanitized.h"
 #include "threads/runtime/runtime.h"
 #include "threads/thread/switch.h"
 

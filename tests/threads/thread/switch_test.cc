@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "threads/base/sanitized.h"
+
 namespace lockstep::threads {
 namespace switch_test {
 

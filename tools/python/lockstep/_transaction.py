@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _batch, _core, _scan
 from ._errors import Error, StoreFailed, TransactionEnded, WrongThread, refused
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._options import Retry
     from ._store import Store
 
+T = TypeVar("T")
 #: Computes the key, or the list of keys, of a record in a secondary index; None: no key.
 KeyFunction = Callable[[bytes, bytes], "Key | list[Key] | None"]
 _CREATE, _OPEN_OR_CREATE, _FIND = 0, 1, 2
@@ -112,27 +113,28 @@ class Transaction(OfOneProcess):
 
     def commit(self) -> int:
         """Commits. The result is that of `lsn`. If it cannot commit, it is rolled back."""
-        try:
-            self.lsn = _core.commit(self._handle)
-        except Error as error:
-            self._ended_by(error)
-            raise
-        self._number = 0
+        self.lsn = self._end(_core.commit)
         return self.lsn
 
     def abort(self) -> None:
         """Rolls back."""
-        try:
-            _core.abort(self._handle)
-        except Error as error:
-            self._ended_by(error)
-            raise
-        self._number = 0
+        self._end(_core.abort)
 
-    def _ended_by(self, error: Error) -> None:
+    def _end(self, call: Callable[[int], T]) -> T:
         """A commit or rollback that fails has ended, unless another thread is in a call."""
-        if not isinstance(error, WrongThread):
+        number = self._handle
+        try:
+            result = call(number)
             self._number = 0
+            return result
+        except Error as error:
+            if not isinstance(error, WrongThread):
+                self._number = 0
+            raise
+        except BaseException:  # of a signal's handler, perhaps after the end
+            if _core.txn_id(number) == 0:
+                self._number = 0
+            raise
 
     def prepare(self, gid: Value) -> bool:
         """The first phase of two-phase commit: promises to commit or roll back as Store will say.
