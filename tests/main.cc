@@ -19,16 +19,26 @@ bool is_of(const std::string& called, const testing::TestInfo& test) {
     return inside.begin()->string() + "_" + inside.stem().string() == called;
 }
 
-// Leaves out what is not a test of the called source. False: it has none.
+// Leaves out what is not a test of the called source. False: it has none. Whole suites where that
+// says the same: GoogleTest prints the list.
 bool keep_tests_of(const std::string& called) {
     std::string own, others;
     const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+    const auto add = [](std::string& list, const char* suite, const char* test) {
+        list.append(":").append(suite).append(".").append(test);
+    };
     for (int i = 0; i < all.total_test_suite_count(); ++i) {
         const testing::TestSuite& suite = *all.GetTestSuite(i);
-        for (int j = 0; j < suite.total_test_count(); ++j) {
+        const int count = suite.total_test_count();
+        int owned = 0;
+        for (int j = 0; j < count; ++j) owned += is_of(called, *suite.GetTestInfo(j));
+        if (owned == 0 || owned == count) {
+            add(owned != 0 ? own : others, suite.name(), "*");
+            continue;
+        }
+        for (int j = 0; j < count; ++j) {
             const testing::TestInfo& test = *suite.GetTestInfo(j);
-            std::string& list = is_of(called, test) ? own : others;
-            (list += ':').append(suite.name()).append(".").append(test.name());
+            add(is_of(called, test) ? own : others, suite.name(), test.name());
         }
     }
     std::string& filter = GTEST_FLAG_GET(filter);

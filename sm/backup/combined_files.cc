@@ -167,7 +167,7 @@ Result<void> CombinedFiles::copy_file(const Directory& from, const std::string& 
                                       uint64_t end) {
     const DiskFile made =
         TRY(DiskFile::open(disk_, to_ / name, Disk::kCreate | Disk::kExclusive | Disk::kDirect));
-    DCHECK(made.id().value >= 0 && end % kPageBytes == 0);
+    DCHECK(made.id().value >= 0 && end % threads::kIoAlignment == 0);
     TRY(disk_.allocate(made.id(), end));
     TRY(copy_bytes(from, name, made.id(), end));
     return disk_.sync_now(made.id());

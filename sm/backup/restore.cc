@@ -116,6 +116,7 @@ Result<std::vector<std::string>> Restore::find_faults() {
 }
 
 Result<void> Restore::check_options() const {
+    if (paths_.empty()) return fail(ErrorCode::bad_backup, "no backup is given");
     if (options_.memory_bytes < kRestoreMemoryLeast || options_.memory_bytes > kRestoreMemoryMost)
         return fail(ErrorCode::bad_argument, "memory_bytes of a restore", options_.memory_bytes);
     if (options_.archive && options_.archive->empty())
@@ -133,7 +134,6 @@ Result<void> Restore::plan() {
 }
 
 Result<void> Restore::read_chain() {
-    if (backups_.empty()) return fail(ErrorCode::bad_backup, "no backup is given");
     for (const Directory& backup : backups_) {
         const BackupManifest manifest = TRY(read_manifest(disk_, backup));
         DCHECK(chain_.size() < backups_.size());

@@ -231,7 +231,7 @@ Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId object, 
 Result<std::vector<PageId>> listed_pages(Env& env, ObjectId object, Slice ref) {
     const OverflowRef head = overflow_ref(ref);
     const size_t all = (size_t{head.bytes} + kOverflowCapacity - 1) / kOverflowCapacity;
-    DCHECK(!is_unlisted(ref) && head.bytes > 0);
+    DCHECK(ref.size() >= sizeof head && head.bytes > 0);
     std::vector<PageId> pages;
     const auto damaged = [&] {
         return fail(ErrorCode::corrupt_page, "overflow chain", head.first, head.chain);

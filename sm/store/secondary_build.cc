@@ -20,6 +20,7 @@
 #include "sm/btree/overflow.h"
 #include "sm/store/engine.h"
 #include "sm/store/entry_sort.h"
+#include "sm/store/key_call.h"
 #include "sm/store/secondary.h"
 #include "sm/store/secondary_key.h"
 #include "threads/base/mutants.h"
@@ -86,6 +87,7 @@ public:
     Result<void> add(const LeafBatch& batch, EntryBlock& block) {
         size_t large = 0;
         char key[kKeyBytesMax + 16];
+        const KeyCall inside;  // KC-1
         DCHECK(block.refs().empty());
         for (size_t n = 0; n < batch.count; ++n) {
             const Page& page = batch.pages[n];

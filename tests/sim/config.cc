@@ -52,8 +52,8 @@ void draw_records(Config& c, Rng& rng) {
 
 FaultProfile draw_profile(Rng& rng) {
     if (rng.chance(0.25)) return FaultProfile::none;
-    return static_cast<FaultProfile>(1 +
-                                     rng.below(static_cast<uint64_t>(FaultProfile::kCount) - 1));
+    return static_cast<FaultProfile>(
+        1 + rng.below(static_cast<uint64_t>(FaultProfile::data_failure) - 1));
 }
 
 // A transaction in doubt keeps its locks for longer than others may wait.
@@ -68,8 +68,9 @@ void use_variety(Config& c, uint32_t version) {
 }  // namespace
 
 const char* profile_name(FaultProfile profile) {
-    static constexpr const char* kNames[] = {"none",  "write_errors", "log_failure", "no_space",
-                                             "clock", "log_full",     "disk_full",   "lost_writes"};
+    static constexpr const char* kNames[] = {"none",      "write_errors", "log_failure",
+                                             "no_space",  "clock",        "log_full",
+                                             "disk_full", "lost_writes",  "data_failure"};
     static_assert(std::size(kNames) == static_cast<size_t>(FaultProfile::kCount));
     return kNames[static_cast<size_t>(profile)];
 }
@@ -101,6 +102,7 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
         c.large_odds = 0.3;
         c.operations_max = 25;
     }
+    if (c.profile == FaultProfile::data_failure) c.pool_bytes = 1 << 20;
     // In half of the seeds the log fits into one segment, whose file grows in steps.
     if (Rng(seed).fork(static_cast<uint64_t>(Stream::configuration)).fork(1).chance(0.5))
         c.log_segment_bytes = c.log_bytes / 4;

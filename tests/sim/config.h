@@ -36,6 +36,7 @@ enum class FaultProfile : uint8_t {
     log_full,      // for a while, no space for another log segment
     disk_full,     // for a while, nothing on the device may grow
     lost_writes,   // acknowledged page writes that never arrive
+    data_failure,  // EIO on every page write from some moment on; never drawn: seeds stay the same
     kCount
 };
 const char* profile_name(FaultProfile profile);

@@ -72,8 +72,19 @@ void FaultInjector::begin(Host&) {
             faults.set_odds(SimFault::lost_write, 0.1 + 0.2 * static_cast<double>(rng_.below(3)));
             shared_.failures_allowed = true;
             break;
+        case FaultProfile::data_failure:
+            data_fails_at_ = 0.1 * static_cast<double>(rng_.below(6));
+            shared_.failures_allowed = true;
+            break;
         default: break;
     }
+}
+
+void FaultInjector::fail_data(Host& host) {
+    disk_.faults().only_paths_ending_with(SimFault::write_error, "/data");
+    disk_.faults().set_odds(SimFault::write_error, 1);
+    data_fails_at_ = 2;
+    shared_.liveness.faults_stopped(host.clock().now());  // no other fault excuses a wait
 }
 
 void FaultInjector::step(Host& host, const Work& work) {
@@ -84,7 +95,8 @@ void FaultInjector::step(Host& host, const Work& work) {
         host.clock().advance(kJumps[rng_.below(4)]);
         shared_.report.add(Count::clock_jump);
     }
-    if (work.progress() > 0.6) stop(host);
+    if (work.progress() >= data_fails_at_) fail_data(host);
+    if (work.progress() > 0.6 && shared_.config.profile != FaultProfile::data_failure) stop(host);
 }
 
 void FaultInjector::end(Host& host) {
@@ -101,7 +113,8 @@ void FaultInjector::stop(Host& host) {
 
 void FaultInjector::count() {
     const auto& faults = disk_.faults();
-    const bool data = shared_.config.profile == FaultProfile::write_errors;
+    const bool data = shared_.config.profile == FaultProfile::write_errors ||
+                      shared_.config.profile == FaultProfile::data_failure;
     count_disturbances(disk_, shared_.report);
     shared_.report.add(data ? Count::write_error_data : Count::write_error_log,
                        faults.count(SimFault::write_error));

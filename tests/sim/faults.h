@@ -1,4 +1,6 @@
 // faults.h - injects the faults of a profile. The first part of a run has faults, the last none.
+// With data_failure the first part has none, and the last no write of data that succeeds: also then
+// every transaction ends in time (liveness.h), by an error that it may be.
 #pragma once
 
 #include "tests/sim/work.h"
@@ -19,12 +21,14 @@ public:
 
 private:
     void stop(Host& host);
+    void fail_data(Host& host);
     void count();
 
     threads::SimDisk& disk_;
     Shared& shared_;
     Rng rng_;
     bool active_ = false;
+    double data_fails_at_ = 2;  // progress from which on no write of data succeeds
 };
 
 }  // namespace lockstep::sim

@@ -20,6 +20,7 @@ PROFILES = {
     "log_full": 50,
     "disk_full": 120,
     "lost_writes": 80,
+    "data_failure": 60,
 }
 # Seeds that once failed. 597: an escalated transaction took the bytes of records that it had erased
 # itself, and had no room to roll back.

@@ -11,6 +11,7 @@
 #include "tests/code_of.h"
 #include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace fork_test {
@@ -35,6 +36,10 @@ constexpr unsigned kLimitSeconds = 20;  // a child that hangs is killed
 
 class Fork : public StoreCrash {
 protected:
+    void SetUp() override {
+        if (kAddressSanitizer) GTEST_SKIP() << "a child may inherit a lock of its allocator";
+        StoreCrash::SetUp();
+    }
     // Runs `child` in a child process. Empty if it ended with 0.
     template <class Body>
     static std::string in_child(Body child) {

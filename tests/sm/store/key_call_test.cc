@@ -17,10 +17,9 @@ const std::map<std::string, Call> kCalls = {
     {"begin", [](Store& s) { return code_of(s.begin()); }},
     {"checkpoint", [](Store& s) { return code_of(s.checkpoint()); }},
     {"verify", [](Store& s) { return code_of(s.verify()); }},
-    {"index", [](Store& s) { return code_of(s.index("none")); }},
-    {"backup", [](Store& s) { return code_of(s.backup("/nowhere/backup")); }},
+    {"backup",
+     [](Store& s) { return code_of(s.backup([](auto&&...) { return Result<void>(); })); }},
     {"give_back_space", [](Store& s) { return code_of(s.give_back_space()); }},
-    {"attach_key", [](Store& s) { return code_of(s.attach_key("s", first_field)); }},
     {"close", [](Store& s) { return code_of(s.close()); }},
 };
 
@@ -29,7 +28,7 @@ protected:
     // A store with a record, and a secondary index whose function makes the call.
     Store open_calling(const Call& call) {
         Store store = open("a");
-        EXPECT_OK(store.run([&](Txn& txn) -> Result<void> {
+        EXPECT_TRUE(store.run([&](Txn& txn) -> Result<void> {
             const Index i = LOCKSTEP_TRY(store.open_or_create_index(txn, "i"));
             return i.put(txn, "1", "a|");
         }));
@@ -60,7 +59,7 @@ TEST_F(KeyCall, IsRefusedInEveryKindOfThread) {
         Store store = open_calling(call);
         ASSERT_OK(make_index(store));  // on the builder's kernel threads
         EXPECT_EQ(code_.exchange(ErrorCode::none), ErrorCode::wrong_thread);
-        EXPECT_GT(times_.load(), 0);
+        EXPECT_GT(times_.exchange(0), 0);
         const Index i = *store.index("i");
         ASSERT_OK(store.run([&](Txn& txn) { return i.put(txn, "2", "b|"); }));
         EXPECT_EQ(code_.exchange(ErrorCode::none), ErrorCode::wrong_thread);

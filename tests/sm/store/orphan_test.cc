@@ -96,7 +96,7 @@ TEST_F(OrphanTest, ACancelledFunctionMayBeInsideATransactionOfTheStore) {
     };
     ASSERT_TRUE(store.step_until(waits));
     ASSERT_OK(checker.cancel());
-    for (int n = 0; n < 1000; ++n) store.step();
+    for (int n = 0; n < 20; ++n) store.step();
     EXPECT_TRUE(waits());
     go = true;
     join(holder, ErrorCode::none);

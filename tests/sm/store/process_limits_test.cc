@@ -13,6 +13,7 @@
 
 #include <lockstep/store.h>
 #include "tests/own_directory.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep {
 namespace process_limits_test {
@@ -21,6 +22,9 @@ class ProcessLimits : public ::testing::Test {
 protected:
     ProcessLimits() : directory_(make_own_directory("limits")) {}
     ~ProcessLimits() override { std::filesystem::remove_all(directory_); }
+    void SetUp() override {
+        if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs addresses and descriptors";
+    }
 
     static Options small() {
         return {.pool_bytes = 4 << 20, .log_bytes = 4 << 20, .lock_table_bytes_log2 = 16};
