@@ -6,6 +6,7 @@
 #include "sm/backup/backup.h"
 #include "sm/store/backup_service.h"
 #include "sm/store/engine.h"
+#include "sm/store/key_call.h"
 #include "sm/store/test_hooks.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
@@ -70,6 +71,7 @@ Result<BackupInfo> on_own_thread(sm::Engine* engine, Make make) {
     const sm::Call call(engine);
     if (!call) return sm::Call::closed();
     if (engine->forked()) return sm::Engine::refuse_child();
+    TRY(sm::require_outside_key_function());  // KC-1
     if (engine->options.read_only)
         return fail(ErrorCode::read_only, "a store opened read-only: copy its files instead");
     DCHECK(engine->log != nullptr);

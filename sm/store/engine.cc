@@ -48,6 +48,7 @@ bool Engine::offloads_here() const {
 
 Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
     DCHECK(name != nullptr && static_cast<bool>(fn));
+    TRY(require_outside_key_function());  // KC-1: the caller may wait for the thread
     if (forked()) return refuse_child();
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
     const auto ended = [this] {

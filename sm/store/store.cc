@@ -228,7 +228,6 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     if (!engine.counted_by_thread()) {
         const sm::Call call(&engine);
         if (!call) return sm::Call::closed();
-        TRY(sm::require_outside_key_function());
         Result<void> result;
         threads::Completion done;
         TRY(engine.start_thread(kAnyWorker, "run", [&] {
