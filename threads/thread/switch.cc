@@ -30,16 +30,18 @@ using boost::context::detail::make_fcontext;
 
 namespace {
 
-bool has_asan() { return __sanitizer_start_switch_fiber != nullptr; }
-bool has_tsan() { return __tsan_switch_to_fiber != nullptr; }
+[[gnu::always_inline]] inline bool has_asan() { return __sanitizer_start_switch_fiber != nullptr; }
+[[gnu::always_inline]] inline bool has_tsan() { return __tsan_switch_to_fiber != nullptr; }
 
 // `fake_frames`: where ASan keeps what it has of the running context; null if that ends (SW-2).
-LOCKSTEP_SWITCHES void tell_switch(void** fake_frames, Stack& to_stack) {
+// Inlined: clang tells TSan also of calls of functions that are not sanitized, and the return from
+// this one would count on the other fiber.
+[[gnu::always_inline]] inline void tell_switch(void** fake_frames, Stack& to_stack) {
     DCHECK(to_stack.base < to_stack.top && (!has_tsan() || to_stack.fiber != nullptr));
     if (has_asan()) __sanitizer_start_switch_fiber(fake_frames, to_stack.base, to_stack.bytes());
     if (has_tsan()) __tsan_switch_to_fiber(to_stack.fiber, 0);
 }
-LOCKSTEP_SWITCHES void tell_arrival(void* fake_frames) {
+[[gnu::always_inline]] inline void tell_arrival(void* fake_frames) {
     if (has_asan()) __sanitizer_finish_switch_fiber(fake_frames, nullptr, nullptr);
 }
 
