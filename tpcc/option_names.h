@@ -58,7 +58,7 @@ CLI::Validator chosen_from(const Names<T>& names) {
     const CLI::Validator member = one_of(names);
     return {[names, member](std::string& text) {
                 const std::string wrong = member(text);
-                if (wrong.empty()) text = std::to_string(static_cast<unsigned>(names.at(text)));
+                if (wrong.empty()) text = std::to_string(static_cast<int64_t>(names.at(text)));
                 return wrong;
             },
             member.get_description()};

@@ -14,8 +14,10 @@ bool Records::verify_is_prevented(Host& host, const Error& error) const {
 // Waits for the transactions that are active; rest() holds the others up. Backups, checkpoints and
 // give_back_space() of other threads go on.
 void Records::audit(Host& host) {
-    // What lost writes damage is damaged.
-    if (auditing_ || shared_.config.profile == FaultProfile::lost_writes) return;
+    // What lost writes damage is damaged, and verify() names the pages for which it finds no frame.
+    const FaultProfile profile = shared_.config.profile;
+    if (auditing_ || profile == FaultProfile::lost_writes || profile == FaultProfile::data_failure)
+        return;
     auditing_ = true;
     while ((live_ > 0 || deciding_ > 0) && !shared_.report.failed()) sleep_for(kMillisecond);
     if (!shared_.report.failed()) {

@@ -1,6 +1,7 @@
 // faults.cc - profiles.
 #include "tests/sim/faults.h"
 
+#include "sm/buffer/write_backoff.h"
 #include "threads/io/sim_faults.h"
 
 namespace lockstep::sim {
@@ -101,6 +102,9 @@ void FaultInjector::step(Host& host, const Work& work) {
 
 void FaultInjector::end(Host& host) {
     if (active_) stop(host);
+    // The next try of a write is due.
+    if (shared_.config.profile == FaultProfile::data_failure)
+        host.clock().advance(sm::WriteBackoff::kPauseMax);
     count();
 }
 
