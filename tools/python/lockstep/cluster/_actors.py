@@ -26,6 +26,7 @@ from .._store import Store, update_backup
 from .._store import open as open_store
 from ._coordinator import Coordinator
 from ._decisions import Decisions, Place
+from ._errors import answering
 from ._gauges import Gauges
 from ._lane import Address, Desk, Lane, Lost
 from ._messages import Message
@@ -56,7 +57,7 @@ class Layout(NamedTuple):
     def shard_of(self, key: Any) -> int:
         """The shard of a key, 0 to shards - 1."""
         if self.route is not None:
-            return self.route(key) % self.shards
+            return answering(self.route, "the route of a key")(key) % self.shards
         digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self.shards
 

@@ -113,10 +113,12 @@ async def answered(work: Awaitable[R], what: str) -> R:
     """
     try:
         return await work
-    except (Exception, GeneratorExit):  # a StopIteration is a RuntimeError here
+    except GeneratorExit:
         raise
-    except BaseException as error:
+    except BaseException as error:  # a StopIteration is a RuntimeError here
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
             raise
-        raise as_error(error, what) from error
+        if (answer := as_error(error, what)) is error:
+            raise
+        raise answer from error
