@@ -15,7 +15,9 @@ Result<void> RecordCheck::see(Lsn lsn, std::span<const std::byte> bytes) {
     if (at_ == stop_) return {};
     const uint64_t seen = at_.value + rest_.size();
     if (lsn.value < seen) bytes = bytes.subspan(std::min<uint64_t>(bytes.size(), seen - lsn.value));
-    DCHECK(bytes.empty() || lsn.value <= seen);
+    // A call before has failed, or bytes are missing.
+    if (!bytes.empty() && lsn.value > seen)
+        return fail(ErrorCode::corrupt_log, "log record", at_.value);
     if (!rest_.empty()) {
         if (!complete_rest(bytes)) return {};
         if (TRY(see_records(rest_)) != rest_.size()) return {};  // stopped

@@ -36,7 +36,7 @@ SHARE, EVENTS = 0.02, 0.5
 def child(icache, plan, units, scratch):
     """The command line of the tool's own child, which runs the plan on a simulated disk."""
     words = [icache, "child", "--plan", plan, "--result", f"{scratch}/result.json", "--points"]
-    words += ["icache", "--path", scratch, "--lock-policy", "0"]
+    words += ["icache", "--path", scratch, "--lock-policy", "fifo"]
     if plan.startswith("fetch"):
         return [*words, "--rounds", str(units), "--warm-rounds", "4", "--team-max", "256"]
     words += ["--warehouses", "1", "--warm-transactions", "200", "--team-max", "64"]

@@ -7,7 +7,7 @@
 
 // Functions of the sanitizers' interface (<sanitizer/common_interface_defs.h>, asan_interface.h,
 // tsan_interface.h). Null without the sanitizer.
-// NOLINTBEGIN(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_frames, const void* base,
                                                   size_t bytes);
@@ -19,7 +19,7 @@ extern "C" {
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
 [[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #define LOCKSTEP_SWITCHES __attribute__((no_sanitize("address", "thread"), noinline))
 

@@ -36,7 +36,7 @@ void* make_context(Stack& stack, ContextEntry entry);
 void arrived(Transfer transfer);
 
 // True if the process has the address or thread sanitizer. Constant once the library is loaded.
-extern const bool switches_announced;
+extern const bool switches_announced;  // NOLINT(readability-identifier-naming): found at load
 [[gnu::cold]] void switch_announced(void** save, void* to, Stack& to_stack);
 
 // Saves the running context's pointer to *save and enters `to`, which runs on `to_stack`. Returns
