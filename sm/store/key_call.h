@@ -5,7 +5,7 @@
 //            in a key function could wait for the change that waits for the function. So it is
 //            refused.
 // Invariants KC-1 No public call that may wait goes on in a key function.
-//                 [test: tests/python/test_waits.py]
+//                 [test: KeyCall.IsRefusedInEveryKindOfThread, tests/python/test_waits.py]
 #pragma once
 
 #include <expected>
