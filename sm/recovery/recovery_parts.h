@@ -97,6 +97,9 @@ inline Result<bool> redo_part(Page& page, bool known, const PartView& part, Lsn 
     if (known && (page.lsn() >= end || (MUTANT(redo_skips_wrongly) && end - page.lsn() < 400)))
         return false;
     if (!part.image.empty() && !MUTANT(redo_repeats)) TRY(bring_image(page, part));
+    // Says nothing of the page but its end, and an unknown one may hold any bytes.
+    if (!known && part.action == PageAction::page_free)
+        format_page(page, part.page, ObjectId{0}, PageKind::free);
     apply_action(part.action, page, part.payload);
     page.assert_state();
     if (MUTANT(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;
