@@ -300,8 +300,9 @@ if(TARGET lockstep_tpcc)
         add_test(NAME simulation_faults COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
                 --part faults --injections 200)
+        # Each uses two processors, and runs alone beside at most two other jobs.
         set_tests_properties(simulation simulation_faults PROPERTIES LABELS sim TIMEOUT 480
-            PROCESSORS 2)
+            PROCESSORS 3)
         add_test(NAME campaign COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>)
         set_tests_properties(campaign PROPERTIES LABELS sim TIMEOUT 300)
