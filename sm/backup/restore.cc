@@ -117,6 +117,7 @@ Result<std::vector<std::string>> Restore::find_faults() {
 
 Result<void> Restore::check_options() const {
     if (paths_.empty()) return fail(ErrorCode::bad_backup, "no backup is given");
+    DCHECK(backups_.size() == paths_.size());
     if (options_.memory_bytes < kRestoreMemoryLeast || options_.memory_bytes > kRestoreMemoryMost)
         return fail(ErrorCode::bad_argument, "memory_bytes of a restore", options_.memory_bytes);
     if (options_.archive && options_.archive->empty())

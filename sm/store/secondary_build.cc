@@ -88,7 +88,8 @@ public:
         size_t large = 0;
         char key[kKeyBytesMax + 16];
         const KeyCall inside;  // KC-1
-        DCHECK(block.refs().empty());
+        DCHECK(block.refs().empty() && in_key_function());
+        DCHECK(batch.count <= kLeaves);
         for (size_t n = 0; n < batch.count; ++n) {
             const Page& page = batch.pages[n];
             DCHECK(node::is_leaf(page) && page.kind() == PageKind::btree);

@@ -93,6 +93,7 @@ Result<void> verify_secondary(Engine& engine, const Secondary& secondary,
     return run_system_txn(engine, [&](txn::Transaction& txn) -> Result<void> {
         txn.isolation = txn::Isolation::read_committed;
         txn.locks.timeout = std::min(txn.locks.timeout, kLockWaitMax);
+        DCHECK(txn.locks.timeout > 0 && txn.locks.locks_held == 0);
         Check check{engine, secondary, function.get(), txn, faults};
         TRY(check.scan(secondary.tree, [&](Slice key) { return check.entry(key); }));
         if (function == nullptr || MUTANT(verify_one_way)) return {};

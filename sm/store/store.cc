@@ -263,6 +263,7 @@ Result<Txn> Store::begin(const TxnOptions& options) {
     if (!engine_ || !engine_->counted_by_thread() || engine_->forked()) [[unlikely]]
         return refuse_begin(engine_.get());
     DCHECK(engine_->on_own_thread());
+    DCHECK(threads::current()->latch_depth == 0);
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     // A repetition has its lines (LNE-1).
     DCHECK(t->thread == threads::current() &&
