@@ -23,6 +23,7 @@ constexpr const char* kTracerName = "lockstep-tracer";
 std::vector<std::string> child_arguments(const RunnerSettings& s, bool native,
                                          const std::string& result) {
     std::vector<std::string> plan;
+    plan.reserve(s.child.plan.size());
     for (const Part& part : s.child.plan) plan.push_back(part.text());
     const WorkloadSettings& w = s.child.workload;
     std::vector<std::string> words = {"child",
@@ -65,6 +66,7 @@ std::vector<std::string> child_arguments(const RunnerSettings& s, bool native,
 // Same environment whoever calls: its size moves the initial stack.
 int run(std::vector<std::string> words) {
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     const pid_t child = fork();

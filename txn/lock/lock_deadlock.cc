@@ -235,7 +235,7 @@ void Searcher::put_first_in_line(const DeadlockSearch::Node& victim) {
     LockBucket* const bucket = latch_beside(line.value, latched);
     if (bucket == nullptr) return;
     // The lock for which the winner waits needs the last place of its list.
-    if (impl_.find(*bucket, line.value) == nullptr &&
+    if (LockManager::Impl::find(*bucket, line.value) == nullptr &&
         (has_room_for(winner, 2) || impl_.grow_names(winner))) {
         if (LockEntry* entry = impl_.insert(*bucket, line.value)) {
             entry->word = word::thin(winner.slot, LockMode::X);
