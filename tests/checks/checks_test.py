@@ -127,6 +127,10 @@ class Checks(CheckedTree):
         self.header("sm/btree/b.h", '#include "sm/btree/a.h"\nstruct Beta {};')
         self.expect("tools/checks/style.py", "uses nothing of it")
 
+    def test_style_macro_without_its_include(self):
+        self.header("sm/btree/b.h", "#ifdef LOCKSTEP_ASAN\nstruct Beta {};\n#endif")
+        self.expect("tools/checks/style.py", "without including it")
+
     def test_public_calls(self):
         check = "tools/checks/public_calls.py"
         table = "<!-- public calls: begin -->\n{}<!-- public calls: end -->\n"
