@@ -94,7 +94,7 @@ from ._store import (
 from ._transaction import KeyFunction, Transaction
 
 _core.set_types(make_error, RecordId, Index, Heap, U8, U16, U32, U64, I32)
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 GID_BYTES_MAX = _core.GID_BYTES_MAX
 KEY_BYTES_MAX = _core.KEY_BYTES_MAX
 VALUE_BYTES_MAX = _core.VALUE_BYTES_MAX
