@@ -40,6 +40,7 @@ LAYERS = [
     ["sm/backup"],
     ["sm/store"],
     ["sm/c"],
+    ["tools/base"],
     ["tpcc"],
     ["tools"],
     ["tools/cli/live", "tools/cli/rows"],

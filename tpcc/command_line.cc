@@ -5,12 +5,12 @@
 #include <charconv>
 #include <fstream>
 
-#include "tpcc/build_info.h"
-#include "tpcc/option_checks.h"
+#include "tools/base/build_info.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/parse_failure.h"
+#include "tools/base/size_option.h"
 #include "tpcc/option_names.h"
-#include "tpcc/parse_failure.h"
 #include "tpcc/settings.h"
-#include "tpcc/size_option.h"
 
 namespace lockstep::tpcc {
 

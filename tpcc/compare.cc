@@ -1,8 +1,8 @@
 // compare.cc - the difference of two results.
 #include "tpcc/compare.h"
+#include "tools/base/say.h"
 #include "tpcc/figures.h"
 #include "tpcc/ratio.h"
-#include "tpcc/say.h"
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "threads/base/try.h"
+#include "tools/base/text_file.h"
 #include "tpcc/hdr_text.h"
-#include "tpcc/text_file.h"
 
 namespace lockstep::tpcc {
 

@@ -5,11 +5,11 @@
 
 #include <cmath>
 
-#include "tpcc/build_info.h"
+#include "tools/base/build_info.h"
+#include "tools/base/say.h"
+#include "tools/base/text_file.h"
 #include "tpcc/delivery_log.h"
-#include "tpcc/say.h"
 #include "tpcc/svg.h"
-#include "tpcc/text_file.h"
 
 namespace lockstep::tpcc {
 

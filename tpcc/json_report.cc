@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tpcc/build_info.h"
+#include "tools/base/build_info.h"
+#include "tools/base/text_file.h"
 #include "tpcc/delivery_log.h"
 #include "tpcc/teams.h"
-#include "tpcc/text_file.h"
 
 namespace lockstep::tpcc {
 

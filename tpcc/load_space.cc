@@ -9,7 +9,7 @@
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "tpcc/say.h"
+#include "tools/base/say.h"
 #include "tpcc/settings.h"
 
 namespace lockstep::tpcc {

@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tools/base/say.h"
+#include "tools/base/standard_files.h"
 #include "tpcc/compare.h"
 #include "tpcc/metrics_server.h"
-#include "tpcc/say.h"
 #include "tpcc/session.h"
-#include "tpcc/standard_files.h"
 #include "tpcc/time_of_day.h"
 
 namespace lockstep::tpcc {

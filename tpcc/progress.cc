@@ -1,6 +1,6 @@
 // progress.cc - progress on the terminal, and interrupts.
 #include "tpcc/progress.h"
-#include "tpcc/say.h"
+#include "tools/base/say.h"
 
 #include <fmt/format.h>
 #include <signal.h>

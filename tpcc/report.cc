@@ -8,10 +8,10 @@
 
 #include <filesystem>
 
-#include "tpcc/build_info.h"
+#include "tools/base/build_info.h"
+#include "tools/base/say.h"
 #include "tpcc/json_report.h"
 #include "tpcc/least_run.h"
-#include "tpcc/say.h"
 #include "tpcc/scripts.h"
 #include "tpcc/teams.h"
 

@@ -7,6 +7,8 @@
 
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
+#include "tools/base/say.h"
+#include "tools/base/text_file.h"
 #include "tpcc/ack.h"
 #include "tpcc/csv_report.h"
 #include "tpcc/delivery_log.h"
@@ -16,8 +18,6 @@
 #include "tpcc/load_space.h"
 #include "tpcc/loader.h"
 #include "tpcc/run_record.h"
-#include "tpcc/say.h"
-#include "tpcc/text_file.h"
 
 namespace lockstep::tpcc {
 

@@ -76,29 +76,6 @@ Settings Settings::of_repetition(uint32_t number) const {
     return one;
 }
 
-std::optional<uint64_t> parse_size(const std::string& text) {
-    uint64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc{} || end - rest > 1) return std::nullopt;
-    unsigned shift = 0;
-    if (rest != end) {
-        switch (*rest) {
-            case 'k':
-            case 'K': shift = 10; break;
-            case 'm':
-            case 'M': shift = 20; break;
-            case 'g':
-            case 'G': shift = 30; break;
-            case 't':
-            case 'T': shift = 40; break;
-            default: return std::nullopt;
-        }
-    }
-    if (value == 0 || value > (UINT64_MAX >> shift)) return std::nullopt;
-    return value << shift;
-}
-
 std::optional<MetricsAddress> parse_metrics_address(const std::string& text) {
     MetricsAddress address;
     const size_t colon = text.rfind(':');

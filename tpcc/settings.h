@@ -62,8 +62,6 @@ struct ParsedCommandLine {
 };
 ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
-// A number of bytes from "512M", "2G" or "100000"; empty if the text is not a size.
-std::optional<uint64_t> parse_size(const std::string& text);
 std::string format_size(uint64_t bytes);
 // The address from "9464" or "0.0.0.0:9464"; empty if the text is neither.
 std::optional<MetricsAddress> parse_metrics_address(const std::string& text);

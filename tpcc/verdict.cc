@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tools/base/say.h"
 #include "tpcc/least_run.h"
-#include "tpcc/say.h"
 
 namespace lockstep::tpcc {
 

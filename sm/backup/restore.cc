@@ -175,6 +175,12 @@ Result<void> Restore::check_target() const {
 // first check, so the check is repeated under the lock.
 Result<void> Restore::lock_target() {
     DCHECK(!mark_);
+    {
+        // The store is for those who may read the backup.
+        const DiskFile source =
+            TRY(DiskFile::open(disk_, backups_.back() / kManifestName, Disk::kReadOnly));
+        TRY(disk_.make_files_like(source.id()));
+    }
     if (!to_.is_open()) {
         TRY(disk_.make_directory(to_.here()));
         to_ = TRY(Directory::open(disk_, to_.here()));

@@ -114,6 +114,10 @@ Result<void> Update::refuse_faults(const Directory& directory, const BackupManif
 
 // UB-1.
 Result<void> Update::mark() {
+    {
+        const DiskFile data = TRY(DiskFile::open(disk_, full_ / "data", Disk::kReadOnly));
+        TRY(disk_.make_files_like(data.id()));
+    }
     if (cut_off_) return {};
     {
         const DiskFile made =

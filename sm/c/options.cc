@@ -66,7 +66,8 @@ lockstep_options c_struct(const Options& o) {
             .archive_sink_arg = nullptr,
             .archive_interval = o.archive_interval.value_or(LOCKSTEP_NEVER),
             .archive_backlog_bytes = o.archive_backlog_bytes.value_or(LOCKSTEP_DERIVED),
-            .archive_failure = static_cast<int>(o.archive_failure)};
+            .archive_failure = static_cast<int>(o.archive_failure),
+            .file_mode = o.file_mode};
 }
 
 lockstep_retry c_retry(const Retry& r) {
@@ -111,6 +112,7 @@ Result<Options> options_of(const lockstep_options* given) {
     Options made{
         .create = o.create,
         .read_only = o.read_only,
+        .file_mode = o.file_mode,
         .workers = o.workers,
         .pin_workers = o.pin_workers,
         .pool_bytes = o.pool_bytes,

@@ -42,6 +42,7 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     // A disk of its own: what it learns of the target's file system does not concern the store.
     const std::unique_ptr<threads::Disk> own =
         hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);
+    if (own) TRY(own->make_files_like(engine.data_file));
     DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
     const auto goes_on = [&]() -> Result<void> {
         if (abandoned && abandoned() && !MUTANT(abandoned_backup_goes_on))

@@ -179,6 +179,7 @@ Result<bool> Engine::open_files() {
     data_file =
         TRY(disk->open(directory / "data",
                        (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
+    if (exists) TRY(disk->make_files_like(data_file));
     lsns_file =
         TRY(disk->open(directory / "data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
     return !exists;
@@ -239,6 +240,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->own_disk_ = threads::make_disk(backend_of(options.io));
         engine->disk = engine->own_disk_.get();
     }
+    engine->disk->set_file_mode(options.file_mode);
     engine->directory = threads::Directory::opened(*engine->disk, path);
     if (options.read_only) TRY(engine->open_files_to_read());
     const bool fresh = !options.read_only && TRY(engine->open_files());

@@ -16,8 +16,10 @@ namespace lockstep::sm {
 Result<void> Engine::build_archive() {
     if (options.read_only || (!options.archive && !options.archive_sink)) return {};
     DCHECK(log != nullptr && archiver == nullptr);
-    if (!options.test_hooks || !options.test_hooks->disk)
+    if (!options.test_hooks || !options.test_hooks->disk) {
         archive_disk_ = threads::make_disk(threads::IoBackend::pool);
+        TRY(archive_disk_->make_files_like(data_file));
+    }
     if (options.archive) {
         archive = std::make_unique<ArchivePlace>(archive_disk(), *options.archive);
         rebuild = std::make_unique<PageRebuild>(*this, *archive);

@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "tests/sim/jobs.h"
-#include "tpcc/build_info.h"
+#include "tools/base/build_info.h"
 
 namespace lockstep::sim {
 
@@ -187,7 +187,7 @@ private:
     }
 
     static ordered_json json_of(uint64_t n, const Arguments& piece, const Outcome& outcome) {
-        const tpcc::BuildInfo build = tpcc::build_info();
+        const BuildInfo build = build_info();
         ordered_json counts = ordered_json::object(), failures = ordered_json::array();
         for (size_t i = 0; i < kCounts; ++i)
             counts[count_name(static_cast<Count>(i))] = outcome.counts[i];

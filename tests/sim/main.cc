@@ -5,7 +5,7 @@
 
 #include "tests/sim/campaign.h"
 #include "tests/sim/jobs.h"
-#include "tpcc/option_names.h"
+#include "tools/base/option_names.h"
 
 using namespace lockstep::sim;
 
@@ -23,20 +23,20 @@ int main(int argc, char** argv) {
     app.add_option("--crash-points", a.crash_points, "I/O events per seed at which power is cut");
     app.add_option("--outcomes", a.outcomes, "outcomes of each power cut");
     app.add_option("--depth", a.depth, "crashes in a row, those during recovery included");
-    const lockstep::tpcc::Names<Workload> workloads{
+    const lockstep::Names<Workload> workloads{
         {"records", Workload::records}, {"tpcc", Workload::tpcc}, {"mixed", Workload::mixed}};
     app.add_option("--workload", a.workload, "records, tpcc or mixed (drawn by seed)")
-        ->transform(lockstep::tpcc::chosen_from(workloads));
+        ->transform(lockstep::chosen_from(workloads));
     app.add_option("--time", a.seconds, "start no further seed after so many seconds");
-    lockstep::tpcc::Names<int> profiles{{"any", -1}};
+    lockstep::Names<int> profiles{{"any", -1}};
     for (int i = 0; i < static_cast<int>(FaultProfile::kCount); ++i)
         profiles[profile_name(static_cast<FaultProfile>(i))] = i;
     app.add_option("--faults", a.profile, "fault profile of all seeds; any: drawn by seed")
-        ->transform(lockstep::tpcc::chosen_from(profiles));
+        ->transform(lockstep::chosen_from(profiles));
     app.add_option("--transactions", a.transactions, "of the main run of each seed; 0: drawn");
-    const lockstep::tpcc::Names<int> switches{{"off", 0}, {"on", 1}, {"any", -1}};
+    const lockstep::Names<int> switches{{"off", 0}, {"on", 1}, {"any", -1}};
     app.add_option("--steps", a.steps, "teams: on, off, any")
-        ->transform(lockstep::tpcc::chosen_from(switches));
+        ->transform(lockstep::chosen_from(switches));
     app.add_option("--workers", a.workers, "virtual workers, 1..4; 0: drawn");
     app.add_option("--keys", a.keys, "keys per index; 0: drawn");
     app.add_flag("--secondary", a.secondary,

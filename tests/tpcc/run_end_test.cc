@@ -6,7 +6,7 @@
 
 #include <lockstep/sync.h>
 #include "tests/tpcc/tpcc_test_util.h"
-#include "tpcc/build_info.h"
+#include "tools/base/build_info.h"
 #include "tpcc/driver.h"
 #include "tpcc/html_report.h"
 

@@ -139,6 +139,11 @@ public:
     // file; a simulated disk does not.
     enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4, kReadOnly = 8 };
     virtual Result<FileId> open(const Place& place, uint32_t flags) = 0;
+    // Permissions of the files that open() makes from now on, and of directories, which may be
+    // entered by those who may read. A disk without permissions does nothing.
+    virtual void set_file_mode(uint32_t mode) { DCHECK((mode & ~0666u) == 0); }
+    // The same, but as this file has them. For a process with the rights of root, its owner, too.
+    virtual Result<void> make_files_like([[maybe_unused]] FileId file) { return {}; }
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;
     // Allocates real blocks up to `bytes`, which read as zero; never shrinks. Error no_space leaves

@@ -93,6 +93,24 @@ int64_t above_streams(int64_t fd) {
     return fd;
 }
 
+// A descriptor, or -errno. Some file systems refuse O_DIRECT after they have created the file. The
+// second try must not take it for another process's.
+int64_t open_at(const Place& place, int how, int direct, uint32_t mode = 0) {
+    const auto open_with = [&](int as) {
+        return retry([&] { return openat(at(place), place.name.c_str(), as, mode); });
+    };
+    const int64_t fd = open_with(how | direct);
+    return fd == -EINVAL && direct != 0 ? open_with(how & ~O_EXCL) : fd;
+}
+
+int give_directory(const Place& place, const FileRights& rights) {
+    const int fd = openat(at(place), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    const int error = rights.give(fd, rights.directory_mode());
+    ::close(fd);
+    return error;
+}
+
 }  // namespace
 
 std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t b) {
@@ -124,15 +142,13 @@ std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t
 
 Result<FileId> PosixDisk::open(const Place& place, uint32_t flags) {
     DCHECK(!(flags & kReadOnly) || !(flags & (kCreate | kExclusive)));
-    const int mode = (flags & kReadOnly ? O_RDONLY : O_RDWR) | O_CLOEXEC |
-                     (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
-    const auto open_with = [&](int as) {
-        return retry([&] { return openat(at(place), place.name.c_str(), as, 0644); });
-    };
-    int64_t fd = open_with(mode | (flags & kDirect ? O_DIRECT : 0));
-    // The refusal of O_DIRECT may come after the file was created. The second try must not take the
-    // file for another process's.
-    if (fd == -EINVAL && (flags & kDirect)) fd = open_with(mode & ~O_EXCL);
+    const int how = (flags & kReadOnly ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+    const int direct = flags & kDirect ? O_DIRECT : 0;
+    int64_t fd = -ENOENT;
+    if (!(flags & kExclusive)) fd = open_at(place, how, direct);
+    if (fd == -ENOENT && (flags & kCreate)) fd = create(place, how, direct);
+    // Another process has made it between the two.
+    if (fd == -EEXIST && !(flags & kExclusive)) fd = open_at(place, how, direct);
     fd = above_streams(fd);
     if (fd < 0) return fail_at(static_cast<int>(-fd), "open", place);
     struct stat status {};
@@ -144,6 +160,37 @@ Result<FileId> PosixDisk::open(const Place& place, uint32_t flags) {
     if (durable_writes_need_sync(static_cast<int>(fd)))
         syncs_->store(true, std::memory_order_relaxed);
     return FileId{static_cast<int32_t>(fd)};
+}
+
+// A descriptor of a file that was not there, or -errno.
+int64_t PosixDisk::create(const Place& place, int how, int direct) {
+    const FileRights rights = this->rights();
+    const int64_t fd = open_at(place, how | O_CREAT | O_EXCL, direct, rights.mode);
+    if (fd < 0) return fd;
+    const int error = rights.give(static_cast<int>(fd), rights.mode);
+    if (error == 0) return fd;
+    ::close(static_cast<int>(fd));
+    (void)unlinkat(at(place), place.name.c_str(), 0);
+    return -error;
+}
+
+FileRights PosixDisk::rights() {
+    std::lock_guard lock(mutex_);
+    return rights_;
+}
+
+void PosixDisk::set_file_mode(uint32_t mode) {
+    DCHECK((mode & ~0666u) == 0 && (mode & 0600) == 0600);
+    std::lock_guard lock(mutex_);
+    rights_ = {.mode = mode, .owner = {}};
+}
+
+Result<void> PosixDisk::make_files_like(FileId file) {
+    const std::optional<FileRights> rights = FileRights::of(file.value);
+    if (!rights) return fail_file(errno, "file permissions");
+    std::lock_guard lock(mutex_);
+    rights_ = *rights;
+    return {};
 }
 
 void PosixDisk::close(FileId file) {
@@ -199,7 +246,12 @@ Result<void> PosixDisk::unlink(const Place& place) {
 Result<void> PosixDisk::make_directory(const Place& place) {
     DCHECK(!place.name.empty());
     const char* const name = place.name.c_str();
-    if (mkdirat(at(place), name, 0755) == 0) {
+    const FileRights rights = this->rights();
+    if (mkdirat(at(place), name, rights.directory_mode()) == 0) {
+        if (const int error = give_directory(place, rights); error != 0) {
+            (void)unlinkat(at(place), name, AT_REMOVEDIR);
+            return fail_at(error, "permissions of the directory", place);
+        }
         if (MUTANT(parent_not_synced)) return {};
         Place parent = place;
         parent.name += "/..";

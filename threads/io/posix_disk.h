@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "threads/io/file_rights.h"
 #include "threads/io/io.h"
 #include "threads/io/pool_queue.h"
 
@@ -26,6 +27,8 @@ class PosixDisk final : public Disk {
 public:
     explicit PosixDisk(IoBackend backend) : backend_(backend) {}
     Result<FileId> open(const Place& place, uint32_t flags) override;
+    void set_file_mode(uint32_t mode) override;
+    Result<void> make_files_like(FileId file) override;
     void close(FileId file) override;
     Result<uint64_t> size(FileId file) override;
     Result<void> allocate(FileId file, uint64_t bytes) override;
@@ -48,6 +51,8 @@ public:
     bool syncs_after_write() const override { return syncs_->load(std::memory_order_relaxed); }
 
 private:
+    FileRights rights();
+    int64_t create(const Place& place, int how, int direct);
     Result<std::unique_ptr<IoQueue>> make_pool_queue(const Clock& clock);
     Result<void> lock(FileId file, int operation);
     std::string text_of(const Place& place);
@@ -58,6 +63,7 @@ private:
     // queues share it, because they may outlive the disk.
     const SyncsAfterWrite syncs_ = std::make_shared<std::atomic<bool>>(false);
     std::mutex mutex_;
+    FileRights rights_;         // under mutex_
     bool ring_probed_ = false;  // under mutex_
     Result<void> ring_works_;   // under mutex_
     // Under mutex_; the first queue that needs the pool makes it.

@@ -15,7 +15,7 @@
 #include "tools/acked/check.h"
 #include "tools/acked/log_mark.h"
 #include "tools/acked/work.h"
-#include "tpcc/standard_files.h"
+#include "tools/base/standard_files.h"
 
 namespace {
 
@@ -68,7 +68,7 @@ int check(const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    tpcc::hold_standard_files();
+    hold_standard_files();
     CLI::App app("Runs transactions that are acknowledged outside their store, and checks it");
     app.require_subcommand(1);
     Words words;

@@ -5,16 +5,16 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tools/base/build_info.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/parse_failure.h"
+#include "tools/base/say.h"
+#include "tools/base/size_option.h"
+#include "tools/base/standard_files.h"
+#include "tools/base/text_file.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/scratch.h"
-#include "tpcc/build_info.h"
-#include "tpcc/option_checks.h"
 #include "tpcc/option_names.h"
-#include "tpcc/parse_failure.h"
-#include "tpcc/say.h"
-#include "tpcc/size_option.h"
-#include "tpcc/standard_files.h"
-#include "tpcc/text_file.h"
 
 namespace lockstep::bench {
 
@@ -83,7 +83,7 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points,
     app.add_option("--path", settings.directory,
                    "Scratch directory (default: a temporary one, removed at the end)");
     app.add_option("--bytes", bytes, "Size of data, such as 64M (default: the benchmark's own)")
-        ->check(tpcc::kSize);
+        ->check(kSize);
     app.add_option("--warehouses", settings.warehouses,
                    "TPC-C warehouses (default: the benchmark's own)")
         ->check(CLI::Range(0u, tpcc::kWarehousesMax));
@@ -101,12 +101,12 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points,
         ->capture_default_str();
     app.add_option("--team-policy", settings.steps.policy,
                    "Which waiting list forms the next team (default: last-leaver)")
-        ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
+        ->transform(chosen_from(kTeamPolicies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix (default: all three)")
         ->check(CLI::IsMember({"payment", "mix4", "mix"}));
     app.add_option("--calls", settings.calls,
                    "TPC-C: several records a call (many, the default) or one (single)")
-        ->transform(tpcc::chosen_from(tpcc::kCalls));
+        ->transform(chosen_from(tpcc::kCalls));
     app.add_flag("--packets", settings.packets,
                  "TPC-C: terminals are packets, not user threads as in the thesis (tpcc-steps, "
                  "instructions)");
@@ -120,7 +120,7 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points,
     app.add_option("--threads", settings.threads, "User threads (default: the benchmark's own)")
         ->check(CLI::Range(0u, 1u << 20));
     app.add_option("--seconds,--duration", settings.seconds, "Seconds that each result is measured")
-        ->check(tpcc::number_in(0.001, 1e6))
+        ->check(number_in(0.001, 1e6))
         ->capture_default_str();
 }
 
@@ -147,9 +147,9 @@ bool read_points(std::string points, bench::Settings& settings) {
 int run(int argc, char** argv) {
     CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
     app.name("lockstep-bench");
-    app.failure_message(tpcc::parse_failure);
-    tpcc::show_one_name(app);
-    app.set_version_flag("--version", tpcc::version_text("lockstep-bench"));
+    app.failure_message(parse_failure);
+    show_one_name(app);
+    app.set_version_flag("--version", version_text("lockstep-bench"));
     std::string name, json_path;
     bool list = false;
     bench::Settings settings;
@@ -159,7 +159,7 @@ int run(int argc, char** argv) {
     std::string points = "manual", bytes;
     add_options(app, settings, points, bytes);
     CLI11_PARSE(app, argc, argv);
-    if (!bytes.empty()) settings.bytes = tpcc::parse_size(bytes).value_or(0);
+    if (!bytes.empty()) settings.bytes = parse_size(bytes).value_or(0);
     settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
 
     if (!read_points(points, settings)) return 2;
@@ -174,7 +174,7 @@ int run(int argc, char** argv) {
         fmt::print(stderr, "lockstep-bench: no benchmark '{}'; --list shows them\n", name);
         return 2;
     }
-    if (const auto writable = tpcc::require_writable(json_path, "--json"); !writable) {
+    if (const auto writable = require_writable(json_path, "--json"); !writable) {
         fmt::print(stderr, "lockstep-bench: {}\n", writable.error().text());
         return 2;
     }
@@ -195,7 +195,7 @@ int run(int argc, char** argv) {
     if (!json_path.empty()) {
         auto json = report.json();
         json["benchmark"] = name;
-        const auto written = tpcc::write_text_file(json_path, json.dump(2) + "\n", "--json");
+        const auto written = write_text_file(json_path, json.dump(2) + "\n", "--json");
         if (!written) {
             fmt::print(stderr, "lockstep-bench: {}: {}\n", json_path, written.error().text());
             return 1;
@@ -207,6 +207,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    lockstep::tpcc::hold_standard_files();
-    return tpcc::run_flushed("lockstep-bench", 1, [&] { return run(argc, argv); });
+    lockstep::hold_standard_files();
+    return run_flushed("lockstep-bench", 1, [&] { return run(argc, argv); });
 }

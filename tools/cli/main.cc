@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "tools/base/build_info.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/parse_failure.h"
+#include "tools/base/say.h"
+#include "tools/base/standard_files.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/json_text.h"
-#include "tpcc/build_info.h"
-#include "tpcc/option_checks.h"
-#include "tpcc/parse_failure.h"
-#include "tpcc/say.h"
-#include "tpcc/standard_files.h"
 
 namespace lockstep::cli {
 
@@ -29,7 +29,7 @@ static int print_error(const char* code, const std::string& thing, const std::st
 
 int complain(const std::string& doing, const std::string& why, bool json) {
     if (json) return print_error("failed", doing, why);
-    tpcc::say_error("lockstep: {}: {}\n", doing, why);
+    say_error("lockstep: {}: {}\n", doing, why);
     return 1;
 }
 
@@ -50,13 +50,12 @@ struct RawSettings {
 };
 
 bool is_command(const CLI::App& app, const std::string& name) {
-    const auto names = tpcc::command_names(app);
+    const auto names = command_names(app);
     return std::ranges::find(names, name) != names.end();
 }
 
 std::string unknown_command(const CLI::App& app, const std::string& name) {
-    return fmt::format("no command '{}'; {}", name,
-                       tpcc::or_nearest(name, tpcc::command_names(app)));
+    return fmt::format("no command '{}'; {}", name, or_nearest(name, command_names(app)));
 }
 
 void add_stat(CLI::App& app, int& status) {
@@ -82,9 +81,9 @@ void add_raw_files(CLI::App& app, int& status) {
     auto o = std::make_shared<RawSettings>();
     log->add_option("path", o->path, "Store directory")->required();
     log->add_option("--from", o->from, "First LSN (default: the last checkpoint)")
-        ->check(tpcc::kNotNegative);
+        ->check(kNotNegative);
     log->add_option("--count", o->count, "Stop after that many records (default: all)")
-        ->check(tpcc::kNotNegative);
+        ->check(kNotNegative);
     log->add_flag("--json", o->json, "Print JSON lines");
     log->callback([o, &status] { status = dump_log(o->path, o->from, o->count, o->json); });
 
@@ -107,7 +106,7 @@ void refuse_empty_paths(CLI::App& app) {
         for (const char* name : kPaths)
             if (CLI::Option* option = command->get_option_no_throw(name)) {
                 DCHECK(option->get_type_name().starts_with("TEXT"));
-                option->check(tpcc::kNotEmpty);
+                option->check(kNotEmpty);
             }
 }
 
@@ -126,11 +125,11 @@ int run(CLI::App& app, const int& status, std::vector<std::string> words) {
         std::ranges::reverse(words);  // as parse() wants them
         app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
-        return tpcc::flushed("lockstep", app.exit(error), 1);
+        return flushed("lockstep", app.exit(error), 1);
     } catch (const std::system_error& error) {
         return complain("failed", error.what());
     }
-    return tpcc::flushed("lockstep", status, 1);
+    return flushed("lockstep", status, 1);
 }
 
 }  // namespace
@@ -138,12 +137,12 @@ int run(CLI::App& app, const int& status, std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
     namespace cli = lockstep::cli;
-    lockstep::tpcc::hold_standard_files();
+    lockstep::hold_standard_files();
     CLI::App app{
         "Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
     app.name("lockstep");
-    app.failure_message(lockstep::tpcc::parse_failure);
-    app.set_version_flag("--version", lockstep::tpcc::version_text("lockstep"));
+    app.failure_message(lockstep::parse_failure);
+    app.set_version_flag("--version", lockstep::version_text("lockstep"));
     app.get_formatter()->label("SUBCOMMAND", "COMMAND");
     app.require_subcommand(1);
     int status = 0;
@@ -160,11 +159,11 @@ int main(int argc, char** argv) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     cli::take_help(app, words);
     if (words.empty()) {
-        lockstep::tpcc::say_error("lockstep: no command given; --help lists them\n");
+        lockstep::say_error("lockstep: no command given; --help lists them\n");
         return static_cast<int>(CLI::ExitCodes::RequiredError);
     }
     if (words[0][0] != '-' && !cli::is_command(app, words[0])) {
-        lockstep::tpcc::say_error("lockstep: {}\n", cli::unknown_command(app, words[0]));
+        lockstep::say_error("lockstep: {}\n", cli::unknown_command(app, words[0]));
         return static_cast<int>(CLI::ExitCodes::ExtrasError);
     }
     return cli::run(app, status, std::move(words));

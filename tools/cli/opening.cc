@@ -12,9 +12,9 @@
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/say.h"
 #include "tools/cli/backup_directory.h"
-#include "tpcc/option_checks.h"
-#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -50,7 +50,7 @@ static Result<Store> open_as(const std::string& path, const OpenHow& how, bool r
     options.stack_bytes = 256 * 1024;      // callbacks format and parse text
     options.slice_warning = std::nullopt;  // they also wait for files
     options.logger = [](int level, std::string_view text) {
-        tpcc::say_error("{}: {}\n", level == 0 ? "error" : "note", text);
+        say_error("{}: {}\n", level == 0 ? "error" : "note", text);
     };
     return Store::open(path, options);
 }
@@ -109,7 +109,7 @@ void add_archive_option(CLI::App& command, std::optional<std::string>& archive) 
         .add_option("--archive", archive,
                     "The store's log archive: a directory (Options::archive). Without it, an "
                     "archived store may get a gap in its archive")
-        ->check(tpcc::kNotEmpty);
+        ->check(kNotEmpty);
 }
 
 uint32_t cores() {

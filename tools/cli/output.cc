@@ -14,7 +14,7 @@ Output::Output(const std::string& path) : path_(path.empty() ? "-" : path) {
         path_ = "standard output";
         fd_ = STDOUT_FILENO;
     } else {
-        fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd_ < 0) error_ = path_ + ": " + std::strerror(errno);
     }
     text_.reserve(kPiece + kPiece / 8);

@@ -2,17 +2,6 @@
 # pkg-config file.
 include(CMakePackageConfigHelpers)
 
-# Programs read the version from a header.
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/sm/include/lockstep/c/version.h)
-file(STRINGS ${PROJECT_SOURCE_DIR}/sm/include/lockstep/c/version.h version_lines
-    REGEX "define LOCKSTEP_VERSION_[A-Z]+ [0-9]+")
-string(REGEX REPLACE "#define LOCKSTEP_VERSION_[A-Z]+ " "" version_numbers "${version_lines}")
-string(REPLACE ";" "." version_in_header "${version_numbers}")
-if(NOT version_in_header STREQUAL PROJECT_VERSION)
-    message(FATAL_ERROR "lockstep/c/version.h says ${version_in_header}, not ${PROJECT_VERSION}")
-endif()
-
 # The public headers of all layers become one folder, <lockstep/...>, behind one include path.
 foreach(layer threads txn sm)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/include/lockstep DESTINATION

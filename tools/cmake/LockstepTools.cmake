@@ -14,14 +14,15 @@ if(TARGET lockstep_static)
         add_custom_target(lockstep_commit COMMAND ${CMAKE_COMMAND} -DOUT=${commit}
             -DSOURCE=${CMAKE_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
             -P ${CMAKE_SOURCE_DIR}/tools/cmake/commit.cmake BYPRODUCTS ${commit})
-        list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/build_info.cc)
-        add_library(lockstep_build_info STATIC ${CMAKE_SOURCE_DIR}/tpcc/build_info.cc ${commit})
-        add_dependencies(lockstep_build_info lockstep_commit)
-        target_include_directories(lockstep_build_info PUBLIC ${CMAKE_SOURCE_DIR})
-        target_link_libraries(lockstep_build_info PUBLIC lockstep_flags fmt::fmt
-            nlohmann_json::nlohmann_json)
+        # What all programs share.
+        file(GLOB base CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/base/*.cc)
+        add_library(lockstep_tools_base STATIC ${base} ${commit})
+        add_dependencies(lockstep_tools_base lockstep_commit)
+        target_include_directories(lockstep_tools_base PUBLIC ${CMAKE_SOURCE_DIR})
+        target_link_libraries(lockstep_tools_base PUBLIC lockstep_flags fmt::fmt
+            nlohmann_json::nlohmann_json CLI11::CLI11)
         add_library(lockstep_tpcc OBJECT ${tpcc})
-        target_link_libraries(lockstep_tpcc PUBLIC lockstep_build_info CLI11::CLI11)
+        target_link_libraries(lockstep_tpcc PUBLIC lockstep_tools_base)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
         lockstep_precompile(lockstep_tpcc)
         # Where the scripts lie (tpcc/scripts.cc).
@@ -77,7 +78,7 @@ if(TARGET lockstep_static)
             endif()
             if(dir STREQUAL cli)
                 lockstep_unite(${program})
-                target_link_libraries(${program} PRIVATE lockstep_build_info PkgConfig::XXHASH
+                target_link_libraries(${program} PRIVATE lockstep_tools_base PkgConfig::XXHASH
                     TBB::tbb)
             endif()
             if(dir STREQUAL bench)

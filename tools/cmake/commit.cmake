@@ -11,9 +11,9 @@ if(NOT failed)
     endif()
 endif()
 file(CONFIGURE OUTPUT ${OUT} CONTENT "// commit.cc - made by commit.cmake.
-#include \"tpcc/build_info.h\"
-namespace lockstep::tpcc {
+#include \"tools/base/build_info.h\"
+namespace lockstep {
 const char* built_version() { return \"${VERSION}\"; }
 const char* built_commit() { return \"${commit}\"; }
-}  // namespace lockstep::tpcc
+}  // namespace lockstep
 ")

@@ -1,8 +1,8 @@
 // arguments.cc - options that several commands share.
 #include "tools/icache/arguments.h"
 
-#include "tpcc/option_checks.h"
-#include "tpcc/option_names.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/option_names.h"
 
 namespace lockstep::icache {
 
@@ -17,15 +17,15 @@ void add_order_options(CLI::App& app, ChildSettings& c) {
         ->capture_default_str();
     app.add_option("--team-policy", c.team_policy,
                    "Which waiting list forms the next team (default: last-leaver)")
-        ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
+        ->transform(chosen_from(kTeamPolicies));
     app.add_option("--team-gate", c.team_gate,
                    "How many waiting threads form a team (default: t-gated)")
-        ->transform(tpcc::chosen_from(tpcc::kTeamGates));
+        ->transform(chosen_from(kTeamGates));
     app.add_flag("--float-state", c.float_state,
                  "A fast switch keeps the floating-point modes (the thesis's \"float on\")");
     app.add_option("--lock-policy", c.lock_stage.policy,
                    "Which waiter gets a contended lock first (default: fifo)")
-        ->transform(tpcc::chosen_from(tpcc::kLockPolicies));
+        ->transform(chosen_from(kLockPolicies));
     app.add_option("--lock-bypass", c.lock_stage.bypass_max,
                    "How often a lock waiter can be overtaken at most")
         ->check(CLI::Range(0, 65535))
@@ -36,9 +36,9 @@ void add_order_options(CLI::App& app, ChildSettings& c) {
 
 void add_workload_options(CLI::App& app, Arguments& a) {
     WorkloadSettings& w = a.runner.child.workload;
-    tpcc::show_one_name(app);
+    show_one_name(app);
     app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts")
-        ->check(tpcc::kNotNegative)
+        ->check(kNotNegative)
         ->capture_default_str();
     app.add_option("--rounds", w.rounds, "Counted operations of each thread")
         ->check(CLI::Range(1, 10000))
@@ -63,7 +63,7 @@ void add_workload_options(CLI::App& app, Arguments& a) {
     add_order_options(app, a.runner.child);
     app.add_option("--seconds,--duration", a.runner.child.seconds,
                    "Seconds of native time of each pair of modes")
-        ->check(tpcc::number_in(0.001, 1e6))
+        ->check(number_in(0.001, 1e6))
         ->capture_default_str();
     app.add_option("--path", a.runner.directory,
                    "Scratch directory (default: a temporary one, removed at the end)");

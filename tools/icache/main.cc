@@ -12,16 +12,16 @@
 
 #include "threads/base/check.h"
 #include "threads/base/try.h"
+#include "tools/base/build_info.h"
+#include "tools/base/parse_failure.h"
+#include "tools/base/say.h"
+#include "tools/base/text_file.h"
 #include "tools/bench/scratch.h"
 #include "tools/icache/arguments.h"
 #include "tools/icache/compare.h"
 #include "tools/icache/hardware.h"
 #include "tools/icache/provenance.h"
-#include "tpcc/build_info.h"
-#include "tpcc/parse_failure.h"
-#include "tpcc/say.h"
 #include "tpcc/scripts.h"
-#include "tpcc/text_file.h"
 
 namespace lockstep::icache {
 
@@ -102,11 +102,11 @@ Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan,
 
 Result<void> write_json(const std::string& file, const Json& json) {
     DCHECK(!file.empty());
-    return tpcc::write_text_file(file, json.dump(1) + "\n", "the file of results");
+    return write_text_file(file, json.dump(1) + "\n", "the file of results");
 }
 
 Result<void> run(Arguments& a) {
-    TRY(tpcc::require_writable(a.json, "--json"));
+    TRY(require_writable(a.json, "--json"));
     const auto geometries = TRY(geometries_of(a));
     TRY(resolve_points(a));
     const auto operations = TRY(plan_of(a, false)), transactions = TRY(plan_of(a, true));
@@ -132,7 +132,7 @@ Result<void> run(Arguments& a) {
 
 // Records a trace for autosteps; FILE.json describes it.
 Result<void> trace(Arguments& a) {
-    TRY(tpcc::require_writable(a.out + ".json", "--out"));
+    TRY(require_writable(a.out + ".json", "--out"));
     a.runner.child.plan = TRY(parse_plan(a.plan));
     TRY(resolve_points(a));
     Json info = TRY(trace_child(a.runner, a.out)).info;
@@ -214,19 +214,18 @@ int perform(Arguments& a, Command command) {
     const bench::Scratch scratch(a.runner.directory, std::filesystem::temp_directory_path(),
                                  "lockstep-icache");
     if (scratch.error()) {
-        tpcc::say_error("lockstep-icache: --path: {}: {}\n", scratch.path(),
-                        scratch.error().message());
+        say_error("lockstep-icache: --path: {}: {}\n", scratch.path(), scratch.error().message());
         return 1;
     }
     a.runner.directory = scratch.path();
     const auto done = command(a);
     if (done) return 0;
-    tpcc::say_error("lockstep-icache: {}\n", done.error().text());
+    say_error("lockstep-icache: {}\n", done.error().text());
     return done.error().code == ErrorCode::bad_argument ? 2 : 1;
 }
 
 int finish(Arguments& a, Command command) {
-    return tpcc::run_flushed("lockstep-icache", 1, [&] { return perform(a, command); });
+    return run_flushed("lockstep-icache", 1, [&] { return perform(a, command); });
 }
 
 }  // namespace
@@ -238,8 +237,8 @@ int main(int argc, char** argv) {
         "The effect of teams (STEPS) on the instruction cache: misses from simulation of the "
         "recorded instruction stream, and native time."};
     app.name("lockstep-icache");
-    app.failure_message(lockstep::tpcc::parse_failure);
-    app.set_version_flag("--version", lockstep::tpcc::version_text("lockstep-icache"));
+    app.failure_message(lockstep::parse_failure);
+    app.set_version_flag("--version", lockstep::version_text("lockstep-icache"));
     app.require_subcommand(1);
     Arguments a;
     a.command = fmt::format("{}", fmt::join(std::vector<std::string>(argv, argv + argc), " "));

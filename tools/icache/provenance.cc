@@ -7,8 +7,8 @@
 #include "threads/base/try.h"
 #include "threads/base/wall_clock.h"
 #include "threads/thread/ctx_points.h"
-#include "tpcc/build_info.h"
-#include "tpcc/option_names.h"
+#include "tools/base/build_info.h"
+#include "tools/base/option_names.h"
 
 namespace lockstep::icache {
 
@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class T>
-std::string name_of(const tpcc::Names<T>& names, T value) {
+std::string name_of(const Names<T>& names, T value) {
     for (const auto& [name, one] : names)
         if (one == value) return name;
     return "unknown";
@@ -113,17 +113,17 @@ Result<Json> provenance_json(const Provenance& p) {
                  {"seed", s.workload.seed},
                  {"points", {{"set", p.points}, {"names", point_names(bits)}}},
                  {"order",
-                  {{"lock_policy", name_of(tpcc::kLockPolicies, s.lock_stage.policy)},
+                  {{"lock_policy", name_of(kLockPolicies, s.lock_stage.policy)},
                    {"lock_bypass", s.lock_stage.bypass_max},
                    {"team_max", options.steps.team_max},
-                   {"team_policy", name_of(tpcc::kTeamPolicies, s.team_policy)},
-                   {"team_gate", name_of(tpcc::kTeamGates, s.team_gate)},
+                   {"team_policy", name_of(kTeamPolicies, s.team_policy)},
+                   {"team_gate", name_of(kTeamGates, s.team_gate)},
                    {"float_state", s.float_state},
                    {"tuner", "off"},
                    {"workers", options.workers}}},
                  {"scale", scale_json(s, transactions, p.only_counts)},
-                 {"machine", tpcc::machine_json()},
-                 {"build", tpcc::build_json()}};
+                 {"machine", machine_json()},
+                 {"build", build_json()}};
     json["differs"] = differences(json, options, p.plan.back().mode, transactions, p.only_counts);
     return json;
 }

@@ -2,7 +2,7 @@
 // file.
 #include "tools/icache/runner.h"
 #include "threads/base/try.h"
-#include "tpcc/option_names.h"
+#include "tools/base/option_names.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -50,11 +50,11 @@ std::vector<std::string> child_arguments(const RunnerSettings& s, bool native,
                                       "--team-max",
                                       std::to_string(s.child.team_max),
                                       "--team-policy",
-                                      tpcc::name_of(tpcc::kTeamPolicies, s.child.team_policy),
+                                      name_of(kTeamPolicies, s.child.team_policy),
                                       "--team-gate",
-                                      tpcc::name_of(tpcc::kTeamGates, s.child.team_gate),
+                                      name_of(kTeamGates, s.child.team_gate),
                                       "--lock-policy",
-                                      tpcc::name_of(tpcc::kLockPolicies, s.child.lock_stage.policy),
+                                      name_of(kLockPolicies, s.child.lock_stage.policy),
                                       "--lock-bypass",
                                       std::to_string(s.child.lock_stage.bypass_max)};
     if (s.child.float_state) words.push_back("--float-state");

@@ -2,8 +2,8 @@
 #include <lockstep/store.h>
 
 #include "threads/base/try.h"
+#include "tools/base/build_info.h"
 #include "tools/peers/engine.h"
-#include "tpcc/build_info.h"
 
 namespace lockstep::peers {
 
@@ -102,7 +102,7 @@ private:
     const bool sync_;
 };
 
-std::string version() { return tpcc::built_version(); }
+std::string version() { return built_version(); }
 
 }  // namespace
 

@@ -7,15 +7,15 @@
 #include <filesystem>
 
 #include "threads/base/check.h"
+#include "tools/base/build_info.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/parse_failure.h"
+#include "tools/base/say.h"
+#include "tools/base/size_option.h"
+#include "tools/base/standard_files.h"
+#include "tools/base/text_file.h"
 #include "tools/bench/scratch.h"
 #include "tools/peers/tournament.h"
-#include "tpcc/build_info.h"
-#include "tpcc/option_checks.h"
-#include "tpcc/parse_failure.h"
-#include "tpcc/say.h"
-#include "tpcc/size_option.h"
-#include "tpcc/standard_files.h"
-#include "tpcc/text_file.h"
 
 namespace {
 
@@ -68,7 +68,7 @@ void add_options(CLI::App& app, Words& words, Selection& selection, Conditions& 
         ->group("What runs");
     app.add_option("--seconds,--duration", words.seconds,
                    "Measured time of a slice; a fifth before warms up")
-        ->check(tpcc::number_in(0.1, 3600))
+        ->check(number_in(0.1, 3600))
         ->capture_default_str()
         ->group("What runs");
     app.add_option("--warehouses", conditions.sizes.warehouses, "Of TPC-C")
@@ -84,10 +84,10 @@ void add_options(CLI::App& app, Words& words, Selection& selection, Conditions& 
         ->capture_default_str()
         ->group("Sizes");
     app.add_option("--cache", words.cache, "Cache of each engine, such as 512M (default: 1G)")
-        ->check(tpcc::kSize)
+        ->check(kSize)
         ->group("Sizes");
     app.add_option("--seed", conditions.sizes.seed, "Of the tables; round N runs with seed + N")
-        ->check(tpcc::kNotNegative)
+        ->check(kNotNegative)
         ->capture_default_str()
         ->group("Sizes");
     app.add_flag("--quick", words.quick,
@@ -178,9 +178,9 @@ bool write_json(const Tournament& tournament, const std::string& path, int argc,
     std::tm utc{};
     if (gmtime_r(&now, &utc)) std::strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
     json["date"] = date;
-    json["build"] = tpcc::build_json();
-    json["machine"] = tpcc::machine_json();
-    const auto written = tpcc::write_text_file(path, json.dump(1) + "\n", "--json");
+    json["build"] = build_json();
+    json["machine"] = machine_json();
+    const auto written = write_text_file(path, json.dump(1) + "\n", "--json");
     if (!written) fmt::print(stderr, "lockstep-peers: {}: {}\n", path, written.error().text());
     return written.has_value();
 }
@@ -202,9 +202,9 @@ int run(const Selection& selection, const Conditions& conditions, const Words& w
 int run_program(int argc, char** argv) {
     CLI::App app{"The same workloads on Lockstep and on other storage engines, interleaved."};
     app.name("lockstep-peers");
-    app.failure_message(tpcc::parse_failure);
-    tpcc::show_one_name(app);
-    app.set_version_flag("--version", tpcc::version_text("lockstep-peers"));
+    app.failure_message(parse_failure);
+    show_one_name(app);
+    app.set_version_flag("--version", version_text("lockstep-peers"));
     app.footer(kExamples);
     Words words;
     Selection selection;
@@ -213,13 +213,13 @@ int run_program(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     if (words.list) return print_list(), 0;
     if (!words.cache.empty())
-        conditions.cache_bytes = tpcc::parse_size(words.cache).value_or(conditions.cache_bytes);
+        conditions.cache_bytes = parse_size(words.cache).value_or(conditions.cache_bytes);
     if (words.quick) make_quick(app, selection, conditions, words);
     if (!choose_engines(words, selection) || !choose_workloads(words, selection)) return kExitError;
     if (words.sync != "both") selection.sync = {words.sync == "yes"};
     conditions.duration = static_cast<Nanos>(words.seconds * 1e9);
     conditions.warmup = conditions.duration / 5;
-    if (const auto writable = tpcc::require_writable(words.json, "--json"); !writable) {
+    if (const auto writable = require_writable(words.json, "--json"); !writable) {
         fmt::print(stderr, "lockstep-peers: {}\n", writable.error().text());
         return kExitError;
     }
@@ -240,6 +240,6 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    tpcc::hold_standard_files();
-    return tpcc::run_flushed("lockstep-peers", kExitError, [&] { return run_program(argc, argv); });
+    hold_standard_files();
+    return run_flushed("lockstep-peers", kExitError, [&] { return run_program(argc, argv); });
 }

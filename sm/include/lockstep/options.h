@@ -44,6 +44,12 @@ struct Options {
     // error: only a writer rebuilds it from the log. A store that was not closed is refused
     // (not_closed), since recovery would write. `create` and the log's options are ignored.
     bool read_only = false;
+    // Permissions of the files of a store that is made, with 0600 and within 0666. Whatever the
+    // umask is, all files that are made later, the archive, backups and restores get them, too; a
+    // directory may be entered by those who may read. An existing store keeps those of its file
+    // `data`, which chmod changes. For a process with the rights of root, files get the owner of
+    // that file besides.
+    uint32_t file_mode = 0600;
     uint32_t workers = 1;      // kernel threads that run transactions, 1..64
     bool pin_workers = false;  // bind worker i to the i-th allowed CPU
     // Buffer pool, 4 MB to less than 1 TB. It takes memory from the system as pages need it, and up

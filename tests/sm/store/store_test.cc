@@ -347,6 +347,9 @@ TEST_F(StoreTest, OptionsOutOfRangeAreNamed) {
     EXPECT_EQ(refused([](Options& o) { o.lock_table_bytes_log2 = 15; }), "lock_table_bytes_log2");
     EXPECT_EQ(refused([](Options& o) { o.slice_warning = kMillisecond - 1; }), "slice_warning");
     EXPECT_EQ(refused([](Options& o) { o.offload_threads = 0; }), "offload_threads");
+    for (const uint32_t mode : {0u, 0400u, 0700u, 0644u | 01000u})
+        EXPECT_EQ(refused([&](Options& o) { o.file_mode = mode; }),
+                  "file_mode (0600 and what is within 0666)");
     EXPECT_EQ(refused([](Options& o) { o.retries_max = 1'000'001; }), "retries_max");
     EXPECT_EQ(refused([](Options& o) { o.archive_interval = 100 * kMillisecond - 1; }),
               "archive_interval");

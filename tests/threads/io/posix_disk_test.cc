@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -113,6 +114,50 @@ TEST_F(PosixDiskRefused, DirectIoRefusedIsDoneWithout) {
         EXPECT_EQ(content(*file), std::string("\0xyz", 4));
         disk.close(*file);
     });
+}
+
+// Whatever the umask is. A file that cannot get its permissions is not left behind.
+TEST_F(PosixDiskRefused, FilesAndDirectoriesGetTheirPermissions) {
+    const auto mode = [&](const char* name) {
+        struct stat status {};
+        EXPECT_EQ(::stat(rig.path(name).c_str(), &status), 0);
+        return status.st_mode & 07777;
+    };
+    const auto make = [&](const char* name) {
+        return disk.open(rig.path(name), Disk::kCreate | Disk::kDirect);
+    };
+    for (const mode_t mask : {0, 022, 077}) {
+        const mode_t before = umask(mask);
+        disk.set_file_mode(0600);
+        disk.close(*make("own"));
+        EXPECT_TRUE(disk.make_directory(rig.path("own.d")));
+        disk.set_file_mode(0664);
+        const FileId shared = *make("shared");
+        EXPECT_TRUE(disk.make_directory(rig.path("shared.d")));
+        disk.set_file_mode(0600);
+        disk.close(*make("shared"));  // exists
+        ASSERT_TRUE(disk.make_files_like(shared));
+        disk.close(*make("like it"));
+        disk.close(shared);
+        umask(before);
+        EXPECT_EQ(mode("own"), 0600u);
+        EXPECT_EQ(mode("own.d"), 0700u);
+        EXPECT_EQ(mode("shared"), 0664u);
+        EXPECT_EQ(mode("shared.d"), 0775u);
+        EXPECT_EQ(mode("like it"), 0664u);
+        for (const char* name : {"own", "shared", "like it"}) ::unlink(rig.path(name).c_str());
+        for (const char* name : {"own.d", "shared.d"}) ::rmdir(rig.path(name).c_str());
+    }
+    without({{__NR_fchmod, EIO}}, [&] {
+        disk.set_file_mode(0666);
+        expect(make("none"), ErrorCode::io_error, EIO, "open");
+        EXPECT_FALSE(disk.make_directory(rig.path("none.d")));
+    });
+    EXPECT_FALSE(disk.exists(rig.path("none")));
+    EXPECT_FALSE(disk.exists(rig.path("none.d")));
+    // A file system without permissions is no fault.
+    without({{__NR_fchmod, EPERM}}, [&] { disk.close(*make("plain")); });
+    EXPECT_TRUE(disk.exists(rig.path("plain")));
 }
 
 // Also for root, whom the rights of the file do not stop.

@@ -11,6 +11,7 @@
 
 #include <lockstep/backup.h>
 #include "sm/backup/backup_manifest.h"
+#include "tools/base/option_checks.h"
 #include "tools/cli/backup/point_in_time.h"
 #include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
@@ -20,7 +21,6 @@
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
-#include "tpcc/option_checks.h"
 
 namespace lockstep::cli {
 namespace {
@@ -301,7 +301,7 @@ void add_verify_command(CLI::App& app, int& status) {
         ->add_option("--archive", o->archive,
                      "Directory of the log archive: check its log too, as a restore of these "
                      "backups to its end reads it")
-        ->check(tpcc::kNotEmpty);
+        ->check(kNotEmpty);
     verify->add_flag("--json", o->json, "Print JSON");
     verify->callback([o, &status] { status = run_verify(*o); });
 }
@@ -332,7 +332,7 @@ void add_backup(CLI::App& app, int& status) {
         "--archive", o->archive,
         "Directory of the log archive (Options::archive): go on from the last backup's point, to "
         "the archive's end or to the given point");
-    archive->check(tpcc::kNotEmpty);
+    archive->check(kNotEmpty);
     auto* until = restore
                       ->add_option("--until", o->until,
                                    "Restore the state at this LSN, as commit() returns one")
@@ -343,7 +343,7 @@ void add_backup(CLI::App& app, int& status) {
                      "Restore the state at this time: nothing that committed later is in it. "
                      "2026-11-24T03:00:00Z, or an offset such as +01:00 in place of the Z, or "
                      "local time without either, or @SECONDS since 1970")
-        ->check(tpcc::kNotEmpty)
+        ->check(kNotEmpty)
         ->needs(archive)
         ->excludes(until);
     restore

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "tools/base/say.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_text.h"
-#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -34,7 +34,7 @@ int print(const Live<Json>& answer, bool json, Show show) {
 
 int live_failed(const LiveError& error, bool json) {
     if (json) fmt::print("{}\n", json_text(error.json(), 2));
-    else tpcc::say_error("lockstep: {}\n", error.text());
+    else say_error("lockstep: {}\n", error.text());
     return error.not_live() ? 2 : 1;
 }
 

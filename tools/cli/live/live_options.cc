@@ -3,11 +3,11 @@
 
 #include <memory>
 
+#include "tools/base/option_checks.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
-#include "tpcc/option_checks.h"
 
 namespace lockstep::cli {
 namespace {
@@ -39,7 +39,7 @@ void add_top(CLI::App& app, int& status) {
         "top", "What an open store does: rates, waits, oldest transactions, hot locks; q leaves");
     auto given = common(*sub, false);
     sub->add_option("--interval", given->top.interval, "Seconds between two screens")
-        ->check(tpcc::number_in(0.1, 3600))
+        ->check(number_in(0.1, 3600))
         ->capture_default_str();
     sub->add_flag("--once", given->top.once, "One screen after the first interval, then exit");
     sub->add_flag("--json", given->top.json, "A line of JSON in each interval, no screen");

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "sm/heap/heap_file.h"
+#include "tools/base/say.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/load/load_state.h"
@@ -25,7 +26,6 @@
 #include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/rows/row_reader.h"
-#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -128,7 +128,7 @@ void Load::begin() {
     }
     started_ = true;
     reader_.skip_to(state_.place);
-    tpcc::say_error("note: resumed at line {}\n", state_.place.lines + 1);
+    say_error("note: resumed at line {}\n", state_.place.lines + 1);
 }
 
 void Load::declare(const Row& row) {
@@ -368,7 +368,7 @@ int run_load(const LoadOptions& options) try {
     }
     const std::vector<LeftOut> left_out = load.left_out();
     need(store.close(), options.path);
-    for (const LeftOut& secondary : left_out) tpcc::say_error("{}\n", secondary.text());
+    for (const LeftOut& secondary : left_out) say_error("{}\n", secondary.text());
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     if (options.json)

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "tpcc/say.h"
+#include "tools/base/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -53,13 +53,13 @@ void Progress::draw() {
         const auto left = static_cast<uint64_t>(static_cast<double>(total_ - bytes_) / rate);
         line += fmt::format(", {}:{:02}:{:02} left", left / 3600, left / 60 % 60, left % 60);
     }
-    tpcc::say_error("{:<100}", line);
+    say_error("{:<100}", line);
 }
 
 void Progress::end() {
     if (!on_ || !begun_) return;
     draw();
-    tpcc::say_error("\n");
+    say_error("\n");
     on_ = false;
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "tools/base/say.h"
 #include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
@@ -14,7 +15,6 @@
 #include "tools/cli/pages/page_source.h"
 #include "tools/cli/pages/rebuild.h"
 #include "tools/cli/rows/row_format.h"
-#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -140,7 +140,7 @@ int run_salvage(const SalvageOptions& o) {
                                              : write_store(survey, o, records);
     survey.add_unnamed();
     const std::string told = report(survey, o, secondaries, records);
-    to_stdout ? tpcc::say_error("{}", told) : tpcc::say("{}", told);
+    to_stdout ? say_error("{}", told) : say("{}", told);
     if (!wrong.empty()) return complain("salvage", wrong);
     return count_losses(survey.losses) == 0 ? 0 : kSomethingLost;
 }

@@ -17,6 +17,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine_of.h"
 #include "threads/base/try.h"
+#include "tools/base/say.h"
 #include "tools/cli/backup_directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
@@ -24,7 +25,6 @@
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/rows/losses.h"
-#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -246,7 +246,7 @@ int stat(const std::string& path, bool json) {
     if (json) fmt::print("{}\n", json_text(*j, 2));
     else print_text(*j);
     if (!partly) return status_of(*j);
-    tpcc::say_error("lockstep: {}: {}\n", path, text_of_not_closed(path, *j));
+    say_error("lockstep: {}: {}\n", path, text_of_not_closed(path, *j));
     return kNotClosed;
 }
 

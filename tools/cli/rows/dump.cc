@@ -15,13 +15,13 @@
 #include "sm/store/engine_of.h"
 #include "sm/store/gid_text.h"
 #include "threads/base/try.h"
+#include "tools/base/option_checks.h"
+#include "tools/base/say.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
-#include "tpcc/option_checks.h"
-#include "tpcc/say.h"
 
 namespace lockstep::cli {
 namespace {
@@ -112,7 +112,7 @@ void warn_of_doubt(const std::string& path, const std::vector<PreparedInfo>& in_
     for (size_t i = 0; i < in_doubt.size() && i < kNamed; ++i)
         gids += (i == 0 ? "" : ", ") + sm::gid_text(in_doubt[i].gid);
     if (in_doubt.size() > kNamed) gids += ", ...";
-    tpcc::say_error(
+    say_error(
         "note: {}: {} in doubt ({}), and the dump has none of their changes (`lockstep prepared` "
         "lists them, `lockstep commit` and `lockstep rollback` end them)\n",
         path, counted(in_doubt.size(), "transaction is", "transactions are"), gids);
@@ -175,7 +175,7 @@ void add_dump(CLI::App& app, int& status) {
     command
         ->add_option("--limit", dump->limit,
                      "Stop after that many records of each index or heap (default: all)")
-        ->check(tpcc::kNotNegative);
+        ->check(kNotNegative);
     command->callback([dump, &status] { status = dump->run(); });
 }
 

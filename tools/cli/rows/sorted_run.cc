@@ -185,7 +185,7 @@ void sort_pairs(std::vector<Pair>& pairs, const std::string& object, Twice twice
 
 RunWriter::RunWriter(std::string path)
     : run_{.path = std::move(path)},
-      fd_(::open(run_.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+      fd_(::open(run_.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {
     if (fd_ < 0) throw Failed(run_.path + ": " + std::strerror(errno));
 }
 RunWriter::~RunWriter() {

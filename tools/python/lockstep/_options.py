@@ -84,6 +84,7 @@ class Options(TypedDict, total=False):
     archive_interval: float | None
     archive_backlog_bytes: int | None
     archive_failure: ArchiveFailure
+    file_mode: int
     logger: Logger | None
     steps: StepsOptions | StepsMode
 

@@ -15,7 +15,7 @@ namespace {
     X(log_segment_bytes) X(log_ring_bytes) X(lazy_flush_interval) X(checkpoint_log_bytes) \
     X(lock_timeout) X(lock_table_bytes_log2) X(escalate_at) X(version_bytes) X(retries_max) \
     X(offload_threads) X(slice_warning) X(archive) X(archive_interval) X(archive_backlog_bytes) \
-    X(archive_failure)
+    X(archive_failure) X(file_mode)
 #define LOCKSTEP_STEPS_FIELDS(X) \
     X(mode) X(team_max) X(policy) X(gate) X(rounds_max) X(points) X(window_records) \
     X(float_state) X(ignore_latches)

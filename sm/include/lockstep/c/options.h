@@ -119,6 +119,7 @@ typedef struct lockstep_options {
     uint64_t archive_interval;       // LOCKSTEP_NEVER
     uint64_t archive_backlog_bytes;  // LOCKSTEP_DERIVED
     int archive_failure;             // enum lockstep_archive_failure
+    uint32_t file_mode;              // permissions of the files of a new store: 0600
 } lockstep_options;
 
 // What a transaction may see; lockstep_txn_options::isolation.

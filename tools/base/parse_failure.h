@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lockstep::tpcc {
+namespace lockstep {
 
 // Characters to insert, erase or replace until both are equal (Levenshtein).
 inline size_t edit_distance(std::string_view a, std::string_view b) {
@@ -86,4 +86,4 @@ inline std::string parse_failure(const CLI::App* app, const CLI::Error& error) {
     return fmt::format("{}: {}\n", name, what);
 }
 
-}  // namespace lockstep::tpcc
+}  // namespace lockstep

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace lockstep::tpcc {
+namespace lockstep {
 
 // The errno of the first write to standard output that failed; 0: each has succeeded. It belongs to
 // the process, as standard output does.
@@ -76,4 +76,4 @@ inline std::string rate_text(double rate) {
     return rate < 100 ? fmt::format("{:.2f}", rate) : fmt::format("{:.0f}", rate);
 }
 
-}  // namespace lockstep::tpcc
+}  // namespace lockstep

@@ -1,5 +1,5 @@
 // build_info.cc - the build and the machine.
-#include "tpcc/build_info.h"
+#include "tools/base/build_info.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 
 #include "threads/base/sanitized.h"
 
-namespace lockstep::tpcc {
+namespace lockstep {
 
 namespace {
 
@@ -114,4 +114,4 @@ nlohmann::ordered_json machine_json() {
             {"kernel", machine.kernel}};
 }
 
-}  // namespace lockstep::tpcc
+}  // namespace lockstep

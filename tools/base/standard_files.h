@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-namespace lockstep::tpcc {
+namespace lockstep {
 
 // Call it before anything opens a file.
 inline void hold_standard_files() {
@@ -19,4 +19,4 @@ inline void hold_standard_files() {
             (void)::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
-}  // namespace lockstep::tpcc
+}  // namespace lockstep

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::tpcc {
+namespace lockstep {
 
 // Of the sources, at the last build. tools/cmake/commit.cmake makes the file that defines them.
 const char* built_version();
@@ -36,4 +36,4 @@ MachineInfo machine_info();
 nlohmann::ordered_json build_json();
 nlohmann::ordered_json machine_json();
 
-}  // namespace lockstep::tpcc
+}  // namespace lockstep

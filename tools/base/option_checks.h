@@ -8,7 +8,7 @@
 
 #include "threads/base/check.h"
 
-namespace lockstep::tpcc {
+namespace lockstep {
 
 // CLI::Range takes a NaN, which is in no range.
 inline CLI::Validator number_in(double least, double most) {
@@ -48,4 +48,4 @@ public:
 // Of a program, before it adds commands, which inherit it; or of one command.
 inline void show_one_name(CLI::App& app) { app.formatter(std::make_shared<OneNameFormatter>()); }
 
-}  // namespace lockstep::tpcc
+}  // namespace lockstep
