@@ -13,8 +13,8 @@
 #include <string>
 
 #include <lockstep/store.h>
-#include "sm/store/engine_of.h"
-#include "sm/store/test_hooks.h"
+#include "sm/api/engine_of.h"
+#include "sm/host/test_hooks.h"
 #include "tests/steps_of_run.h"
 #include "threads/io/sim_disk.h"
 

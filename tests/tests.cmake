@@ -74,7 +74,7 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME tpcc_page COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/page_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(tpcc_page PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
-    if(TARGET sm_store_tests)
+    if(TARGET sm_api_tests)
         # The interpreter that Debian's packages are installed for.
         find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)
         add_test(NAME metrics COMMAND ${DEBIAN_PYTHON}
@@ -137,7 +137,7 @@ endif()
 
 # The debugger script against a program that stops in a deadlock.
 find_program(GDB gdb)
-if(GDB AND TARGET sm_store_tests AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+if(GDB AND TARGET sm_api_tests AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME gdb COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/gdb_test.py
         ${CMAKE_SOURCE_DIR} ${tests}/sm_store_test)
     set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
@@ -330,9 +330,9 @@ if(TARGET tools_tests)
     lockstep_add_sources(tools_tests ${peers} tools/cli/live/live_top.cc tools/cli/live/live_text.cc
         tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
 endif()
-if(TARGET sm_store_tests)
-    lockstep_add_sources(sm_store_tests tests/sm/store/public_calls_table.cc
-        tests/sm/store/public_calls_waits.cc tools/faultfs/passthrough.cc)
+if(TARGET sm_api_tests)
+    lockstep_add_sources(sm_api_tests tests/sm/api/public_calls_table.cc
+        tests/sm/api/public_calls_waits.cc tools/faultfs/passthrough.cc)
 endif()
 
 # What the run script builds under sanitizers.

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <new>
 
+#include "sm/api/engine_of.h"
+#include "sm/api/operation.h"
 #include "sm/c/session.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/operation.h"
-#include "sm/store/txn_watch.h"
+#include "sm/observe/txn_watch.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::c {

@@ -21,7 +21,7 @@
 #include <lockstep/sync.h>
 #include "sm/c/handles.h"
 #include "sm/c/report.h"
-#include "sm/store/key_call.h"
+#include "sm/secondary/key_call.h"
 #include "threads/thread/fork_watch.h"
 #include "threads/thread/thread.h"
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include <lockstep/offload.h>
+#include "sm/api/engine_of.h"
+#include "sm/api/operation.h"
 #include "sm/c/attempt.h"
 #include "sm/c/objects.h"
 #include "sm/c/session.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/operation.h"
 
 namespace lockstep::c {
 

@@ -3,8 +3,8 @@
 //
 // Concepts   A delete leaves a ghost record. A replaced or erased large value leaves its overflow
 //            chain. A bulk load or a drop may leave pages without a structure. The structure
-//            reports them to the hooks here, and sm/store implements the hooks (ghost cleaner, drop
-//            list, catalog). So a structure needs to know nothing of its owners.
+//            reports them to the hooks here, and the ghost cleaner, the drop list and the
+//            catalog implement them. So a structure needs to know nothing of its owners.
 // Blocking   GhostNotes::note_leaf() never parks. GhostNotes::release() and DropRegistry park:
 //            locks, pages, log. ObjectDirectory::load() parks for pages.
 #pragma once

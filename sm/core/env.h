@@ -1,7 +1,7 @@
 // env.h - what a storage structure may see of the open store: the volume, the log, the locks and
 // the services below it.
 //
-// Concepts   Engine (sm/store) owns these parts and fills the pointers while it opens the store.
+// Concepts   Engine (sm/engine) owns these parts and fills the pointers while it opens a store.
 //            B-tree, heap and space map reach nothing else. A pointer is set once, before the first
 //            structure uses it, and stays until the store closes. A structure reports what others
 //            must finish through the hooks of cleanup.h.

@@ -27,7 +27,7 @@ public:
     virtual Result<bool> update(txn::Transaction& txn, Slice key, Slice value) = 0;
     virtual Result<bool> patch(txn::Transaction& txn, Slice key, size_t offset, Slice part) = 0;
     virtual Result<bool> erase(txn::Transaction& txn, Slice key) = 0;
-    // What is known of the index if it is a secondary one (sm/store/secondary.h); else null.
+    // What is known of the index if it is a secondary one (sm/secondary/secondary.h); else null.
     virtual Secondary* secondary() const { return nullptr; }
 };
 

@@ -205,7 +205,7 @@ bool is_due(const RestartEnv& env, Lsn last_begin) {
     DCHECK(last_begin <= env.log->tail());
     const uint64_t since = env.log->tail() - last_begin;
     if (since >= interval_bytes(env)) return true;
-    // Before begin() slows down (sm/store/log_room.h).
+    // Before begin() slows down (sm/engine/log_room.h).
     if (!log_is_scarce(env, 45)) return false;
     // If an old transaction holds the log, checkpoints one after another would not help: some log
     // must have been written, or the transaction must have ended.

@@ -79,9 +79,9 @@ class Checks(CheckedTree):
     def test_layers_seams_allow_what_they_name(self):
         use = "inline void f() {{ {}; }}"
         self.header("sm/btree/a.h", "")
-        self.header("sm/store/close_watch.h", use.format("pthread_create()"))
+        self.header("sm/observe/close_watch.h", use.format("pthread_create()"))
         self.expect_sound("tools/check_layers.py")
-        self.header("sm/store/close_watch.h", use.format("usleep(1)"))
+        self.header("sm/observe/close_watch.h", use.format("usleep(1)"))
         self.expect("tools/check_layers.py", "outside the seams")
 
     def test_style_width(self):

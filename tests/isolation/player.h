@@ -15,10 +15,10 @@
 #include <string>
 
 #include <lockstep/store.h>
+#include "sm/api/engine_of.h"
 #include "sm/btree/btree.h"
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/test_hooks.h"
+#include "sm/catalog/catalog.h"
+#include "sm/host/test_hooks.h"
 #include "tests/isolation/script.h"
 #include "threads/io/sim_disk.h"
 #include "threads/sync/event.h"

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "sm/store/engine.h"
-#include "sm/store/operation.h"
+#include "sm/api/operation.h"
+#include "sm/engine/engine.h"
 #include "txn/log/log.h"
 
 namespace lockstep::sim {

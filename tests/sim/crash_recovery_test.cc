@@ -3,7 +3,7 @@
 // recovery: what was acknowledged is there, the rest is all or nothing.
 //
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds.
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
 #include "tests/sim/crash_harness.h"
 
 namespace lockstep::sim {

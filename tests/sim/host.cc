@@ -2,7 +2,7 @@
 #include "tests/sim/host.h"
 
 #include "sm/buffer/page.h"
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sim/entries.h"
 #include "txn/log/log.h"
 

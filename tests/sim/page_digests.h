@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sim/report.h"
 
 namespace lockstep::sim {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include <lockstep/need.h>
-#include "sm/store/engine.h"
-#include "sm/store/ghost_cleaner.h"
+#include "sm/engine/engine.h"
+#include "sm/services/ghost_cleaner.h"
 #include "tests/sim/attempt.h"
 
 namespace lockstep::sim {

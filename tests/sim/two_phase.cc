@@ -1,7 +1,7 @@
 // two_phase.cc - the second phase, by a thread of its own.
 #include <fmt/format.h>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sim/records.h"
 
 namespace lockstep::sim {

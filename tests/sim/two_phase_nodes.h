@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 #include "threads/base/rng.h"

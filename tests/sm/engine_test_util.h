@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "sm/catalog/catalog.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/engine/engine.h"
+#include "sm/engine/log_room.h"
 #include "sm/heap/heap_file.h"
 #include "sm/recovery/recovery.h"
-#include "sm/store/catalog.h"
-#include "sm/store/engine.h"
-#include "sm/store/ghost_cleaner.h"
-#include "sm/store/log_room.h"
+#include "sm/services/ghost_cleaner.h"
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"

@@ -11,8 +11,8 @@
 
 #include <lockstep/store.h>
 #include "sm/change/log_kinds.h"
+#include "sm/engine/engine.h"
 #include "sm/recovery/recovery.h"
-#include "sm/store/engine.h"
 #include "tests/own_directory.h"
 #include "tests/sm/index_content.h"
 #include "tests/sm/test_util.h"

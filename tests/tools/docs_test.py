@@ -87,7 +87,7 @@ class Docs(unittest.TestCase):
         for name in ("io_error", "bad_backup", "snapshot_too_old"):
             self.assertIn(f"<code>{name}</code>", errors)
         metrics = (SITE / "reference/metrics.html").read_text()
-        table = (ROOT / "sm/store/metrics_table.h").read_text()
+        table = (ROOT / "sm/observe/metrics_table.h").read_text()
         wanted = set(re.findall(r'"(lockstep_\w+)"', table))
         self.assertEqual(set(re.findall(r"<code>(lockstep_\w+)</code>", metrics)), wanted)
         commands = (SITE / "reference/commands/lockstep.html").read_text()

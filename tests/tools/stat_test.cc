@@ -7,8 +7,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
+#include "sm/catalog/catalog.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {

@@ -58,8 +58,8 @@ private:
     const uint32_t weight_;
 };
 
-// The weight of a callback that must not call the store, see sm/store/key_call.h. Thread::callbacks
-// is below it while no such callback is on the stack of the thread.
+// The weight of a callback that must not call the store, see sm/secondary/key_call.h.
+// Thread::callbacks is below it while no such callback is on the stack of the thread.
 constexpr uint32_t kMustNotCallStore = 1u << 16;
 
 }  // namespace lockstep::threads

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "sm/api/engine_of.h"
 #include "sm/recovery/recovery.h"
-#include "sm/store/engine_of.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/worker/io_wait.h"
 #include "tools/bench/bench.h"

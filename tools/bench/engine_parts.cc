@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
 #include "threads/steps/ctx.h"
 #include "threads/thread/thread.h"
 #include "tools/bench/bench.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "threads/worker/io_wait.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/quiet.h"

@@ -132,7 +132,7 @@ def error_page(root: pathlib.Path) -> str:
 
 
 def metric_page(root: pathlib.Path) -> str:
-    text = (root / "sm/store/metrics_table.h").read_text()
+    text = (root / "sm/observe/metrics_table.h").read_text()
     row = re.compile(
         r'\{\s*"(lockstep_\w+)",\s*(?:"((?:\\.|[^"\\])*)",\s*)?'
         r'[^"{}]*?((?:"(?:\\.|[^"\\])*"\s*)*)\}'

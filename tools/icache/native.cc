@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "threads/thread/thread.h"
 #include "tools/icache/child.h"
 #include "tools/icache/native_json.h"

@@ -1,6 +1,6 @@
 // traced.cc - runs a plan on a simulated disk and a clock that stands still, under the tracer.
-#include "sm/store/engine_of.h"
-#include "sm/store/test_hooks.h"
+#include "sm/api/engine_of.h"
+#include "sm/host/test_hooks.h"
 #include "threads/io/sim_disk.h"
 #include "threads/steps/ctx.h"
 #include "threads/thread/thread.h"

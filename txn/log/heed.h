@@ -8,7 +8,7 @@ namespace lockstep::txn {
 
 enum class Heed : uint8_t {
     nothing,
-    // The log is scarce: wait before the next operation (sm/store/log_room.h).
+    // The log is scarce: wait before the next operation (sm/engine/log_room.h).
     log_scarce,
     // From here on only a rollback is possible. An operation's error left it unable to go on.
     failed,

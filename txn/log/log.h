@@ -215,7 +215,7 @@ public:
     uint64_t taken_bytes() const;
     // What promises may take in all: log and undo bytes of one transaction that is alone.
     uint64_t promises_max() const;
-    // Log and undo bytes up to which a transaction meets no log_full (sm/store/log_room.h): an
+    // Log and undo bytes up to which a transaction meets no log_full (sm/engine/log_room.h): an
     // eighth of the capacity.
     uint64_t safe_bytes() const { return capacity_bytes() / 8; }
     uint64_t capacity_bytes() const;

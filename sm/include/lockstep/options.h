@@ -155,7 +155,7 @@ struct Options {
     // use the Unix socket `control` in the store's directory, mode 0600, which close() removes. A
     // kernel thread of its own serves it; workers notice it only while they carry out a command. If
     // the socket cannot be made, open() fails (bad_path, io_error). The requests are described in
-    // sm/store/control.h.
+    // sm/observe/control.h.
     bool control = false;
     // Directory that receives all log before it is recycled (archive.h). It is made if missing, but
     // its parents are not. If it cannot be made or written, the store opens all the same: `logger`

@@ -5,9 +5,9 @@
 #include "sm/backup/backup_manifest.h"
 #include "sm/backup/update_backup.h"
 #include "sm/buffer/buffer_pool.h"
+#include "sm/catalog/catalog.h"
 #include "sm/heap/heap_file.h"
 #include "sm/space/space_map.h"
-#include "sm/store/catalog.h"
 #include "tests/sm/backup/archive_test_util.h"
 
 namespace lockstep {

@@ -1,9 +1,9 @@
 // labels: unit
 // backup_incremental_test.cc - incremental backups, and restores that put them together.
+#include "sm/api/engine_of.h"
 #include "sm/backup/backup_manifest.h"
 #include "sm/buffer/superblock.h"
 #include "sm/space/space_map.h"
-#include "sm/store/engine_of.h"
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 #include "threads/io/disk_file.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 

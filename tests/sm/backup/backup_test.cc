@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include "sm/api/engine_of.h"
 #include "sm/backup/backup_manifest.h"
-#include "sm/store/engine_of.h"
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 

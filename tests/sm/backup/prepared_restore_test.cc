@@ -3,9 +3,9 @@
 // behind the decision: what is in doubt at the point is in doubt in the restored store.
 #include <array>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sm/backup/archive_test_util.h"
-#include "tests/sm/store/prepared_test_util.h"
+#include "tests/sm/services/prepared_test_util.h"
 
 namespace lockstep {
 namespace prepared_restore_test {

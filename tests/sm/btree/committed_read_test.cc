@@ -8,10 +8,10 @@
 #include <functional>
 #include <optional>
 
-#include "sm/store/catalog.h"
-#include "sm/store/engine.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/ghost_cleaner.h"
+#include "sm/api/engine_of.h"
+#include "sm/catalog/catalog.h"
+#include "sm/engine/engine.h"
+#include "sm/services/ghost_cleaner.h"
 #include "tests/seed_of_run.h"
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"

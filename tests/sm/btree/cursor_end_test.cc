@@ -1,7 +1,7 @@
 // labels: sim
 // cursor_end_test.cc - what a cursor shows after the step that finds the end of its range.
 #include "tests/code_of.h"
-#include "tests/sm/store/index_on_sim_store.h"
+#include "tests/sm/api/index_on_sim_store.h"
 
 namespace lockstep {
 namespace cursor_end_test {

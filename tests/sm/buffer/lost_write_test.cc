@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "sm/store/catalog.h"
+#include "sm/catalog/catalog.h"
 #include "tests/sm/buffer/pool_test_util.h"
 #include "tests/sm/store_crash_util.h"
 

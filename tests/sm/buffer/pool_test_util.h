@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "sm/catalog/catalog.h"
+#include "sm/engine/engine.h"
 #include "sm/recovery/recovery.h"
-#include "sm/store/catalog.h"
-#include "sm/store/engine.h"
-#include "sm/store/ghost_cleaner.h"
+#include "sm/services/ghost_cleaner.h"
 #include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"

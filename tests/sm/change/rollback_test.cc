@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 
+#include "sm/api/engine_of.h"
+#include "sm/api/operation.h"
 #include "sm/btree/btree_impl.h"
+#include "sm/catalog/catalog.h"
 #include "sm/recovery/recovery_parts.h"
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/operation.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 // through checkpoints.
 #include <set>
 
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 
 #include "sm/buffer/superblock.h"
 #include "sm/buffer/written_lsns.h"
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/code_of.h"
 #include "tests/sim_store.h"
 #include "tests/sm/index_content.h"

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {

@@ -6,8 +6,8 @@
 
 #include <set>
 
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
+#include "sm/api/engine_of.h"
+#include "sm/catalog/catalog.h"
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 

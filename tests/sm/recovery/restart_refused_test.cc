@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sim_store.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 // acknowledges nothing more, and says why.
 #include <gtest/gtest.h>
 
-#include "sm/store/engine.h"
+#include "sm/engine/engine.h"
 #include "tests/sim_store.h"
 #include "txn/log/log.h"
 

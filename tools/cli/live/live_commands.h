@@ -20,8 +20,8 @@ struct TwoPhaseSettings {
     bool json = false;
 };
 
-// The transactions in doubt; and the end of one by its gid, as sm/store/gid_text.h writes it. If no
-// process has the store open, it is opened for that. two_phase.cc
+// The transactions in doubt; and the end of one by its gid, as sm/observe/gid_text.h writes it. If
+// no process has the store open, it is opened for that. two_phase.cc
 int list_prepared(const TwoPhaseSettings& settings);
 int end_prepared(const TwoPhaseSettings& settings, const std::string& text, bool commits);
 // Refreshes a screen until the key q, a signal, or the end of the store. Returns 128 and the

@@ -2,8 +2,8 @@
 // coordinator, for an open store and for a closed one.
 #include <fmt/format.h>
 
-#include "sm/store/control_json.h"
-#include "sm/store/gid_text.h"
+#include "sm/observe/control_json.h"
+#include "sm/observe/gid_text.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"

@@ -5,9 +5,9 @@
 
 #include <atomic>
 
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/operation.h"
+#include "sm/api/engine_of.h"
+#include "sm/api/operation.h"
+#include "sm/catalog/catalog.h"
 #include "threads/base/try.h"
 #include "tools/cli/pages/page_source.h"
 

@@ -13,9 +13,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sm/api/engine_of.h"
+#include "sm/catalog/catalog.h"
 #include "sm/recovery/recovery.h"
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
 #include "threads/base/try.h"
 #include "tools/base/say.h"
 #include "tools/cli/backup_directory.h"

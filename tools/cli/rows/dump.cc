@@ -11,9 +11,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "sm/store/catalog.h"
-#include "sm/store/engine_of.h"
-#include "sm/store/gid_text.h"
+#include "sm/api/engine_of.h"
+#include "sm/catalog/catalog.h"
+#include "sm/observe/gid_text.h"
 #include "threads/base/try.h"
 #include "tools/base/option_checks.h"
 #include "tools/base/say.h"

@@ -2,7 +2,7 @@
 //
 // Concepts   A run outlives the process: a load that was killed resumes from it. So its file has a
 //            name and checksums, and a key that occurs twice is told with its lines in the input.
-//            The runs of sm/store/entry_sort.h end with the process and have neither.
+//            The runs of sm/secondary/entry_sort.h end with the process and have neither.
 // Layout     A run file is a sequence of chunks: u32 bytes, u32 pairs, u64 XXH3 of the bytes; then
 //            the pairs: u32 key bytes, u32 value bytes, key, value. Keys ascend strictly.
 // Invariants SR-1 A merge gives each key once, in strictly ascending order. Of a key that occurs

@@ -101,7 +101,8 @@ struct Raised {
     std::string key;  // of the record
 };
 // The place of a Raised tells how long the refused key is. An entry is as long, or longer by the
-// key of the record and two bytes (sm/store/secondary_key.h). No key of an application is like it.
+// key of the record and two bytes (sm/secondary/secondary_key.h). No key of an application is like
+// it.
 constexpr size_t kRaisedMax = 32, kRefusedFirst = 64 << 10, kRefusedStep = 2048;
 // Tells of no exception.
 constexpr size_t kRefusedLast = kRefusedFirst + kRaisedMax * kRefusedStep;

@@ -1,0 +1,216 @@
+// control_json.cc - field by field.
+#include "sm/observe/control_json.h"
+
+#include "sm/observe/gid_text.h"
+#include "threads/base/check.h"
+
+namespace lockstep::sm {
+namespace {
+
+Json json_of(const StageStats& stats) {
+    return {{"entered", stats.entered},
+            {"cancelled", stats.cancelled},
+            {"queued", stats.queued},
+            {"in_service", stats.in_service},
+            {"bypasses", stats.bypasses},
+            {"wait_mean_nanos", static_cast<uint64_t>(stats.wait.mean())},
+            {"wait_p99_nanos", stats.wait.percentile(0.99)},
+            {"length_mean", stats.length.mean()},
+            {"batch_mean", stats.batch.mean()}};
+}
+
+void add_prepared(Json& json, const StoreStats& s) {
+    json["prepared_open"] = s.prepared_open;
+    json["prepared_oldest_nanos"] = s.prepared_oldest_nanos;
+}
+
+void add_archive(Json& json, const StoreStats& s) {
+    json.update({{"backups", s.backups},
+                 {"backup_bytes", s.backup_bytes},
+                 {"backup_failures", s.backup_failures},
+                 {"backup_page_repairs", s.backup_page_repairs},
+                 {"archive_pieces", s.archive_pieces},
+                 {"archive_bytes", s.archive_bytes},
+                 {"archive_failures", s.archive_failures},
+                 {"archive_gaps", s.archive_gaps},
+                 {"archive_backlog_bytes", s.archive_backlog_bytes}});
+}
+
+// What an operator can do about it.
+const char* remedy_of(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::txn_ended:
+            return "the command \"transactions\" lists those that can be ended";
+        case ErrorCode::bad_argument:
+            return R"(the store ends its own transactions; "commit" or "rollback" one in doubt)";
+        case ErrorCode::store_closed: return "the store is being closed: wait for its next open";
+        case ErrorCode::store_failed: return "close the store and open it again: it recovers";
+        case ErrorCode::io_error: return "check the device; the store's logger says more";
+        case ErrorCode::archive_failed:
+            return "make the archive work; the store's logger says more";
+        case ErrorCode::no_space: return "free space on the device";
+        case ErrorCode::out_of_memory:
+        case ErrorCode::too_many: return "repeat the command, or raise the limit that is named";
+        default: return "the store's logger may say more";
+    }
+}
+
+}  // namespace
+
+Json json_of(const StoreStats& s) {
+    Json waits = Json::object(), io = Json::object();
+    for (size_t i = 0; i < kWaitCauses; ++i)
+        waits[kWaitCauseNames[i]] = {
+            {"count", s.waits[i].count}, {"wait_nanos", s.waits[i].nanos}, {"now", s.waits[i].now}};
+    for (size_t i = 0; i < threads::kIoClasses; ++i) {
+        const threads::IoClassStats& of = s.io.classes[i];
+        io[threads::kIoClassNames[i]] = {{"requests", of.packets},
+                                         {"bytes", of.bytes},
+                                         {"merged", of.merged},
+                                         {"joined", of.joined},
+                                         {"transfers", of.transfers}};
+    }
+    Json json = {{"commits", s.commits},
+                 {"aborts", s.aborts},
+                 {"deadlock_retries", s.deadlock_retries},
+                 {"transactions_live", s.transactions_live},
+                 {"transactions_waiting", s.transactions_waiting},
+                 {"lock_grants_at_once", s.lock_grants_at_once},
+                 {"lock_waits", s.lock_waits},
+                 {"lock_wait_nanos", s.lock_wait_nanos},
+                 {"deadlocks", s.deadlocks},
+                 {"lock_timeouts", s.lock_timeouts},
+                 {"escalations", s.escalations},
+                 {"log_records", s.log_records},
+                 {"log_bytes", s.log_bytes},
+                 {"log_flushes", s.log_flushes},
+                 {"log_syncs", s.log_syncs},
+                 {"log_used_bytes", s.log_used_bytes},
+                 {"log_capacity_bytes", s.log_capacity_bytes},
+                 {"durable_waits", s.durable_waits},
+                 {"pool_frames", s.pool_frames},
+                 {"pool_resident", s.pool_resident},
+                 {"pool_dirty", s.pool_dirty},
+                 {"page_reads", s.page_reads},
+                 {"page_writes", s.page_writes},
+                 {"evictions", s.evictions},
+                 {"page_repairs", s.page_repairs},
+                 {"lost_writes", s.lost_writes},
+                 {"checkpoints", s.checkpoints},
+                 {"pages_total", s.pages_total},
+                 {"reads_ahead", s.reads_ahead},
+                 {"read_waiters", s.read_waiters},
+                 {"needs_walked", s.needs_walked},
+                 {"needs_used", s.needs_used},
+                 {"snapshots_open", s.snapshots_open},
+                 {"snapshot_oldest_nanos", s.snapshot_oldest_nanos},
+                 {"snapshots_too_old", s.snapshots_too_old},
+                 {"version_bytes", s.version_bytes},
+                 {"switches", s.switches},
+                 {"threads_live", s.threads_live},
+                 {"threads_max", s.threads_max},
+                 {"worker_sleeps", s.worker_sleeps},
+                 {"remote_wakes", s.remote_wakes},
+                 {"memory_pool", s.memory_pool},
+                 {"memory_locks", s.memory_locks},
+                 {"memory_log", s.memory_log},
+                 {"memory_stacks", s.memory_stacks},
+                 {"io_backend", s.io_backend},
+                 {"log_durability", s.log_durability},
+                 {"waits", waits},
+                 {"packets_timed", s.packets_timed},
+                 {"admission_stage", json_of(s.admission_stage)},
+                 {"lock_stage", json_of(s.lock_stage)},
+                 {"io_stage", json_of(s.io.stage)},
+                 {"io", io}};
+    add_prepared(json, s);
+    add_archive(json, s);
+    return json;
+}
+
+Json json_of(const StepsStats& stats) {
+    Json teams = Json::array(), tuner = Json::array();
+    for (const TeamStats& of : stats.teams)
+        teams.push_back({{"operation", of.operation},
+                         {"teams", of.teams},
+                         {"entered", of.entered},
+                         {"left", of.left},
+                         {"ready", of.ready}});
+    for (const TunerStats& of : stats.tuner)
+        tuner.push_back({{"in_teams", teams_on(of.mode)},
+                         {"team_max", of.team_max},
+                         {"trials", of.trials},
+                         {"changes", of.changes}});
+    return {{"teams", teams}, {"tuner", tuner}};
+}
+
+Json json_of(const TransactionInfo& t) {
+    DCHECK(t.id != kTxnNone);
+    DCHECK((t.state == TransactionState::lock_wait) == !t.waits_for.empty());
+    Json holders = Json::array();
+    for (const TxnId id : t.waits_for_transactions) holders.push_back(id.value);
+    return {{"id", t.id.value},
+            {"age_nanos", t.age},
+            {"thread", t.thread},
+            {"worker", t.worker},
+            {"state", transaction_state_name(t.state)},
+            {"read_only", t.read_only},
+            {"internal", t.internal},
+            {"marked", t.marked},
+            {"locks", t.locks},
+            {"log_bytes", t.log_bytes},
+            {"undo_bytes", t.undo_bytes},
+            {"log_pinned_bytes", t.log_pinned_bytes},
+            {"waits_for", t.waits_for},
+            {"waited_nanos", t.waited},
+            {"waits_for_transactions", holders},
+            {"gid", gid_text(t.gid)}};
+}
+
+Json json_of(const PreparedInfo& t) {
+    DCHECK(t.id != kTxnNone && !t.gid.empty());
+    return {{"gid", gid_text(t.gid)},
+            {"transaction", t.id.value},
+            {"age_nanos", t.age},
+            {"locks", t.locks}};
+}
+
+Json json_of(const BackupInfo& b) {
+    DCHECK(b.lsn != kLsnNone && b.pages_copied <= b.pages);
+    return {{"lsn", b.lsn.value},
+            {"redo_from", b.redo_from.value},
+            {"since", b.since.value},
+            {"pages", b.pages},
+            {"pages_copied", b.pages_copied},
+            {"pages_zeroed", b.pages_zeroed},
+            {"bytes", b.bytes},
+            {"log_bytes", b.log_bytes},
+            {"took_nanos", b.time},
+            {"ended_at_nanos", b.ended_at}};
+}
+
+Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back) {
+    DCHECK(locks.empty() || looks_back > 0);
+    Json all = Json::array();
+    for (const auto& of : locks)
+        all.push_back({{"lock", of.text}, {"waits", of.waits}, {"wait_nanos", of.waited}});
+    return {{"looks_back_nanos", looks_back}, {"locks", all}};
+}
+
+Json refusal_json(const char* code, const std::string& thing, const std::string& reason,
+                  const std::string& remedy) {
+    DCHECK(!thing.empty() && !reason.empty() && !remedy.empty());
+    return {{"error", {{"code", code}, {"thing", thing}, {"reason", reason}, {"remedy", remedy}}}};
+}
+
+Json json_of(const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    return refusal_json(error_name(error.code), error.what != nullptr ? error.what : "store",
+                        error.text(), remedy_of(error.code));
+}
+
+std::string line_of(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace lockstep::sm
