@@ -1,15 +1,6 @@
-// btree_ahead.cc - read-ahead of a cursor: the parent's list of children tells which leaves come
-// next.
-//
-// Concepts   A cursor counts the leaves that it has left. From the second leaf on it checks the
-//            list of children in the node above at intervals. If the next leaves are not in memory,
-//            it reads 8, then 16, then 32 of them ahead. It checks again when half of them are
-//            used. While all are in memory it checks at every eighth leaf only. It never passes the
-//            end of its range.
-//            A check is a hint taken without latches. A page number counts only if its node is
-//            still valid after it was read.
-// Blocking   Parks for reads of inner nodes only.
-#include "sm/btree/btree_cursor.h"
+// btree_ahead.cc - the parent's list of children tells which leaves come next.
+#include "sm/btree/btree_ahead.h"
+
 #include "sm/btree/btree_impl.h"
 
 namespace lockstep::sm {
@@ -76,20 +67,19 @@ void children_below(const Page& parent, int slot, Slice low, uint32_t wanted, Ch
 
 }  // namespace
 
-// `at` lies in the leaf that the cursor leaves (upwards) or is the low fence of that leaf
-// (downwards). The neighbour is left out: the cursor fixes it next anyway, and its read must not
-// have a read-ahead's low priority.
-void BTreeCursor::look_ahead(Slice at, bool up) {
+// The neighbour is left out: the walk fixes it next anyway, and its read must not have a
+// read-ahead's low priority.
+void LookAhead::look(BTree& tree, Slice at, bool up, Slice low, Slice high) {
     using Side = BTree::Side;
-    BufferPool& pool = *tree_.env().pool;
-    const uint32_t wanted = std::max<uint32_t>(ahead_window_, kWindowMin);
-    const Slice end = up && bounded_ ? Slice(high_) : Slice();
+    DCHECK(leaves_to_look_ == 0 && threads::current()->latch_depth == 0);
+    BufferPool& pool = *tree.env().pool;
+    const uint32_t wanted = std::max<uint32_t>(window_, kWindowMin);
     Children children;
     for (unsigned parents = 0; parents < kParentsMax && children.count < wanted; ++parents) {
         if (parents > 0 && children.last) break;
         BTree::Position pos;
         const Slice key = parents == 0 ? at : Slice(children.fence, children.fence_bytes);
-        if (!tree_.descend(key, up ? Side::covering : Side::below, 1, pos) ||
+        if (!tree.descend(key, up ? Side::covering : Side::below, 1, pos) ||
             pos.at.page->header.level != 1)
             break;
         const Page& parent = *pos.at.page;
@@ -97,11 +87,11 @@ void BTreeCursor::look_ahead(Slice at, bool up) {
         // The first look leaves out the neighbour, the second begins with the parent's first (last)
         // child.
         if (up)
-            children_above(parent, child_slot(parent, key) + (parents == 0 ? 1 : -1), end, wanted,
+            children_above(parent, child_slot(parent, key) + (parents == 0 ? 1 : -1), high, wanted,
                            children);
         else
-            children_below(parent, child_slot_below(parent, key) + (parents == 0 ? 0 : 1),
-                           Slice(low_), wanted, children);
+            children_below(parent, child_slot_below(parent, key) + (parents == 0 ? 0 : 1), low,
+                           wanted, children);
         if (!pos.valid()) {
             children.count = before;
             break;
@@ -111,9 +101,9 @@ void BTreeCursor::look_ahead(Slice at, bool up) {
     bool missing = false;
     for (uint32_t i = 0; i < children.count; ++i)
         missing |= pool.resident(children.ids[i]) == nullptr;
-    ahead_window_ = static_cast<uint16_t>(missing ? std::min(2 * wanted, kWindowMax) : 0);
+    window_ = static_cast<uint16_t>(missing ? std::min(2 * wanted, kWindowMax) : 0);
     leaves_to_look_ = static_cast<uint16_t>(missing ? wanted / 2 : kWindowMin);
-    DCHECK(leaves_to_look_ != 0 && ahead_window_ <= kWindowMax);
+    DCHECK(leaves_to_look_ != 0 && window_ <= kWindowMax);
     if (missing) pool.read_ahead({children.ids, children.count});
 }
 

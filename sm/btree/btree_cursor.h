@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sm/btree/btree.h"
+#include "sm/btree/btree_ahead.h"
 #include "sm/btree/btree_snapshot.h"
 #include "sm/btree/key_copy.h"
 #include "threads/base/spare_blocks.h"
@@ -104,7 +105,7 @@ private:
     [[gnu::noinline]] void leave_record();
     [[gnu::cold, gnu::noinline]] Result<void> read_again();
     void assert_state() const {
-        DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax && leaves_to_look_ != 0);
+        DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax);
         DCHECK(bounded_ == !high_.empty());
         DCHECK(!gives_back_ || access_ == Access::read);
         DCHECK((page_ == nullptr) == (word_ == nullptr));
@@ -113,10 +114,9 @@ private:
         DCHECK(!ghosts_passed_ && !overwritten_ && kept_ == txn::LockName{});
         DCHECK(!positioned_ || !bounded_ || key() < Slice(high_));
     }
-    [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);  // btree_ahead.cc
     void leave_leaf(Slice at, bool up) {
-        if (--leaves_to_look_ == 0) [[unlikely]]
-            look_ahead(at, up);
+        if (ahead_.due()) [[unlikely]]
+            ahead_.look(tree_, at, up, low_, high_);
     }
 
     BTree& tree_;
@@ -158,10 +158,7 @@ private:
     uint16_t slot_ = 0;
     uint16_t key_bytes_ = 0;
     uint16_t record_bytes_ = 0;  // of the last record that lay in its leaf, about
-    // Leaves to leave until the next check for read-ahead; not 0.
-    uint16_t leaves_to_look_ = 2;
-    // Leaves to read ahead at the next check; 0: none were missing.
-    uint16_t ahead_window_ = 0;
+    LookAhead ahead_;
     char keys_[2][kKeyBytesMax + 16];      // with sixteen zeros behind the key
     alignas(16) char inline_value_[3008];  // as `new` would, for readers of numbers
 };

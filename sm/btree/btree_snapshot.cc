@@ -345,11 +345,15 @@ Result<bool> SnapshotScan::next() {
     }
     if (begun_ && leaf_->infinite) return false;
     Sibling beside = begun_ ? leaf_->sibling : Sibling{};
-    for (std::string bound = begun_ ? leaf_->high : low_;; bound = fresh_->high) {
+    const Leaf* left = begun_ ? leaf_.get() : nullptr;
+    for (std::string bound = begun_ ? leaf_->high : low_;; bound = left->high) {
         if (!high_.empty() && bound >= high_) return false;
         const Slice at = bound;
+        if (left != nullptr && ahead_.due(beside.id != kPageNone)) [[unlikely]]
+            ahead_.look(tree_, left->low, true, low_, high_);
         TRY(load(&at, BTree::Side::covering, beside));
         beside = fresh_->sibling;
+        left = fresh_.get();
         if (!fresh_->rows.empty()) return stand_in_fresh(0);
         if (fresh_->infinite) return false;
         DCHECK(Slice(fresh_->high) > at);  // it moves on
@@ -358,10 +362,13 @@ Result<bool> SnapshotScan::next() {
 
 Result<bool> SnapshotScan::prev() {
     if (begun_ && row_ > 0) return stand_on(row_ - 1);
-    bool last = !begun_ && high_.empty();
+    bool last = !begun_ && high_.empty(), left = begun_;
     for (std::string bound = begun_ ? leaf_->low : high_;; bound = fresh_->low, last = false) {
         if (!last && (bound.empty() || bound <= low_)) return false;
         const Slice at = bound;
+        if (left && ahead_.due()) [[unlikely]]
+            ahead_.look(tree_, at, false, low_, high_);
+        left = true;
         TRY(load(last ? nullptr : &at, BTree::Side::below, {}));
         if (!fresh_->rows.empty()) return stand_in_fresh(fresh_->rows.size() - 1);
         DCHECK(last || Slice(fresh_->low) < at);  // it moves on

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sm/btree/btree.h"
+#include "sm/btree/btree_ahead.h"
 #include "sm/version/erased_keys.h"
 #include "sm/version/snapshot_set.h"
 
@@ -83,6 +84,7 @@ private:
     const std::string low_, high_;
     // Where the scan stands, once begun, and where it goes.
     std::unique_ptr<Leaf> leaf_, fresh_;
+    LookAhead ahead_;
     ErasedKeys::Found erased_;
     RecordCopy version_;
     // Of the leaf that is being copied: the last prefix, and whether a run may have it.

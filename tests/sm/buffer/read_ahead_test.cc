@@ -180,25 +180,33 @@ protected:
 TEST_P(Scans, BothWaysSeeEveryRecord) {
     constexpr uint64_t kRows = 80'000;  // 10 MB
     const Index index = load(kRows);
-    for (const bool up : {true, false})
-        for (const auto& [from, to] : {std::pair<uint64_t, uint64_t>{0, kRows}, {20'000, 60'000}}) {
-            const uint64_t ahead = store_->stats().reads_ahead;
-            const auto seen = store_->run([&](Txn& txn) -> Result<uint64_t> {
-                Cursor cursor =
-                    from == 0 ? index.scan(txn) : index.scan(txn, Key().u64(from), Key().u64(to));
-                uint64_t n = 0;
-                while (TRY(up ? cursor.next() : cursor.prev())) {
-                    const uint64_t row = up ? from + n : to - 1 - n;
-                    if (cursor.key() != Slice(Key().u64(row)) || cursor.value() != value_of(row))
-                        return fail(ErrorCode::bad_argument, "wrong record", row);
-                    ++n;
-                }
-                return n;
-            });
-            ASSERT_TRUE(seen) << seen.error().text();
-            EXPECT_EQ(*seen, to - from);
-            EXPECT_GT(store_->stats().reads_ahead, ahead + 100) << (up ? "up" : "down");
-        }
+    for (const Isolation isolation : {Isolation::serializable, Isolation::snapshot})
+        for (const bool up : {true, false})
+            for (const auto& [from, to] :
+                 {std::pair<uint64_t, uint64_t>{0, kRows}, {20'000, 60'000}}) {
+                const auto before = store_->stats();
+                const auto look = [&](Txn& txn) -> Result<uint64_t> {
+                    Cursor cursor = from == 0 ? index.scan(txn)
+                                              : index.scan(txn, Key().u64(from), Key().u64(to));
+                    uint64_t n = 0;
+                    while (TRY(up ? cursor.next() : cursor.prev())) {
+                        const uint64_t row = up ? from + n : to - 1 - n;
+                        if (cursor.key() != Slice(Key().u64(row)) ||
+                            cursor.value() != value_of(row))
+                            return fail(ErrorCode::bad_argument, "wrong record", row);
+                        ++n;
+                    }
+                    return n;
+                };
+                const auto seen = store_->run(look, {.isolation = isolation});
+                ASSERT_TRUE(seen) << seen.error().text();
+                EXPECT_EQ(*seen, to - from);
+                const auto after = store_->stats();
+                // Most of what it reads, it reads ahead.
+                const uint64_t ahead = after.reads_ahead - before.reads_ahead;
+                EXPECT_GT(ahead, 100u) << (up ? "up" : "down");
+                EXPECT_GT(2 * ahead, after.page_reads - before.page_reads);
+            }
 }
 
 TEST_P(Scans, HeapsAreReadAhead) {
