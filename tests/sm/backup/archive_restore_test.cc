@@ -2,6 +2,7 @@
 // archive_restore_test.cc - restores to points and times with a log archive, what they refuse, and
 // histories.
 // LOCKSTEP_ARCHIVE_POINTS: number of random points.
+#include "sm/backup/archive_prune.h"
 #include "sm/backup/archiver.h"
 #include "sm/backup/update_backup.h"
 #include "tests/seed_of_run.h"
@@ -11,7 +12,7 @@
 namespace lockstep {
 namespace archive_restore_test {
 
-using threads::SimDisk;
+using threads::Directory, threads::SimDisk;
 
 class ArchiveRestore : public ::testing::Test {
 protected:
@@ -369,6 +370,74 @@ TEST_F(ArchiveRestore, AHistoryMayComeFromAnother) {
     EXPECT_GE(expect_state({}, grandchild.commits, grandchild.history),
               grandchild.commits.newest());
     EXPECT_GE(expect_state({}, child.commits, child.history), child.commits.newest());
+}
+
+// What a kept backup needs stays, and so does what a backup that nobody names may need.
+TEST_F(ArchiveRestore, PruningKeepsWhatTheKeptBackupsNeed) {
+    make(100, 200);
+    const Lsn first = backup_.lsn;
+    ASSERT_OK(store_.open());
+    store_.on_thread([&] {
+        ASSERT_OK(store_->backup("/second"));
+        commits_.many(*store_, rng_, 200);
+    });
+    ASSERT_OK(store_.close());
+    (void)branch_off({.until = commits_.all()[250].point}, commits_, 0);
+    const auto second = sm::read_manifest(disk_, Directory::opened(disk_, "/second"));
+    ASSERT_OK(second);
+
+    const std::string keep[] = {"/second"}, both[] = {"/second", "/backup"};
+    const std::vector<std::string> before = names_in(disk_, kArchive);
+    const auto dry = sm::prune_archive(disk_, kArchive, keep, true);
+    ASSERT_OK(dry);
+    EXPECT_GT(dry->pieces, 1u);
+    EXPECT_GT(dry->pieces_other, 0u);
+    EXPECT_EQ(dry->notes, 1u);
+    EXPECT_EQ(names_in(disk_, kArchive), before);
+    const auto older = sm::prune_archive(disk_, kArchive, both, true);
+    ASSERT_OK(older);
+    EXPECT_LT(older->pieces, dry->pieces);  // the oldest decides, in whatever order
+
+    const auto done = sm::prune_archive(disk_, kArchive, keep, false);
+    ASSERT_OK(done);
+    EXPECT_EQ(done->pieces, dry->pieces);
+    const std::vector<std::string> left = names_in(disk_, kArchive);
+    EXPECT_EQ(left.size() + done->pieces + done->notes, before.size());
+    for (const std::string& name : left) {
+        const auto piece = sm::PieceName::parse(name);
+        EXPECT_TRUE(!piece || piece->history != second->superblock.history ||
+                    piece->end > second->end)
+            << name;
+    }
+    for (const Committed& commit : commits_.all()) {
+        if (commit.point.value < second->end || rng_.below(8) != 0) continue;
+        const auto info = restore_to(disk_, "/second", {.until = commit.point});
+        ASSERT_OK(info);
+        EXPECT_EQ(opened(disk_, "/restored", false), commits_.at(info->lsn));
+    }
+    expect_refused({.until = Lsn{first.value + 1}}, "no log");
+    const auto again = sm::prune_archive(disk_, kArchive, keep, false);
+    ASSERT_OK(again);
+    EXPECT_EQ(again->pieces + again->notes, 0u);
+}
+
+TEST_F(ArchiveRestore, PruningRefusesWhatItCannotJudge) {
+    make(20, 50);
+    const std::vector<std::string> before = names_in(disk_, kArchive);
+    const std::string keep[] = {"/backup"}, none[] = {"/none"};
+    EXPECT_EQ(code_of(sm::prune_archive(disk_, kArchive, {}, false)), ErrorCode::bad_argument);
+    EXPECT_EQ(code_of(sm::prune_archive(disk_, "/store", keep, false)), ErrorCode::bad_archive);
+    EXPECT_EQ(code_of(sm::prune_archive(disk_, kArchive, none, false)), ErrorCode::bad_backup);
+    SimStore other(disk_, 99);
+    ASSERT_OK(other.open("/other"));
+    other.on_thread([&] {
+        Commits::make_index(*other);
+        ASSERT_OK(other->backup("/foreign"));
+    });
+    ASSERT_OK(other.close());
+    const std::string foreign[] = {"/backup", "/foreign"};
+    EXPECT_EQ(code_of(sm::prune_archive(disk_, kArchive, foreign, false)), ErrorCode::bad_archive);
+    EXPECT_EQ(names_in(disk_, kArchive), before);
 }
 
 }  // namespace archive_restore_test
