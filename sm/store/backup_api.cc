@@ -9,7 +9,6 @@
 #include "sm/store/key_call.h"
 #include "sm/store/test_hooks.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -44,14 +43,14 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
         hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);
     DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
     const auto goes_on = [&]() -> Result<void> {
-        if (abandoned && abandoned() && !MUTANT(abandoned_backup_goes_on))
+        if (abandoned && abandoned())
             return fail(ErrorCode::cancelled, "backup: its client has closed the connection");
         return unless_closing(engine);
     };
     const auto info = counted(engine, make_backup(engine, target, options, goes_on));
     if (!info || !engine.options.archive) return info;
     // The archive knows a backup by its point. The earlier one has it already.
-    if (info->since == info->lsn && !MUTANT(note_overwritten)) return info;
+    if (info->since == info->lsn) return info;
     std::error_code error;
     const std::string path = std::filesystem::absolute(target.path(), error).string();
     const auto noted =
