@@ -23,7 +23,8 @@ endfunction()
 
 add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
 # What the surface of the code promises: width, lengths, comments, names in documents, invariants.
-foreach(check style public_comments public_calls prose documents assertions invariants)
+foreach(check style public_comments public_calls prose documents assertions invariants
+        mutants)
     add_test(NAME ${check} COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py)
     set_tests_properties(${check} PROPERTIES LABELS script TIMEOUT 120)
@@ -35,9 +36,10 @@ add_test(NAME checks COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
 add_test(NAME tidy_choice COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/tidy_test.py)
-add_test(NAME planted COMMAND Python3::Interpreter
-    ${CMAKE_SOURCE_DIR}/tests/tools/planted_test.py)
-add_test(NAME mutate COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/mutate_test.py)
+foreach(part mutate patches)
+    add_test(NAME ${part} COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/${part}_test.py)
+endforeach()
 # The runner of all these tests.
 add_test(NAME tests COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/tests_test.py)
 add_test(NAME compare COMMAND Python3::Interpreter
@@ -45,7 +47,7 @@ add_test(NAME compare COMMAND Python3::Interpreter
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks tests tidy_choice planted mutate compare picture PROPERTIES
+set_tests_properties(layers checks tests tidy_choice mutate patches compare picture PROPERTIES
     LABELS script TIMEOUT 120)
 set_tests_properties(checks tidy_choice PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
@@ -55,7 +57,7 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
 endif()
 include(${CMAKE_SOURCE_DIR}/tests/install/packages.cmake)
 
-# Also with sanitizers: tools/planted.py runs the script that needs it.
+# Also with sanitizers: a mutant made by hand names the script that needs it.
 if(TARGET lockstep)
     add_executable(prepared-program ${CMAKE_SOURCE_DIR}/tests/tools/prepared_program.cc)
     target_link_libraries(prepared-program PRIVATE lockstep_flags lockstep_static)
@@ -312,10 +314,10 @@ if(TARGET lockstep_tpcc)
                 --part crashes --seeds 6 --crash-points 100)
         set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT
             "ASAN_OPTIONS=detect_leaks=0")
-        # With mutants some seed fails, and the campaign keeps it.
+        # With a mutant some seed fails, and the campaign keeps it.
         add_test(NAME campaign COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>
-            $<$<BOOL:${LOCKSTEP_MUTANTS}>:--mutants> COMMAND_EXPAND_LISTS)
+            --build ${CMAKE_BINARY_DIR})
         set_tests_properties(campaign PROPERTIES LABELS sim TIMEOUT 300 ENVIRONMENT
             "ASAN_OPTIONS=detect_leaks=0")
     endif()

@@ -28,7 +28,7 @@ BUILD = ROOT / "build/release"
 SOURCE_CHECKS = ["tools/check_layers.py"] + [
     f"tools/checks/{name}.py"
     for name in ("style", "public_comments", "public_calls", "prose", "documents", "assertions")
-    + ("invariants",)
+    + ("invariants", "mutants")
 ]
 
 

@@ -2,7 +2,6 @@
 #include "tpcc/driver.h"
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "tpcc/least_run.h"
 #include "tpcc/terminal.h"
 
@@ -111,7 +110,7 @@ private:
     // The store's counters, where the measured interval begins.
     void begin_measuring() {
         if (measuring_) return;
-        if (now() < control_.measure_begin && !MUTANT(tpcc_warm_up_counted)) return;
+        if (now() < control_.measure_begin) return;
         measuring_ = true;
         before_ = control_.db.store->stats();
         steps_ = control_.db.store->steps_stats();
@@ -241,8 +240,7 @@ private:
     // When the run ended, which the controller learns later.
     Nanos end_of_run() const {
         if (settings_.transactions == 0 && !control_.stop.load()) return control_.measure_end;
-        const Nanos ended = MUTANT(tpcc_end_unnoticed) ? now() : control_.ended.load();
-        return std::min(ended, control_.measure_end);
+        return std::min(control_.ended.load(), control_.measure_end);
     }
 
     // Of a run for a time. The terminals have ended, so only Deliveries follow.

@@ -5,7 +5,6 @@
 //             cannot deadlock on it. The lines are inserted in the order of their numbers.
 //             Ascending inserts find each next position beside the last one, and fill pages
 //             completely.
-#include "threads/base/mutants.h"
 #include "threads/base/try.h"
 #include "tpcc/row_changes.h"
 
@@ -197,8 +196,7 @@ OrderRecord order_row(const NewOrderInput& in, Time entry_d) {
 
 void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
                  StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
-    if (!MUTANT(tpcc_stock_forgotten) || line.i_id % 8 != 0)
-        take_stock(stock, line, line.supply_w != in.w);
+    take_stock(stock, line, line.supply_w != in.w);
     fill(in, line, item, stock, rows, out);
 }
 

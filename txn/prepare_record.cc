@@ -5,8 +5,6 @@
 #include <cstring>
 #include <span>
 
-#include "threads/base/mutants.h"
-
 namespace lockstep::txn {
 
 namespace {

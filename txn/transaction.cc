@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 #include "txn/transaction_impl.h"
 
@@ -224,12 +223,6 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     DCHECK(first >= kSystemSlots && first < slots);  // TT-2
     for (uint32_t slot = first; slot < std::min(first + kTxnChunk, slots); ++slot) {
         make_slot(slot);
-        if (MUTANT(slots_made_unoffered)) {
-            SpinGuard guard(shard.lock);
-            at(slot).next_free = shard.free_head;
-            shard.free_head = slot;
-            continue;
-        }
         put_free(shard, slot);
     }
     return true;
@@ -242,7 +235,6 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     CHECK(waiter.thread != nullptr);
     // An older transaction of this thread can be rolled back meanwhile.
     const threads::BetweenCalls waits;
-    if (MUTANT(begin_inside_call)) waiter.thread->between_calls = false;
     const auto answer = [&] {
         SpinGuard guard(admission);
         return waiter.tag;
@@ -324,7 +316,7 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     if (txn.outcome != nullptr) [[unlikely]]
         Outcome::drop(std::exchange(txn.outcome, nullptr));
     // Handles that are left, also behind end(), are stale from now on.
-    if (!MUTANT(moved_generation_kept)) ++txn.generation;
+    ++txn.generation;
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);
     bool closing;

@@ -33,7 +33,6 @@
 
 #include <lockstep/txn_options.h>
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/log/log.h"
 #include "txn/outcome.h"
@@ -127,7 +126,7 @@ public:
     static Lsn chain(Transaction& txn, Lsn lsn) {
         DCHECK(lsn > txn.last_lsn);
         DCHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
-        const Lsn before = MUTANT(chain_broken) ? kLsnNone : txn.last_lsn;
+        const Lsn before = txn.last_lsn;
         if (txn.first_lsn.load(std::memory_order_relaxed) == 0)
             txn.first_lsn.store(lsn.value, std::memory_order_release);
         // Read by live().

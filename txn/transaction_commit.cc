@@ -12,7 +12,6 @@
 // argument is in txn/README.md.
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/transaction_impl.h"
 
@@ -38,21 +37,19 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     header->parts = 0;
     header->object = log.durable_stamp(space.lsn);
     const Lsn end = space.lsn + space.bytes;
-    if (commits && !MUTANT(commit_seen_before_noted)) note_commit(end, txn.durability);
+    if (commits) note_commit(end);
     note(txn.state, state);
     txn.first_lsn.store(0, std::memory_order_release);
     if (commits && txn.outcome != nullptr) [[unlikely]]
         txn.outcome->commit(space.lsn);
     SIM_POINT();
-    if (commits && MUTANT(commit_seen_before_noted)) note_commit(end, txn.durability);
     log.publish(space);
     return end;
 }
 
 // TX-6. A worker's records follow each other in the log, because nothing switches between reserve
 // and publish.
-inline void TransactionTable::Impl::note_commit(Lsn end, Durability durability) {
-    if (MUTANT(commit_of_writer_unnoted) && durability != Durability::durable) return;
+inline void TransactionTable::Impl::note_commit(Lsn end) {
     std::atomic<uint64_t>& newest = my_shard().last_commit;
     DCHECK(newest.load(std::memory_order_relaxed) < end.value);
     newest.store(end.value, std::memory_order_release);
@@ -61,7 +58,6 @@ inline void TransactionTable::Impl::note_commit(Lsn end, Durability durability) 
 Lsn TransactionTable::newest_commit() const {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < impl_->workers; ++i) {
-        if (MUTANT(commits_of_one_worker) && i != threads::worker_index()) continue;
         newest = std::max(newest, impl_->shards[i].last_commit.load(std::memory_order_acquire));
     }
     return Lsn{newest};
@@ -81,7 +77,7 @@ Lsn TransactionTable::Impl::release_locks_of_reader(const TransactionTable& self
     DCHECK(txn.locks.waiting.load() == nullptr);
     const Lsn seen = locks.release_all_of_reader(txn.locks);
     log.release_undo(txn.undo);
-    if (seen <= log.durable() || MUTANT(reader_does_not_wait)) return kLsnNone;
+    if (seen <= log.durable()) return kLsnNone;
     return std::min(seen, self.newest_commit());
 }
 
@@ -104,12 +100,10 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     else table.release_locks_and_undo(txn, end);
     // A snapshot locked nothing: it may have read from every commit below its place.
     if (txn.isolation == Isolation::snapshot && durable) [[unlikely]]
-        must_be_durable =
-            MUTANT(snapshot_waits_for_nothing) ? kLsnNone : std::min(txn.sees, newest_commit());
+        must_be_durable = std::min(txn.sees, newest_commit());
     DCHECK(must_be_durable <= table.log.tail());
     Result<void> outcome{};
-    if (durable && must_be_durable != kLsnNone && !MUTANT(commit_does_not_wait))
-        outcome = table.log.wait_durable(must_be_durable);
+    if (durable && must_be_durable != kLsnNone) outcome = table.log.wait_durable(must_be_durable);
     // In a failed store rollbacks may have failed too, so a reader may have seen uncommitted data.
     if (outcome && table.log.failed() && !(durable && end != kLsnNone))
         outcome = table.log.refused();

@@ -102,7 +102,7 @@ struct TransactionTable::Impl {
     // Appends a record without payload, and marks the transaction as ended between reserve and
     // publish. Returns the record's end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
-    void note_commit(Lsn end, Durability durability);
+    void note_commit(Lsn end);
     void detach(Transaction& txn);
     int64_t count() const;
 

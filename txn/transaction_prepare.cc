@@ -8,7 +8,6 @@
 // Blocking   prepare() parks for the flush; attach() never.
 #include <cstring>
 
-#include "threads/base/mutants.h"
 #include "txn/prepare_record.h"
 #include "txn/transaction_impl.h"
 
@@ -27,10 +26,6 @@ Result<void> TransactionTable::prepare(Transaction& txn, Slice gid, Nanos time) 
                       .time = time,
                       .undo_bytes = txn.undo.bytes,
                       .locks = table.locks.list(txn.locks)};
-    if (MUTANT(prepare_lists_no_reads))
-        std::erase_if(prepared.locks.names, [](const LockList::OfName& of) {
-            return (of.mode & LockMode::X) == LockMode::none;
-        });
     const std::vector<std::string> payloads = prepare_payloads(prepared);
     uint64_t bytes = 0;
     for (const std::string& payload : payloads)
@@ -57,8 +52,7 @@ Result<void> TransactionTable::prepare(Transaction& txn, Slice gid, Nanos time) 
         end = space.lsn + space.bytes;
     }
     DCHECK(txn.state == TxnState::prepared && end > txn.last_lsn);
-    const auto durable = MUTANT(prepare_unforced) ? Result<void>{} : table.log.wait_durable(end);
-    if (MUTANT(prepare_releases_reads)) table.locks.release_shared(txn.locks);
+    const auto durable = table.log.wait_durable(end);
     table.detach(txn);
     return durable;
 }
@@ -98,7 +92,7 @@ Result<void> TransactionTable::attach(Transaction& txn) {
     note(txn.locks.thread_use, static_cast<uint32_t>(txn.thread_id));
     std::atomic_ref(txn.locks.thread).store(txn.thread, std::memory_order_relaxed);
     txn.heed = Heed::nothing;
-    txn.durability = MUTANT(second_phase_lazy) ? Durability::lazy : Durability::durable;
+    txn.durability = Durability::durable;
     note(txn.state, TxnState::active);
     return {};
 }
@@ -109,7 +103,7 @@ Result<Transaction*> TransactionTable::adopt_prepared(TxnId id, Lsn first, Lsn l
     txn->undo_next = kLsnNone;
     note(txn->state, TxnState::prepared);
     impl_->detach(*txn);
-    if (!MUTANT(in_doubt_undo_unpromised)) impl_->log.promise_again(txn->undo, undo_bytes);
+    impl_->log.promise_again(txn->undo, undo_bytes);
     return txn;
 }
 

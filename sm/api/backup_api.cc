@@ -9,7 +9,6 @@
 #include "sm/host/test_hooks.h"
 #include "sm/secondary/key_call.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -45,14 +44,14 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     if (own) TRY(own->make_files_like(engine.data_file));
     DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
     const auto goes_on = [&]() -> Result<void> {
-        if (abandoned && abandoned() && !MUTANT(abandoned_backup_goes_on))
+        if (abandoned && abandoned())
             return fail(ErrorCode::cancelled, "backup: its client has closed the connection");
         return unless_closing(engine);
     };
     const auto info = counted(engine, make_backup(engine, target, options, goes_on));
     if (!info || !engine.options.archive) return info;
     // The archive knows a backup by its point. The earlier one has it already.
-    if (info->since == info->lsn && !MUTANT(note_overwritten)) return info;
+    if (info->since == info->lsn) return info;
     std::error_code error;
     const std::string path = std::filesystem::absolute(target.path(), error).string();
     const auto noted =

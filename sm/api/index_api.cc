@@ -6,7 +6,6 @@
 #include <lockstep/index.h>
 #include "sm/api/operation.h"
 #include "sm/btree/btree_cursor.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -110,7 +109,6 @@ Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
         return Cursor(txn, {}, sm::key_too_long(longer).error());
     if (t->isolation == Isolation::snapshot && access != Access::read) [[unlikely]]
         return Cursor(txn, {}, fail(ErrorCode::read_only, "transaction", t->id.value).error());
-    if (MUTANT(scan_bounds_late)) sm::operation_boundary(OpKind::scan, tree_->id());
     // Copies the bounds. At the boundary other threads may run, to whom the caller's buffer may
     // belong as well.
     detail::Owned cursor(new sm::BTreeCursor(*tree_, *t, low, high, access));

@@ -11,7 +11,6 @@
 #include <lockstep/txn.h>
 #include "sm/core/txn_local.h"
 #include "sm/engine/engine.h"
-#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 #include "threads/thread/between_calls.h"
 #include "threads/thread/worker_local.h"
@@ -59,7 +58,7 @@ struct TxnAccess {
     [[gnu::cold]] static Error why_not(const Txn& txn);
     // A function of the application runs that one of its operations has called.
     static bool inside_call(const Txn& txn) {
-        return txn.live() && local_of(*txn.txn_).calling != 0 && !MUTANT(callback_may_end);
+        return txn.live() && local_of(*txn.txn_).calling != 0;
     }
     // The store was closed, which has rolled the transaction back: the handle refers to nothing.
     static void forget(Txn& txn) { txn.txn_ = nullptr; }

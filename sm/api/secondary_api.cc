@@ -11,7 +11,6 @@
 #include "sm/needs/index_access.h"
 #include "sm/secondary/secondary.h"
 #include "sm/secondary/secondary_key.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 
 namespace lockstep {
@@ -69,8 +68,10 @@ Result<void> whole(Engine& engine, txn::Transaction& txn, Statement statement) {
     return done;
 }
 
-Result<BTree*> make_inside(Engine& engine, txn::Transaction& txn, std::string_view name,
-                           const SecondaryOptions& options, bool open) {
+Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name,
+                    const SecondaryOptions& options, bool open) {
+    // The build calls `progress`, and waits for its crew as an application waits.
+    const CallsBack inside(txn);
     TRY(check(options, engine));
     Secondary* secondary = nullptr;
     TRY(whole(engine, txn, [&]() -> Result<void> {
@@ -79,20 +80,12 @@ Result<BTree*> make_inside(Engine& engine, txn::Transaction& txn, std::string_vi
         secondary =
             TRY(engine.catalog->make_secondary(txn, name, primary, options.unique, open, made));
         secondary->attach(options.key);
-        if (!made || MUTANT(secondary_built_empty)) return {};
+        if (!made) return {};
         return build_secondary(engine, txn, *secondary, options.build_bytes, options.progress);
     }));
     DCHECK(secondary->function() != nullptr);
     secondary->assert_state();
     return &secondary->tree;
-}
-
-Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name,
-                    const SecondaryOptions& options, bool open) {
-    if (MUTANT(build_outside_operation)) return make_inside(engine, txn, name, options, open);
-    // The build calls `progress`, and waits for its crew as an application waits.
-    const CallsBack inside(txn);
-    return make_inside(engine, txn, name, options, open);
 }
 
 }  // namespace
@@ -151,7 +144,7 @@ Result<bool> SecondaryCursor::read_record() {
     // Another thread may have ended the transaction since the step.
     txn::Transaction* t = sm::TxnAccess::usable(*txn_);
     if (!t) t = sm::TxnAccess::after_wait(*txn_, false);
-    if (!t && !MUTANT(ended_step_goes_on)) return std::unexpected(sm::TxnAccess::why_not(*txn_));
+    if (!t) return std::unexpected(sm::TxnAccess::why_not(*txn_));
     DCHECK(secondary_ != nullptr);
     DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
     const bool again = t->isolation == Isolation::read_committed;
@@ -164,10 +157,8 @@ Result<bool> SecondaryCursor::read_record() {
             *t, [&] { return locks.lock_record(t->locks, tree.lock(), name, txn::LockMode::S); }));
         std::string value;
         there = TRY(entries_.get(*txn_, cursor_.key(), value));
-        if (there && !MUTANT(entry_not_read_again))
-            parts = sm::split_entry(secondary_->unique, cursor_.key(), value);
+        if (there) parts = sm::split_entry(secondary_->unique, cursor_.key(), value);
         if (!parts) return tree.damaged(tree.root());
-        there |= MUTANT(get_by_key_not_rechecked);
     }
     const Result<bool> found =
         there ? primary_.get(*txn_, parts->primary_key, value_, access_) : false;

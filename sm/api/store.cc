@@ -21,7 +21,6 @@
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 
 namespace lockstep {
@@ -246,12 +245,11 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         const uint64_t generation = t->generation;
         bool victim = false, gone = false;
         auto done = attempt(body, Txn(&engine, t, generation), *t, retry, victim, gone);
-        if (gone && is_held(*t, generation) && !MUTANT(moved_txn_kept)) [[unlikely]] {
+        if (gone && is_held(*t, generation)) [[unlikely]] {
             (void)Txn(&engine, t, generation).abort();
             if (done) return refuse_moved();
         }
-        if (done || !victim || tries >= engine.options.retries_max || MUTANT(victim_not_retried))
-            return done;
+        if (done || !victim || tries >= engine.options.retries_max) return done;
         auto& counters = engine.counters[threads::worker_index()];
         sm::ApiCounters::add(counters.retries);
         threads::yield();  // those that the victim held up go first

@@ -7,7 +7,6 @@
 #include "sm/catalog/catalog.h"
 #include "sm/engine/engine.h"
 #include "sm/host/engine_stats.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -110,8 +109,7 @@ Result<void> Store::set_steps(const StepsOptions& options) {
         return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");
     TRY(check_steps_options(options));
     // Two calls would otherwise reach the workers in different orders.
-    std::unique_lock guard(engine_->set_steps_mutex, std::defer_lock);
-    if (!MUTANT(set_steps_unordered)) guard.lock();
+    const std::lock_guard guard(engine_->set_steps_mutex);
     DCHECK(engine_->runtime->workers() > 0);
     {
         const SpinGuard lock(engine_->steps_lock);

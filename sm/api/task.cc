@@ -7,7 +7,6 @@
 #include "sm/engine/engine.h"
 #include "sm/observe/txn_watch.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/sync/completion.h"
 #include "threads/sync/task_word.h"
 #include "threads/thread/between_calls.h"
@@ -59,7 +58,7 @@ void Task::run(Job& job, sm::Engine& engine) {
     state.engine = &engine;
     state.worker = threads::worker_index();
     state.thread = self->id;
-    const bool wanted = state.word.begin() || MUTANT(cancelled_begins);
+    const bool wanted = state.word.begin();
     job.call(!wanted);
     DCHECK(threads::current() == self && self->task == &task);
     self->task = nullptr;
@@ -78,7 +77,7 @@ bool Task::follow(Continuation& next) { return !over() && state_->word.follow(&n
 
 Result<void> Task::wait() {
     const threads::Thread* const self = threads::current();
-    if (self != nullptr && self->task == this && !MUTANT(own_join_waits)) [[unlikely]]
+    if (self != nullptr && self->task == this) [[unlikely]]
         return fail_with(ErrorCode::bad_argument, "join()",
                          "the function joins its own handle, and would wait for its own end");
     const threads::BetweenCalls waits;

@@ -17,7 +17,6 @@
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -97,7 +96,7 @@ void note_error(txn::Transaction& txn, Error& error) {
         case ErrorCode::unsupported: return;
         default:
             if (!txn.must_abort()) txn.abort_cause = error.code;
-            if (!MUTANT(failed_goes_on)) txn.heed = txn::Heed::failed;
+            txn.heed = txn::Heed::failed;
     }
 }
 
@@ -197,11 +196,11 @@ Result<Vote> Txn::prepare(Slice gid) {
                     gid.size(), kGidBytesMax);
     if (t->first_lsn.load(std::memory_order_relaxed) == 0) {
         // What it has read, others may commit on the strength of its vote.
-        if (!MUTANT(read_only_vote_early)) t->durability = Durability::durable;
+        t->durability = Durability::durable;
         TRY(commit());
         return Vote::read_only;
     }
-    if (sm::has_actions(*t) && !MUTANT(schema_prepared)) return schema_changed(t->id);
+    if (sm::has_actions(*t)) return schema_changed(t->id);
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     sm::forget_places(*engine_, *t);
     // Once it is prepared, another thread may end it at any moment.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 #include "txn/log/log_record.h"
 
@@ -74,8 +73,7 @@ Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const threads::Dire
                                         const BackupManifest& backup, const Superblock& store) {
     ArchiveIndex index = TRY(list(disk, directory, backup));
     Step step{store.history, UINT64_MAX};
-    if (store.history != backup.superblock.history && store.history != 0 &&
-        !MUTANT(own_history_of_piece)) {
+    if (store.history != backup.superblock.history && store.history != 0) {
         index.path_.push_back(step);
         step = {store.history_parent, store.history_begin};
     }
@@ -90,7 +88,7 @@ Result<void> ArchiveIndex::find_path(threads::Disk& disk, const BackupManifest& 
         const uint64_t history = step.history, below = step.below;
         assert_state();
         if (history == store.history) {
-            if (below >= backup.end || MUTANT(path_from_any_point)) return {};
+            if (below >= backup.end) return {};
             return bad_archive("log archive",
                                "history " + hex(path_.front().history) +
                                    " left the backup's history at LSN " + std::to_string(below) +
@@ -123,8 +121,7 @@ std::optional<ArchiveIndex::Place> ArchiveIndex::at(uint64_t lsn) const {
     DCHECK(!path_.empty());
     for (const Step& step : path_) {
         if (lsn >= step.below) continue;
-        const uint64_t history =
-            MUTANT(histories_mixed) && !pieces_.empty() ? pieces_.front().history : step.history;
+        const uint64_t history = step.history;
         const auto next = behind(history, lsn);
         if (next == pieces_.begin()) continue;
         const PieceName& piece = *std::prev(next);

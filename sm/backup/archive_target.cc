@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/thread/between_calls.h"
 #include "threads/worker/io_wait.h"
@@ -51,7 +50,7 @@ Result<Lsn> DirectoryArchive::look(const Superblock& store) {
     directory_ = TRY(place_.make());
     store_ = store;
     // A run that was killed may not have synced the last name, and log is recycled by what is here.
-    if (sync_ && !MUTANT(archive_names_unsynced)) TRY(disk_.sync_directory(directory_.here()));
+    if (sync_) TRY(disk_.sync_directory(directory_.here()));
     const std::vector<std::string> names = TRY(disk_.list(directory_.here()));
     if (std::ranges::find(names, kArchiveName) == names.end()) {
         const auto block = std::make_unique<ArchiveBlock>();
@@ -106,7 +105,7 @@ Result<void> DirectoryArchive::finish(const ArchiveBlock& first) {
     assert_state();
     DCHECK(file_.value >= 0);
     TRY(write(0, first.slice()));
-    if (sync_ && !MUTANT(archive_unsynced)) TRY(threads::io_sync(file_, "file of the archive"));
+    if (sync_) TRY(threads::io_sync(file_, "file of the archive"));
     DCHECK(directory_.is_open() && !name_.empty());
     disk_.close(std::exchange(file_, threads::FileId{-1}));
     const std::string name = std::exchange(name_, {});

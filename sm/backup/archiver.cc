@@ -5,7 +5,6 @@
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/io/disk_file.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/offload.h"
@@ -21,8 +20,7 @@ constexpr Nanos kPauseAfterError = kSecond;
 
 // An error that no later attempt mends.
 bool is_final(const Error& error) {
-    return error.code == ErrorCode::bad_archive ||
-           (error.code == ErrorCode::bad_version && !MUTANT(archive_version_retried));
+    return error.code == ErrorCode::bad_archive || error.code == ErrorCode::bad_version;
 }
 
 std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, ArchivePlace* place) {
@@ -119,10 +117,9 @@ Result<void> Archiver::locate() {
                            " was recycled by an open without the archive: the archive has a gap, "
                            "make a new backup");
     }
-    next_.store(MUTANT(archive_skips_start) ? env_.log->durable().value
-                                            : std::max(has, from).value);
+    next_.store(std::max(has, from).value);
     hold_.advance(Lsn{next_.load()});
-    DCHECK(next_.load() >= hold_.from().value || MUTANT(archive_skips_start));
+    DCHECK(next_.load() >= hold_.from().value);
     located_ = true;
     return {};
 }
@@ -155,7 +152,6 @@ uint64_t Archiver::find_stable() {
     const uint64_t tail = env_.log->tail().value;
     const uint64_t durable = env_.log->durable().value;
     DCHECK(stable_ <= tail_ && tail_ <= tail);
-    if (MUTANT(archive_unstable)) return durable;
     if (tail_ <= durable) stable_ = std::exchange(tail_, tail);
     if (tail <= durable) stable_ = tail_ = tail;
     return stable_;
@@ -275,14 +271,14 @@ void Archiver::look_at_backlog() {
     }
     DCHECK(end > gap_end_.load() && end <= env_.log->durable().value);
     gap_end_.store(end);
-    if (!MUTANT(archive_gap_kept)) hold_.advance(Lsn{end});
+    hold_.advance(Lsn{end});
 }
 
 void Archiver::skip_gap() {
     const uint64_t end = gap_end_.load();
     // A piece that was given up while its last write waited, and yet succeeded, leaves no gap.
     if (end <= next_.load()) {
-        if (!MUTANT(gap_end_kept)) gap_end_.store(0);
+        gap_end_.store(0);
         return;
     }
     DCHECK(end % files_.segment_bytes() == 0 && end <= env_.log->durable().value);

@@ -12,7 +12,6 @@
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/memory_reserve.h"
-#include "threads/base/mutants.h"
 #include "threads/base/wall_clock.h"
 #include "threads/thread/between_calls.h"
 #include "threads/thread/thread.h"
@@ -124,14 +123,11 @@ Result<void> Backup::begin() {
     TRY(target_.begin());
     TRY(take_room());
     txn::LogHold hold = TRY(env_.log->hold());
-    uint64_t volume = 0;
-    if (MUTANT(volume_measured_early)) volume = TRY(env_.disk->size(env_.data_file));
     // As for a page, a single bad read has no effect: it is repeated once.
-    if (MUTANT(superblock_read_once) || !read_superblock(hold.from()))
-        TRY(read_superblock(hold.from()));
+    if (!read_superblock(hold.from())) TRY(read_superblock(hold.from()));
     // After the superblock, whose read may take long. Pages that the volume gets later have all
     // their changes above B.
-    if (volume == 0) volume = TRY(env_.disk->size(env_.data_file));
+    const uint64_t volume = TRY(env_.disk->size(env_.data_file));
     superblock_.clean = 0;
     DCHECK(superblock_.checkpoint_lsn != 0 &&
            superblock_.log_segment_bytes == env_.log_options.segment_bytes);
@@ -139,9 +135,7 @@ Result<void> Backup::begin() {
     TRY(MemoryReserve::require());
     lsns_.assign(volume / kPageBytes, 0);
     log_.emplace(*env_.disk, *env_.log, env_.log_options, std::move(hold),
-                 MUTANT(backup_log_from_checkpoint) ? Lsn{superblock_.checkpoint_lsn}
-                                                    : Lsn{superblock_.log_start},
-                 beside_);
+                 Lsn{superblock_.log_start}, beside_);
     DCHECK(lsns_.size() > kSuperblocks);
     assert_state();
     if (incremental()) return {};
@@ -161,7 +155,7 @@ Result<void> Backup::check_options() const {
     if (since.lsn > env_.log->durable())
         return fail(ErrorCode::bad_backup, "the earlier backup is newer than the store",
                     since.lsn.value, env_.log->durable().value);
-    if (!superblock_.follows(since.history, since.lsn.value) && !MUTANT(since_of_any_history)) {
+    if (!superblock_.follows(since.history, since.lsn.value)) {
         auto error = fail(ErrorCode::bad_backup, "the earlier backup", since.lsn.value);
         set_error_detail(error.error(), "this store has never had its state, at LSN " +
                                             std::to_string(since.lsn.value) +
@@ -186,7 +180,7 @@ bool Backup::may_have_changed(PageId id) const {
     if (!incremental()) return true;
     const Lsn since = options_.since->redo_from;
     DCHECK(since != kLsnNone && env_.run_begin != kLsnNone);
-    if (since < env_.run_begin && !MUTANT(unchanged_in_any_run)) return true;
+    if (since < env_.run_begin) return true;
     return env_.pool->may_be_newer(id, since);
 }
 
@@ -235,7 +229,7 @@ Result<void> Backup::skip_bad_page(PageId id, const Error& why, Page& copy) {
     DCHECK(is_bad_page(why.code) && id.value >= kSuperblocks);
     for (int tries = 0; TRY(env_.space->is_used(id)); ++tries) {
         // It may have been free when its old bytes were read, and have been taken since.
-        if (tries == 2 || MUTANT(taken_page_not_read_again)) return std::unexpected(why);
+        if (tries == 2) return std::unexpected(why);
         uint32_t one = 1;
         const Result<void> copied = env_.pool->copy_pages(id, one, &copy, beside_);
         if (copied || !is_bad_page(copied.error().code)) return copied;
@@ -254,8 +248,7 @@ void Backup::complete_map(PageId id, Page& copy) const {
     if (!incremental() || !is_map_page(id) || copy.header.lsn != 0) return;
     const Lsn begin{superblock_.checkpoint_lsn};
     DCHECK(copy.kind() == PageKind::free);
-    if (begin > options_.since->redo_from && !MUTANT(map_of_zeros_left_out))
-        make_empty_map(copy, id, begin);
+    if (begin > options_.since->redo_from) make_empty_map(copy, id, begin);
 }
 
 Result<void> Backup::write_piece() {
@@ -266,16 +259,14 @@ Result<void> Backup::write_piece() {
                      slice_of(page(0)->bytes(), count * kPageBytes));
     }
     // BK-6.
-    const uint64_t above =
-        MUTANT(since_too_late) ? options_.since->lsn.value : options_.since->redo_from.value;
+    const uint64_t above = options_.since->redo_from.value;
     DCHECK(above != 0 && above <= env_.log->durable().value);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; ++i) {
         if (page(i)->header.lsn <= above) {
             // A page that became free is not written as a rule, so the earlier backup may have an
             // older state of it. A redo from an older checkpoint may have written it since.
-            if (page(i)->kind() == PageKind::free && !MUTANT(free_page_lsn_claimed))
-                lsns_[piece_[i].value] = 0;
+            if (page(i)->kind() == PageKind::free) lsns_[piece_[i].value] = 0;
             continue;
         }
         if (kept != i) std::memcpy(static_cast<void*>(page(kept)), page(i), kPageBytes);
@@ -331,7 +322,7 @@ Result<void> Backup::pause() {
 Result<void> Backup::keep_up() {
     const uint64_t lag_max = env_.log_options.capacity_bytes / kLogShare;
     DCHECK(lag_max > 0);
-    while (log().lag() > lag_max && !MUTANT(backup_lags)) TRY(log().catch_up(target_, kLogPiece));
+    while (log().lag() > lag_max) TRY(log().catch_up(target_, kLogPiece));
     return {};
 }
 

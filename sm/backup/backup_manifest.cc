@@ -9,7 +9,6 @@
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/io/disk_file.h"
 
 namespace lockstep::sm {
@@ -103,8 +102,7 @@ void encode_manifest(BackupManifest manifest, ManifestBlock& block) {
 Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t bytes) {
     BackupManifest manifest;
     std::memcpy(&manifest, block.bytes, sizeof manifest);
-    if (MUTANT(backup_end_unseen) && bytes < kManifestBytes) return BackupManifest{};
-    if (bytes == 0 || (MUTANT(damaged_manifest_unfinished) && !is_valid(block, bytes)))  // BM-1
+    if (bytes == 0)  // BM-1
         return fail(ErrorCode::bad_backup,
                     "the backup was not finished: delete the directory and make it again");
     if (!is_valid(block, bytes))
@@ -113,7 +111,7 @@ Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t byte
     if (manifest.version != kManifestVersion)
         return fail(ErrorCode::bad_version, kOfFile, manifest.version, kManifestVersion);
     // SB-2: its log and pages could be misread.
-    if (!manifest.superblock.version_known() && !MUTANT(backup_of_any_version))
+    if (!manifest.superblock.version_known())
         return fail(ErrorCode::bad_version, kOfStore, manifest.superblock.version, kFormatVersion);
     if (manifest.superblock.checkpoint_lsn >= manifest.end || manifest.restored > 1 ||
         manifest.superblock.log_start > manifest.superblock.checkpoint_lsn ||
@@ -143,7 +141,6 @@ Result<BackupManifest> read_manifest(threads::Disk& disk, const threads::Directo
 
 Result<bool> is_unfinished(threads::Disk& disk, const threads::Directory& directory) {
     if (!TRY(is_there(disk, path_of(directory)))) return false;
-    if (MUTANT(refused_backup_unfinished)) return !read_manifest(disk, directory);
     const auto block = std::make_unique<ManifestBlock>();
     const size_t got = TRY(read_bytes(disk, path_of(directory), *block));
     DCHECK(got <= kManifestBytes);
@@ -153,8 +150,7 @@ Result<bool> is_unfinished(threads::Disk& disk, const threads::Directory& direct
 // A block that is not valid was never durable, so nothing has been changed.
 Result<std::optional<BackupManifest>> read_before(threads::Disk& disk,
                                                   const threads::Directory& directory) {
-    if (!TRY(is_there(disk, before_of(directory))) || MUTANT(cut_off_update_unseen))
-        return std::optional<BackupManifest>();
+    if (!TRY(is_there(disk, before_of(directory)))) return std::optional<BackupManifest>();
     const auto before = read_block(disk, directory, kBeforeName);
     if (!before && before.error().code == ErrorCode::bad_backup)
         return std::optional<BackupManifest>();
@@ -172,12 +168,11 @@ Result<void> check_follows(const BackupManifest& earlier, const BackupManifest& 
         return refuse(kGap, " begins at LSN " + std::to_string(next.since_end) +
                                 ", the one before it ends at LSN " + std::to_string(earlier.end));
     const uint64_t checkpoint = earlier.superblock.checkpoint_lsn;
-    if (next.since_redo > checkpoint && !MUTANT(gap_of_checkpoints_unseen))  // BM-4
+    if (next.since_redo > checkpoint)  // BM-4
         return refuse(kGap, " has the pages changed since LSN " + std::to_string(next.since_redo) +
                                 ", the one before it needs those since LSN " +
                                 std::to_string(checkpoint) + ": a backup between them is missing");
-    if (!MUTANT(chain_of_any_history) &&
-        !next.superblock.follows(earlier.superblock.history, earlier.end))
+    if (!next.superblock.follows(earlier.superblock.history, earlier.end))
         return refuse("an incremental backup is of another history than the one before it",
                       ": one of the two stores was restored and went on by itself");
     DCHECK(earlier.end <= next.end);
@@ -194,7 +189,7 @@ Result<void> check_backup(threads::Disk& disk, const threads::Directory& directo
 }
 
 Result<void> adopt_backup(threads::Disk& disk, const threads::Directory& directory) {
-    if (!disk.exists(path_of(directory)) || MUTANT(adopted_backup_kept)) return {};
+    if (!disk.exists(path_of(directory))) return {};
     if (disk.exists(before_of(directory))) TRY(disk.unlink(before_of(directory)));
     TRY(disk.unlink(path_of(directory)));  // BM-2
     return disk.sync_directory(directory.here());

@@ -7,7 +7,6 @@
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 #include "threads/worker/io_wait.h"
 
@@ -142,8 +141,7 @@ Result<void> DirectoryTarget::finish(const ManifestBlock& manifest) {
     assert_state();
     TRY(wait_all());
     for (const File& of : files_)
-        if (of.name != kManifestName && !MUTANT(backup_unsynced))
-            TRY(threads::io_sync(of.id, "file of backup"));
+        if (of.name != kManifestName) TRY(threads::io_sync(of.id, "file of backup"));
     TRY(disk_.sync_directory(directory_.here()));
     TRY(write(kManifestName, 0,
               {reinterpret_cast<const char*>(manifest.bytes), sizeof manifest.bytes}));

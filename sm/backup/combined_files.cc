@@ -10,7 +10,6 @@
 #include "sm/buffer/written_lsns.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/disk_file.h"
 #include "txn/log/durable_end_file.h"
@@ -97,7 +96,6 @@ Result<void> CombinedFiles::lay_over(const Directory& from, const BackupManifest
                                            (manifest.pages_copied - kSuperblocks) * kPageBytes));
     const DiskFile data = TRY(DiskFile::open(disk_, to_ / "data", 0));
     TRY(stream_.run(read, look_away, [&](CopyBuffer& buffer) -> Result<void> {
-        if (MUTANT(restore_skips_overlay)) return {};
         return write_pages(data.id(), pages_in(buffer), pages);
     }));
     return disk_.sync_now(data.id());

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/offload.h"
 #include "txn/log/durable_end_file.h"
 
@@ -83,8 +82,8 @@ Result<void> LogCopy::copy_to(BackupTarget& target, uint64_t end) {
 
 Result<void> LogCopy::finish(BackupTarget& target, Lsn end) {
     CHECK(log_.durable() >= end);  // BK-1
-    TRY(copy_to(target, MUTANT(backup_log_short) ? block_floor(end.value) : end.value));
-    if (check_.position() != end && !MUTANT(backup_log_short))
+    TRY(copy_to(target, end.value));
+    if (check_.position() != end)
         return fail(ErrorCode::corrupt_log, "log record", check_.position().value, end.value);
     constexpr uint64_t kSlot = txn::DurableEnd::kSlotBytes;
     std::byte* const mark = TRY(target.room());

@@ -13,7 +13,6 @@
 #include "sm/backup/backup_pages.h"
 #include "sm/backup/record_check.h"
 #include "sm/recovery/recovery_parts.h"
-#include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/worker/io_wait.h"
 
@@ -102,7 +101,7 @@ Result<bool> OnePage::from(const Chain& chain) {
     DCHECK(!chain.manifests.empty() && chain.manifests.size() == chain.directories.size());
     DCHECK(!chain.manifests.back().incremental());
     chain_ = &chain;
-    if (!MUTANT(archive_first_for_ever)) archive_first_ = false;
+    archive_first_ = false;
     known_ = false;
     const BackupManifest& newest = chain.manifests.front();
     sources_ = std::make_unique<Sources>(
@@ -111,7 +110,6 @@ Result<bool> OnePage::from(const Chain& chain) {
     TRY(take_copy(chain));
     const Result<void> scanned = scan(chain);
     if (scanned) return known_;
-    if (MUTANT(rebuild_from_live_log_only)) return std::unexpected(scanned.error());
     // What the live log has may be damaged where the archive is not.
     archive_first_ = true;
     known_ = false;

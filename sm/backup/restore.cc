@@ -12,7 +12,6 @@
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/io/disk_file.h"
 
 namespace lockstep::sm {
@@ -187,8 +186,7 @@ Result<void> Restore::lock_target() {
     }
     DCHECK(to_.is_open() && !mark_);
     mark_.emplace(TRY(DiskFile::open(disk_, to_ / kManifestName, Disk::kCreate | Disk::kDirect)));
-    const Result<void> locked =
-        MUTANT(restore_unlocked) ? Result<void>() : disk_.lock_exclusive(mark_->id());
+    const Result<void> locked = disk_.lock_exclusive(mark_->id());
     if (locked) return check_target();
     if (locked.error().code != ErrorCode::store_locked) return locked;
     return fail_with(ErrorCode::store_locked, "restore: another one works in this directory",
@@ -213,7 +211,6 @@ Result<void> Restore::combine() {
     bool whole = false;
     for (size_t i = 0; i < chain_.size(); ++i) {
         if (i > 0) TRY(files_.lay_over(backups_[i], chain_[i], pages));
-        if (MUTANT(combined_lsns_of_last) && i + 1 < chain_.size()) continue;
         whole = TRY(files_.add_lsns(backups_[i], chain_[i]));
     }
     DCHECK(!chain_.empty() && pages > 0);
@@ -225,7 +222,6 @@ Result<void> Restore::combine() {
 
 // RS-2. Reads what the target has now, so it also finds what a device has lost.
 Result<void> Restore::check(const BackupManifest& made) {
-    if (MUTANT(restore_unchecked)) return {};
     const std::vector<std::string> faults = TRY(sm::find_faults(disk_, to_, made, stream_));
     if (faults.empty()) return {};
     return fail_with(

@@ -9,7 +9,6 @@
 
 #include "sm/backup/combined_files.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/io/disk_file.h"
 #include "txn/log/durable_end_file.h"
 
@@ -78,7 +77,7 @@ Result<RollForward> RollForward::plan(Disk& disk, const threads::Directory& dire
     const uint64_t end = roll.chain_end_;
     const auto behind = roll.index_.next_begin(end);
     const bool reached = options.until && end >= options.until->value;
-    if (behind && !reached && !MUTANT(archive_gap_unseen))
+    if (behind && !reached)
         return bad_archive("log archive",
                            roll.index_.directory().path() + " has a gap from " + lsn(end) + " to " +
                                lsn(*behind) +
@@ -109,7 +108,7 @@ Result<void> RollForward::find_time(CopyStream& stream) {
         if (!time) return {};
         newest = std::max(newest, *time);
         late = late || *time > until;
-        if (late && !MUTANT(time_point_late)) return {};
+        if (late) return {};
         end_ = record.end().value;
         end_time_ = std::max(end_time_, std::min(*time, until));
         return {};
@@ -146,11 +145,9 @@ Result<void> RollForward::check(CopyStream& stream) {
 }
 
 Result<void> RollForward::take_records(RestoreLog& log, RestoredPages* pages, CopyStream& stream) {
-    const uint64_t begin =
-        MUTANT(backup_log_not_applied) ? backup_.end : backup_.superblock.checkpoint_lsn;
+    const uint64_t begin = backup_.superblock.checkpoint_lsn;
     uint64_t stop = by_time() ? end_ : chain_end_;
     if (options_.until) stop = std::min(stop, options_.until->value);
-    if (MUTANT(restore_uncut)) stop = chain_end_;
     RecordCheck records{Lsn{begin}};
     records.stop_at(Lsn{stop});
     records.on_record([&](const txn::LogRecordView& record) -> Result<void> {
@@ -183,7 +180,7 @@ Result<void> RollForward::keep_log(RestoreLog& log, const threads::Directory& to
                                    CopyStream& stream) {
     log_begin_ = last_record_;
     for (const Unended& unended : analysis_.unended())
-        if (!MUTANT(unended_log_dropped)) log_begin_ = std::min(log_begin_, unended.first.value);
+        log_begin_ = std::min(log_begin_, unended.first.value);
     DCHECK(log_begin_ < end_ && log_begin_ >= backup_.superblock.log_start);
     const txn::LogFiles files(*disk_, to, backup_.superblock.log_segment_bytes);
     const auto write = [&](CopyBuffer& buffer) -> Result<void> {
@@ -229,7 +226,7 @@ void RollForward::note_in(BackupManifest& manifest) const {
     block.next_txn = std::max(block.next_txn, analysis_.next_txn().value);
     block.clean = 0;
     // The store may have been raised behind the backup, and its log be of the newer version.
-    if (!MUTANT(restored_version_kept)) block.version = kFormatVersion;
+    block.version = kFormatVersion;
     if (last_.end <= backup_.end || end_ <= last_.history_begin) return;
     block.history = last_.history;
     block.history_parent = last_.history_parent;

@@ -10,7 +10,6 @@
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/io/disk_file.h"
 
 namespace lockstep::sm {
@@ -52,7 +51,7 @@ private:
         const Superblock &before = before_.superblock, &after = after_.superblock;
         return !cut_off_ && after_.incremental() && !before_.incremental() && same_store() &&
                before_.end == after_.end && before.history == after.history &&
-               (before.checkpoint_lsn >= after.checkpoint_lsn || MUTANT(same_end_same_backup));
+               before.checkpoint_lsn >= after.checkpoint_lsn;
     }
     bool same_store() const {
         return before_.superblock.uuid[0] == after_.superblock.uuid[0] &&
@@ -138,7 +137,7 @@ Result<void> Update::change_pages() {
     }
     TRY(files_.lay_over(next_, after_, after_.pages));
     // A new file: what the full backup knows is read from the old one, also by a repetition.
-    if (!MUTANT(combined_lsns_of_last)) (void)TRY(files_.add_lsns(full_, before_));
+    (void)TRY(files_.add_lsns(full_, before_));
     (void)TRY(files_.add_lsns(next_, after_));
     TRY(files_.write_lsns(kNewLsnsName, after_));
     TRY(disk_.rename(full_ / kNewLsnsName, full_ / "data.lsn"));
@@ -155,7 +154,6 @@ Result<void> Update::change_log() {
 
 // UB-2. A repetition does not know what the update that was cut off would have looked at.
 Result<void> Update::check() {
-    if (MUTANT(restore_unchecked)) return {};
     if (cut_off_) return refuse_faults(full_, full_backup_of(after_), nullptr);
     std::vector<PageId> touched = files_.laid_over();
     touched.insert(touched.end(), files_.raised().begin(), files_.raised().end());

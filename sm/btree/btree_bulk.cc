@@ -13,7 +13,6 @@
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -300,8 +299,7 @@ public:
         // rollback. If pages of it are left, the next open needs the entry. A tree lives until the
         // store is closed (CA-1).
         at_end(txn, [&env = env_, &tree, entry = entry_](bool) {
-            if (!tree.load_stays_listed() || MUTANT(load_always_unlisted))
-                (void)env.drops->remove_now({&entry, 1});
+            if (!tree.load_stays_listed()) (void)env.drops->remove_now({&entry, 1});
         });
         return {};
     }
@@ -319,8 +317,7 @@ private:
 
 bool BTree::is_empty_root(const Page& root) const {
     return is_leaf(root) && count(root) == 0 &&
-           (env_.versions == nullptr || !env_.versions->erased().any_of(id_) ||
-            MUTANT(loaded_over_erased));
+           (env_.versions == nullptr || !env_.versions->erased().any_of(id_));
 }
 
 Result<bool> BTree::is_empty() const {
@@ -357,7 +354,6 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
 Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record) {
     Report report = TRY(verify());
     ExclusivePage root = TRY(env_.pool->fix_exclusive(root_));
-    if (MUTANT(bulk_undo_missing)) return {};
     const payload::Format format{root_.value, id_.value, kPageNone.value, 0, 0, 0, kInfinite};
     ChangePart part{
         &root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};

@@ -18,7 +18,6 @@
 #include "sm/btree/overflow.h"
 #include "sm/core/lock_wait.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -44,8 +43,7 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
     }
-    gives_back_ = access == Access::read &&
-                  (txn.isolation == Isolation::read_committed || MUTANT(read_lock_given_back));
+    gives_back_ = access == Access::read && txn.isolation == Isolation::read_committed;
 }
 
 inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode) {
@@ -260,7 +258,7 @@ Result<bool> BTreeCursor::move_over_ghosts() {
     if (is_overflow && !is_ghost) [[unlikely]]
         return take_overflow(ref, name);
     unlock_read(name);
-    return is_ghost && !MUTANT(cursor_sees_ghosts) ? Step::ghost : Step::record;
+    return is_ghost ? Step::ghost : Step::record;
 }
 
 Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn::LockName name) {
@@ -296,7 +294,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     const PageId next = right(*pos.at.page);
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
-        if (serializable() && !MUTANT(scan_end_unprotected))
+        if (serializable())
             if (auto locked = lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold);
                 !locked) [[unlikely]] {
                 waited_ = true;
@@ -325,7 +323,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
                                                                      const OptimisticPage& at,
                                                                      SharedPage& hold) {
     DCHECK(bounded_ && beyond(key));
-    if (serializable() && !MUTANT(scan_bound_unprotected))
+    if (serializable())
         if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
             TRY(wait(locked.error(), key));
     return at.valid() ? Step::end : Step::again;
@@ -367,7 +365,7 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, bool passed
         TRY(wait_above(locked.error()));
     // By now they may have: a key that the scan would miss, with its gap locked instead of the one
     // above it.
-    if (passed && bounded_ && !MUTANT(passed_leaf_unchecked)) {
+    if (passed && bounded_) {
         const bool here = above.sibling.page == nullptr;
         const Page& page = here ? *pos.at.page : *above.sibling.page;
         if (search(page, Slice(high_)).slot != (here ? pos.slot : 0)) return Step::again;
@@ -409,7 +407,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         passed = true;
         leave_leaf(bound, false);
     }
-    if (!positioned_ && serializable() && !gap_above_locked_ && !MUTANT(backward_gap_unprotected)) {
+    if (!positioned_ && serializable() && !gap_above_locked_) {
         if (TRY(first_backward(pos, passed, hold)) == Step::again) return Step::again;
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
@@ -441,7 +439,6 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     if (slot >= count(page) || !read_key(pos, key) || !at.valid()) [[unlikely]]
         return Step::again;
     if (bounded_ && !inside_ && beyond(key)) [[unlikely]] {
-        if (MUTANT(scan_end_inside_unlocked)) return at.valid() ? Step::end : Step::again;
         SharedPage none;
         return stop_before(key, at, none);
     }

@@ -3,7 +3,6 @@
 #include "sm/btree/btree_cursor.h"
 #include "sm/btree/btree_impl.h"
 #include "sm/core/lock_wait.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -15,7 +14,6 @@ using namespace node;
 void BTreeCursor::keep_for_next_try(txn::LockName name) {
     DCHECK(kept_ == txn::LockName{});
     if (std::exchange(to_unlock_, false)) kept_ = name;
-    if (MUTANT(cursor_lock_given_away)) unlock_kept();
 }
 
 // Waits for the lock on a key that ask_record() refused.
@@ -36,7 +34,7 @@ Result<void> BTreeCursor::wait_above(const Error& refused) {
 bool BTreeCursor::find_again(Position& pos) {
     if (leaf_ == kPageNone || !tree_.env().pool->try_fix_optimistic(leaf_, pos.at)) return false;
     // BT-6.
-    if (tree_.leaves_freed() != leaves_freed_ && !MUTANT(cursor_outlives_leaf)) return false;
+    if (tree_.leaves_freed() != leaves_freed_) return false;
     const Page& page = *pos.at.page;
     const SearchKey wanted(key());
     pos.id = leaf_;
@@ -54,7 +52,7 @@ bool BTreeCursor::find_again(Position& pos) {
 // The number of tries so far. Only failed looks are a sign of a damaged page: after a wait for a
 // lock, the count begins anew.
 Result<unsigned> BTreeCursor::try_again(unsigned tries) {
-    const bool waited = std::exchange(waited_, false) && !MUTANT(cursor_lock_given_away);
+    const bool waited = std::exchange(waited_, false);
     tries = waited ? kOptimisticTries : tries + 1;
     TRY(tree_.backoff(tries, leaf_));
     return tries;

@@ -6,7 +6,6 @@
 #include "sm/core/cleanup.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -18,7 +17,7 @@ void BTree::note_ghost(const Page& leaf, Slice key) {
     const unsigned ghosts = header(leaf).ghosts;
     DCHECK(ghosts > 0 && is_leaf(leaf));
     const bool all = ghosts == count(leaf) && leaf.id() != root_;
-    if (ghosts != 1 && ghosts % 16 != 0 && (!all || MUTANT(emptied_leaf_unnoted))) return;
+    if (ghosts != 1 && ghosts % 16 != 0 && !all) return;
     if (env_.ghost_notes) env_.ghost_notes->note_leaf(id_, key);
 }
 

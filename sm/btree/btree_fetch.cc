@@ -12,7 +12,6 @@
 #include "sm/btree/overflow.h"
 #include "sm/core/lock_wait.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/steps/ctx.h"
 
@@ -38,8 +37,7 @@ inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
     return key.size() > kKeyBytesMax ||
            (txn.isolation >= txn::Isolation::read_committed &&
-            (access == Access::read || txn.isolation == txn::Isolation::snapshot)) ||
-           (access == Access::read && MUTANT(fetch_unlocked));
+            (access == Access::read || txn.isolation == txn::Isolation::snapshot));
 }
 
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
@@ -134,8 +132,6 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
     TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IS));
     if (!threads::worker_local.points) locks.prefetch(name);
     for (unsigned tries = 0; tries < kOptimisticTries; ++tries) {
-        bool looked = false;
-        if (MUTANT(look_before_version)) looked = locks.only_committed(txn.locks, name);
         SIM_POINT();
         Position pos;
         if (threads::worker_local.points) {
@@ -145,7 +141,7 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
             if (pos.found) prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         }
         SIM_POINT();
-        if (!looked && !locks.only_committed(txn.locks, name)) break;
+        if (!locks.only_committed(txn.locks, name)) break;
         SIM_POINT();
         const Page& page = *pos.at.page;
         const bool found = pos.found && !ghost(page, pos.slot);

@@ -14,7 +14,6 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -26,12 +25,12 @@ using GapCheck = BTree::GapCheck;
 // May a key be put in front of the target's slot?
 Result<GapCheck> BTree::check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,
                                   txn::LockName name, NextKey& next) {
-    if (!TRY(next_key(*t.page, t.slot + MUTANT(next_key_off_by_one), nullptr, next))) [[unlikely]]
+    if (!TRY(next_key(*t.page, t.slot, nullptr, next))) [[unlikely]]
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
     // The new key splits a gap: a transaction that protects the whole gap must protect both halves.
-    if (!MUTANT(half_gap_unprotected) && local_of(txn).gap_reader == txn.id &&
+    if (local_of(txn).gap_reader == txn.id &&
         (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
         if (!TRY(locks.try_lock_record(txn.locks, lock(), name, LockMode::gap_read)))
             return GapCheck::wait_own;

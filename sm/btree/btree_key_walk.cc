@@ -5,7 +5,6 @@
 
 #include "sm/btree/btree_descent.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -77,7 +76,6 @@ inline bool between_slots(const Page& p, int slot, const KeyView& key) {
     const uint32_t head = __builtin_bswap32(key.four(cut + skip));
     const uint32_t below = slots(p)[low].head, above = slots(p)[high].head;
     if (below < head && head < above) return true;
-    if (MUTANT(adjacent_past_leaf)) return true;
     if (below > head || head > above) return false;
     const KeyTail tail(key, cut, skip + 4);
     return (below < head || tail.order(p, low) <= 0) && (head < above || tail.order(p, high) > 0);
@@ -93,9 +91,8 @@ inline uint8_t end_of(const KeyView& key) {
 }
 // `low` and `high` have equal bytes but for the last one.
 inline bool is_between(const KeyView& key, const KeyView& low, const KeyView& high) {
-    DCHECK(same_but_end(low, high) || MUTANT(adjacent_last_elsewhere));
-    return same_but_end(key, low) && end_of(low) <= end_of(key) &&
-           (end_of(key) <= end_of(high) || MUTANT(adjacent_end_unchecked));
+    DCHECK(same_but_end(low, high));
+    return same_but_end(key, low) && end_of(low) <= end_of(key) && end_of(key) <= end_of(high);
 }
 
 // The keys that search_ties() reads first.
@@ -133,17 +130,14 @@ inline void KeyWalk::Near::enter(const Page& node, unsigned slots, int slot, con
     const uint64_t from = lowest ? 0 : uint64_t{all[slot].head} + 1,
                    to_head = highest ? uint64_t{1} << 32 : all[above].head;
     first = static_cast<uint32_t>(from);
-    const bool bounded =
-        (is_root || MUTANT(walk_end_child_shared) || (!lowest && !highest)) && prefix <= key.size();
+    const bool bounded = (is_root || (!lowest && !highest)) && prefix <= key.size();
     heads = bounded && to_head > from ? to_head - from : 0;
     DCHECK(heads <= uint64_t{1} << 32);
 }
 
 inline bool KeyWalk::Near::holds(const KeyView& key) const {
     DCHECK(head_at - prefix <= 7 && (heads == 0 || text != nullptr));
-    if (prefix != 0 && !MUTANT(walk_prefix_unchecked) &&
-        (key.size() < prefix || !same_bytes(key.data(), text, prefix)))
-        return false;
+    if (prefix != 0 && (key.size() < prefix || !same_bytes(key.data(), text, prefix))) return false;
     if ((key.eight(prefix) ^ common) & common_mask) return false;
     return __builtin_bswap32(key.four(head_at)) - first < heads;
 }
@@ -347,8 +341,7 @@ void KeyWalk::find_leaves() {
         if (!ask_for_leaf(i, shape)) [[unlikely]]
             missing[n++] = look.leaf;
         before = &look;
-        holds_last = adjacent_ &&
-                     (same_but_end(look.key, last) || MUTANT(adjacent_last_elsewhere)) &&
+        holds_last = adjacent_ && same_but_end(look.key, last) &&
                      between_slots(*look.parent.page, slot, last);
     }
     read_leaves({missing, n});
@@ -372,7 +365,7 @@ inline bool KeyWalk::ask_for_leaf(size_t i, LeafShape& shape) const {
 
 void KeyWalk::read_leaves(std::span<const PageId> missing) {
     // A page that is needed now is not read with a read-ahead's low priority if it is the only one.
-    if (missing.size() > (use_ == Use::now || MUTANT(lone_need_not_read) ? 1 : 0)) [[unlikely]]
+    if (missing.size() > (use_ == Use::now ? 1 : 0)) [[unlikely]]
         pool_.read_ahead(missing);
 }
 
@@ -428,8 +421,7 @@ inline void KeyWalk::find_next_record(Look& look, const Look& before) {
     pos.leaves_freed = look.leaves_freed;
     const Page& page = *pos.at.page;
     pos.slot += pos.found;
-    pos.found = pos.slot < count(page) && (key_equals(page, pos.slot, look.key) ||
-                                           (MUTANT(adjacent_slot_unchecked) && pos.found));
+    pos.found = pos.slot < count(page) && key_equals(page, pos.slot, look.key);
     if (!pos.found) pos.slot = find(page, look.key, pos.found);
 }
 

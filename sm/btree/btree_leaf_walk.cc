@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "sm/btree/btree_node.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -15,8 +14,7 @@ Result<bool> LeafWalk::next(Page& copy) {
     while (!begun_ && !node::is_leaf(*page))
         page = TRY(pool_.fix_shared(node::child_at(*page, -1)));
     if (page->kind() != PageKind::btree || page->header.object != tree_.id().value ||
-        !node::is_leaf(*page) ||
-        (node::low(*page) != Slice(low_) && !MUTANT(walk_fence_unchecked)) ||
+        !node::is_leaf(*page) || node::low(*page) != Slice(low_) ||
         node::high_infinite(*page) != (node::right(*page) == kPageNone))
         return fail(ErrorCode::corrupt_page, "a page that does not belong into the chain of leaves",
                     page->id().value, tree_.id().value);

@@ -22,7 +22,6 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/places.h"
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -167,7 +166,7 @@ Result<size_t> Group::read_snapshot(const Snapshot& snapshot, const VersionTable
         if (!is_quiet(snapshot, *look.pos.at.page) &&
             versions.look(snapshot, name, {}, nullptr) != VersionTable::Look::page)
             return false;
-        return look.pos.at.valid() || MUTANT(snapshot_unvalidated);
+        return look.pos.at.valid();
     };
     for (size_t i = 0; i < rows_.size(); ++i) prefetch(i);
     size_t found = 0;
@@ -228,8 +227,7 @@ Result<size_t> BTree::fetch_group_snapshot(txn::Transaction& txn, std::span<Look
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     const bool committed =
-        access == Access::read &&
-        (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
+        access == Access::read && txn.isolation == txn::Isolation::read_committed;
     const bool snapshot = txn.isolation == txn::Isolation::snapshot;
     size_t found = 0;
     while (!rows.empty()) {

@@ -16,7 +16,6 @@
 #include "sm/btree/overflow.h"
 #include "sm/core/cleanup.h"
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -54,8 +53,7 @@ bool has_version(const Env& env, ObjectId object, Slice key) {
 Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
                        const Chains& freed = {}, Chains* chains = nullptr) {
     Slots out;
-    if (header(leaf).ghosts == 0 || (tree.lock().strong.load(std::memory_order_acquire) != 0 &&
-                                     !MUTANT(ghost_of_held_index_removed)))
+    if (header(leaf).ghosts == 0 || tree.lock().strong.load(std::memory_order_acquire) != 0)
         return out;
     char buffer[2 * kKeyBytesMax];
     // They stand together more often than not: mostly at the front.
@@ -66,13 +64,9 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         const Slice key = full_key(leaf, i, buffer, sizeof buffer);
         const txn::LockName name = txn::key_lock_name(tree.id(), key);
         // A snapshot may still see the record, and then needs the chains of its versions.
-        const bool seen = has_version(env, tree.id(), key) && !MUTANT(ghost_removed_early);
+        const bool seen = has_version(env, tree.id(), key);
         if (seen && overflow(leaf, i)) continue;
-        if (!MUTANT(ghost_cleaned_under_lock) &&
-            !env.locks->grantable(name, MUTANT(ghost_of_gap_removed)
-                                            ? LockMode::X
-                                            : LockMode::X | LockMode::gap_insert))
-            continue;
+        if (!env.locks->grantable(name, LockMode::X | LockMode::gap_insert)) continue;
         if (overflow(leaf, i) && is_unlisted(value(leaf, i)) &&
             !contains(freed, overflow_ref(value(leaf, i)))) {
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));
@@ -80,7 +74,7 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         }
         if (seen) env.versions->keep_key(name_of_key(tree.id(), key));
         // A scan that comes later finds no name to lock here.
-        if (!MUTANT(note_of_ghost_lost)) env.locks->keep_note(name);
+        env.locks->keep_note(name);
         out.push_back(static_cast<uint16_t>(i));
     }
     DCHECK(out.size() <= header(leaf).ghosts);
@@ -232,9 +226,7 @@ Result<void> BTree::merge(Slice key, unsigned level) {
         Pair pair;
         if (!TRY(latch_pair(env, *this, parent, key, pair))) return {};
         // Who holds the whole index may walk its pages without latches: LeafWalk, undo_bulk().
-        if (lock_.strong.load(std::memory_order_acquire) != 0 &&
-            !MUTANT(leaves_of_held_index_merged))
-            return {};
+        if (lock_.strong.load(std::memory_order_acquire) != 0) return {};
         const Page &l = *pair.left, &r = *pair.right;
         if (level == 0) {
             from_left = removable_ghosts(env, *this, l, SIZE_MAX);
@@ -280,22 +272,20 @@ Result<void> BTree::shrink_root() {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*only, 0, count(*only), 0);
-    const payload::Format format{
-        root_.value,
-        id_.value,
-        MUTANT(shrink_loses_link) ? kPageNone.value : header(*only).link,
-        MUTANT(shrink_keeps_level) ? root->header.level : only->header.level,
-        static_cast<uint16_t>(count(*only)),
-        0,
-        kInfinite};
+    const payload::Format format{root_.value,
+                                 id_.value,
+                                 header(*only).link,
+                                 only->header.level,
+                                 static_cast<uint16_t>(count(*only)),
+                                 0,
+                                 kInfinite};
     PageReservation space = TRY(env.space->prepare_free(child_id));
     ChangePart parts[3] = {
         space.part(),
         {&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}},
         {&only, PageAction::page_free, 0, {}},
     };
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, id_,
-                     std::span(parts).subspan(MUTANT(shrink_leaks_child) ? 1 : 0)));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, id_, parts));
     leaves_freed_.fetch_add(1, std::memory_order_release);
     return {};
 }
@@ -321,7 +311,7 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key, bool owned_chains) {
     }
     stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
     if (small) TRY(merge(key, 0));
-    if (MUTANT(note_of_large_ghost_stays) ? small : result.left != 0) {
+    if (result.left != 0) {
         BTree::Target t;
         TRY(latch_leaf(key, t));
         result.left = header(*t.page).ghosts;

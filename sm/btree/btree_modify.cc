@@ -11,7 +11,6 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -58,7 +57,7 @@ struct Altered {
 // Of a transaction that was ended from outside, note_error() makes the reason of this.
 std::unexpected<Error> ended_meanwhile(const txn::Transaction& txn, TxnId id, const char* what) {
     DCHECK(txn.id != id || txn.state != txn::TxnState::active);
-    const bool outside = !MUTANT(modify_reason_lost) && txn.id == id && txn.ended_outside();
+    const bool outside = txn.id == id && txn.ended_outside();
     return fail(outside ? ErrorCode::txn_aborting : ErrorCode::bad_argument, what, id.value);
 }
 
@@ -99,13 +98,11 @@ Result<bool> BTree::modify(txn::Transaction& txn, Slice key, ValueOut& out, Chan
             prefetch_record(pos, out.capacity);
             env_.pool->prefetch_for_change(pos.at);
         }
-        if (auto locked = env_.locks->ask_record(
-                txn.locks, lock_, name,
-                MUTANT(modify_locks_for_reading) ? txn::LockMode::S : txn::LockMode::X);
-            !locked) [[unlikely]]
+        if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::X); !locked)
+            [[unlikely]]
             TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     }
-    if (Upkeep* upkeep = MUTANT(modify_without_upkeep) ? nullptr : upkeep_for(txn)) [[unlikely]]
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return modify_slowly(txn, wanted, out, change, upkeep);
     if (!located || !pos.found || (slots(*pos.at.page)[pos.slot].bits & (kGhost | kOverflow)) != 0)
         [[unlikely]]

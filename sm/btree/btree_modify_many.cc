@@ -15,7 +15,6 @@
 #include "sm/btree/btree_key_walk.h"
 #include "sm/btree/btree_patch.h"
 #include "sm/core/upkeep.h"
-#include "threads/base/mutants.h"
 #include "threads/base/unmade.h"
 
 namespace lockstep::sm {
@@ -39,8 +38,7 @@ size_t ascending_run(std::span<const Lookup> rows) {
 // Is the row's key in the slot where it was seen? The leaf may be unlatched.
 inline bool stands_at_hint(const Page& leaf, const Lookup& row) {
     return row.hint.slot < count(leaf) &&
-           (key_equals(leaf, row.hint.slot, KeyView(row.key.data(), row.key.size())) ||
-            MUTANT(update_many_place_unchecked));
+           key_equals(leaf, row.hint.slot, KeyView(row.key.data(), row.key.size()));
 }
 
 // Changes of rows in the making: leaves that are latched, and the payload of their parts.
@@ -137,7 +135,7 @@ void Changes::put(const Lookup& row, const Difference& d) {
     char* const end = copy_bytes(end_ + sizeof(payload::ReplaceRow), row.key);
     end_ = copy_bytes(copy_bytes(end, d.before), d.after);
     DCHECK(end_ <= bytes_ + kLogBytes);
-    if (!MUTANT(update_many_undo_unpromised)) undo_bytes_ += kUndoBytes;
+    undo_bytes_ += kUndoBytes;
 }
 
 Result<bool> Changes::add(const Lookup& row, const OptimisticPage& seen, const ByteRange& range) {

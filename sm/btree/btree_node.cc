@@ -293,7 +293,7 @@ void cut(Page& p, unsigned keep, Slice high_fence) {
     h.count = static_cast<uint16_t>(keep);
     p.header.hole_begin = static_cast<uint16_t>(kSlotsAt + keep * sizeof(Slot));
     const size_t heads_at = size_t{h.prefix} + h.common_bytes;
-    if (!MUTANT(fence_not_updated)) lower_high_fence(p, high_fence);
+    lower_high_fence(p, high_fence);
     find_common(p, heads_at);
     assert_state(p);
 }

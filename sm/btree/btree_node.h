@@ -32,7 +32,6 @@
 #include "sm/buffer/page.h"
 #include "sm/core/record.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 
 namespace lockstep::sm::node {
@@ -233,7 +232,7 @@ inline void assert_state(const Page& p) {
 
 size_t common_prefix(Slice a, Slice b);
 inline size_t fence_prefix(Slice low, Slice high, bool infinite) {
-    return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + MUTANT(prefix_too_long));
+    return infinite ? 0 : std::min(low.size(), common_prefix(low, high));
 }
 // Shortest key s with left < s <= right.
 inline Slice separator(Slice left, Slice right) {

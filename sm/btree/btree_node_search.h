@@ -14,7 +14,6 @@
 #pragma once
 
 #include "sm/btree/btree_node.h"
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_owner.h"
 
 namespace lockstep::sm::node {
@@ -200,8 +199,7 @@ inline bool ties(const Page& p, unsigned slot) {
     const size_t same = (h.common_bytes & 7u) + 4;
     // Common bytes and head hold the whole of a short key, so the length decides: zeros pad the
     // head. No record is read.
-    if (key.size() - cut <= same && ((slots(p)[slot].bits & kKeyBits) == key.size() - cut ||
-                                     MUTANT(short_key_length_ignored))) {
+    if (key.size() - cut <= same && (slots(p)[slot].bits & kKeyBits) == key.size() - cut) {
         exact = true;
         return slot;
     }
@@ -316,12 +314,10 @@ inline bool covers(const Page& p, const KeyView& key) {
         const int behind = slot < n ? order(slot) : 1;
         exact = behind == 0;
         if (behind < 0) return false;
-    } else if (!MUTANT(near_slot_low_unchecked) &&
-               (slot > 0 ? order(slot - 1) >= 0 : compare_fence(key, low(p), p) < 0)) {
+    } else if (slot > 0 ? order(slot - 1) >= 0 : compare_fence(key, low(p), p) < 0) {
         return false;
     }
-    return slot < n || MUTANT(near_slot_high_unchecked) || high_infinite(p) ||
-           compare_fence(key, high(p), p) < 0;
+    return slot < n || high_infinite(p) || compare_fence(key, high(p), p) < 0;
 }
 
 }  // namespace lockstep::sm::node

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "sm/btree/btree_node.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -39,7 +38,7 @@ inline Difference difference(Slice value, size_t offset, Slice part) {
     const size_t back =
         equal_back(now + part.size(), part.data() + part.size(), part.size() - front);
     DCHECK(front + back < part.size());
-    const size_t bytes = part.size() - front - back - MUTANT(difference_short);
+    const size_t bytes = part.size() - front - back;
     return {offset + front, Slice(now + front, bytes), part.substr(front, bytes)};
 }
 

@@ -165,7 +165,7 @@ void keep_before_only_replace(VersionTable& versions, txn::Transaction& txn, con
     DCHECK(name.hash == name_of_key(name.object, key).hash);
     const RecordState before = latched_state(page, p.slot, key);
     const RecordPart part{p.offset, p.old_bytes, 0};
-    if (MUTANT(version_missing) || versions.renew_settled(txn, name, before, part)) return;
+    if (versions.renew_settled(txn, name, before, part)) return;
     note_in_place(versions, txn, name, part, before);
 }
 void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {

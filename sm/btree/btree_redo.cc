@@ -1,7 +1,6 @@
 // btree_redo.cc - the B-tree's page actions: the forward path and redo change pages through these
 // functions only.
 #include "sm/btree/btree_payload.h"
-#include "threads/base/mutants.h"
 #include "threads/base/unmade.h"
 
 namespace lockstep::sm {
@@ -196,7 +195,7 @@ void apply_btree_absorb(Page& page, Slice bytes) {
     Builder::Frame f = frame_of(old);
     f.infinite = p.high_bytes == kInfinite;
     f.high = f.infinite ? Slice{} : in.bytes(p.high_bytes);
-    if (is_leaf(old) && !MUTANT(merge_link_stale)) f.link = PageId{p.right};
+    if (is_leaf(old)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, count(old), header(page).prefix, removed);
     append_records(builder, in, p.count);

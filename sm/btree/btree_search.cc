@@ -7,7 +7,6 @@
 #include "sm/btree/btree_descent.h"
 #include "sm/core/places.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -40,8 +39,7 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
 // whatever happened since (BT-6). Fixes that leaf.
 [[gnu::always_inline]] inline bool fix_hint(BufferPool& pool, const BTree& tree,
                                             const LeafHint& hint, BTree::Position& out) {
-    if (!pool.try_fix_optimistic(hint.page, out.at) ||
-        (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
+    if (!pool.try_fix_optimistic(hint.page, out.at) || tree.leaves_freed() != hint.leaves_freed)
         return false;
     out.id = hint.page;
     return is_node_of(*out.at.page, tree.id(), 0);
@@ -66,14 +64,13 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
     const Page& page = *out.at.page;
     unsigned slot = place.slot;
     // The walk has found the key itself.
-    if (place.score == 0 && slot < count(page) &&
-        (key_equals(page, slot, key) || MUTANT(found_place_unchecked))) {
+    if (place.score == 0 && slot < count(page) && key_equals(page, slot, key)) {
         out.slot = slot;
         out.found = true;
         return true;
     }
     if (slot == kSlotUnknown || !find_near(page, key, slot, out.found)) {
-        if (!covers(page, key) && !MUTANT(lone_place_uncovered)) return false;
+        if (!covers(page, key)) return false;
         slot = find(page, key, out.found);
     }
     out.slot = slot;
@@ -166,12 +163,7 @@ const LeafHint* BTree::place_of(txn::Transaction& txn, txn::LockName key) const 
 }
 
 bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out) {
-    if (MUTANT(place_unchecked) && env_.pool->try_fix_optimistic(place.page, out.at)) {
-        out.id = place.page;
-        out.slot = find(*out.at.page, key, out.found);
-    } else if (!find_by_place(*env_.pool, *this, place, key, out)) {
-        return false;
-    }
+    if (!find_by_place(*env_.pool, *this, place, key, out)) return false;
     DCHECK(out.id == place.page);
     // The walk has not seen the leaf.
     if (place.slot == kSlotUnknown) Descent::note_slots(stats_.leaf_slots, count(*out.at.page));
@@ -336,12 +328,11 @@ Result<bool> BTree::latch_parent(const SearchKey& key, unsigned level, Target& o
 Result<bool> BTree::next_key(const Page& leaf, unsigned slot, const OptimisticPage* at,
                              NextKey& out) {
     out.sibling = {};
-    if (MUTANT(last_key_for_next) && slot == count(leaf)) --slot;
     if (slot < count(leaf)) [[likely]] {
         out.name = slot_lock_name(id_, leaf, slot);
         return true;
     }
-    const PageId next = MUTANT(sibling_ignored) ? kPageNone : right(leaf);
+    const PageId next = right(leaf);
     // Before a page number read without a latch is followed.
     if (at && !at->valid()) return false;
     if (next == kPageNone) {
@@ -354,7 +345,7 @@ Result<bool> BTree::next_key(const Page& leaf, unsigned slot, const OptimisticPa
         if (out.sibling.valid() && (!at || at->valid())) return damaged(next);
         return false;
     }
-    out.name = slot_lock_name(id_, page, MUTANT(sibling_wrong_key) ? count(page) - 1 : 0);
+    out.name = slot_lock_name(id_, page, 0);
     return out.sibling.valid();
 }
 

@@ -13,7 +13,6 @@
 #include "sm/btree/btree_records.h"
 #include "sm/btree/overflow.h"
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
@@ -55,7 +54,7 @@ Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapsho
                 : env_.versions->look(snapshot, name,
                                       pos.found ? record_in(page, pos.slot) : RecordState{},
                                       &version);
-        if (!pos.valid() && !MUTANT(snapshot_unvalidated)) continue;
+        if (!pos.valid()) continue;
         if (look == Look::again) {
             hold.release();
             threads::yield();
@@ -122,7 +121,7 @@ void SnapshotScan::set_range(const Page& page, const Slice* key, BTree::Side sid
     const Slice high(leaf.high);
     erased.find(tree_.id(), leaf.low, leaf.infinite ? nullptr : &high,
                 forward ? ErasedKeys::From::low : ErasedKeys::From::high, erased_);
-    if (erased_.all || MUTANT(erased_keys_left_out)) return;
+    if (erased_.all) return;
     if (forward) {
         leaf.infinite = false;
         leaf.high.assign(erased_.key(erased_.begin.size() - 1)).push_back('\0');
@@ -140,7 +139,7 @@ bool SnapshotScan::take_record(const RecordName& name, const Page& page, int slo
         &version_);
     if (look == Look::again) return false;
     if (look == Look::version) {
-        if (!version_.live && !MUTANT(snapshot_sees_ghosts)) return true;
+        if (!version_.live) return true;
         leaf.rows.push_back({static_cast<uint32_t>(leaf.text.size()),
                              static_cast<uint16_t>(name.key.size()),
                              static_cast<uint16_t>(version_.bytes.size()), true,
@@ -155,7 +154,7 @@ bool SnapshotScan::take_record(const RecordName& name, const Page& page, int slo
 // The snapshot sees the record as the page has it.
 inline void SnapshotScan::take_slot(const Page& page, unsigned slot) {
     const unsigned bits = slots(page)[slot].bits;
-    if ((bits & kGhost) && !MUTANT(snapshot_sees_ghosts)) return;
+    if (bits & kGhost) return;
     fresh_->rows.push_back({slot, 0, 0, false, (bits & kOverflow) != 0});
 }
 
@@ -167,9 +166,9 @@ void SnapshotScan::take_quiet(const Page& page, unsigned first, unsigned last) {
 // Neighbours mostly share the bytes that name their run, so there is one look for many.
 bool SnapshotScan::may_be_in_run(Slice key) {
     // Keys of one byte have the bytes of the empty key before their last one.
-    if (key.empty() && !MUTANT(empty_key_shares_prefix)) return false;
+    if (key.empty()) return false;
     const Slice prefix = key.substr(0, key.size() - !key.empty());
-    if (!run_prefix_ || (*run_prefix_ != prefix && !MUTANT(run_prefix_kept))) {
+    if (!run_prefix_ || *run_prefix_ != prefix) {
         run_prefix_.emplace(prefix);
         run_there_ = tree_.env().versions->may_have_run(tree_.id(), key);
     }
@@ -325,7 +324,6 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     DCHECK(value_.size() >= sizeof(OverflowRef));
     const Result<void> read =
         read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_);
-    if (MUTANT(chain_error_first)) TRY(read);
     // The chain stays while the record has a version. Only then the answer counts, or the error.
     TRY(tree_.history().check(snapshot_, tree_.lock()));
     TRY(read);

@@ -6,7 +6,6 @@
 //            pages stay full.
 // Blocking   Latches parent, node, new page, space map, in that order; parks for any of them.
 #include "sm/btree/btree_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -55,14 +54,10 @@ SplitPlan plan_leaf(const Page& page, Slice key) {
         // page. `key` is not on the page, so the separator may be longer than what stays left.
         plan.at = position;
         plan.separator = separator(key, full_key(page, position));
-        if (right_fits(page, position, plan.separator.size()) || MUTANT(split_fit_unchecked))
-            return plan;
+        if (right_fits(page, position, plan.separator.size())) return plan;
     }
     plan.at = run && position == n ? n - 1 : middle_by_bytes(page);
-    plan.separator =
-        MUTANT(separator_wrong)
-            ? full_key(page, plan.at - 1)
-            : std::string(separator(full_key(page, plan.at - 1), full_key(page, plan.at)));
+    plan.separator = separator(full_key(page, plan.at - 1), full_key(page, plan.at));
     return plan;
 }
 
@@ -122,8 +117,7 @@ SplitPlan plan_inner(const Page& page, Slice key) {
          0,
          {payload::bytes_of(put), plan.separator, payload::bytes_of(child_page), {}}},
     };
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(),
-                     std::span(parts, MUTANT(split_without_parent) ? 3 : 4)));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(), parts));
     return {};
 }
 

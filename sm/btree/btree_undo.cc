@@ -7,7 +7,6 @@
 //            system record) makes.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -50,8 +49,7 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
             continue;
         }
         TRY(tree.log_replace(
-            txn, t, key, offset, static_cast<unsigned>(fresh.size()),
-            MUTANT(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags,
+            txn, t, key, offset, static_cast<unsigned>(fresh.size()), old, flags,
             ChangeRole::compensation,
             becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update,
             Lsn{record.header->prev}));
@@ -139,11 +137,9 @@ Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecord
         BTree::Target t;
         TRY(latch_for(txn, key, true, t));
         const bool undone = t.found && ghost(*t.page, t.slot);
-        if (MUTANT(insert_many_stops_at_ghost) && undone && left != 0) break;
         if (!t.found || (undone && left == 0)) return lost(*this, record);
         if (undone) continue;
-        if (MUTANT(insert_many_undoes_first) && left != 0) continue;
-        const bool last = left == 0 || MUTANT(insert_many_undone_early);
+        const bool last = left == 0;
         const Lsn next = last ? Lsn{record.header->prev} : record.lsn;
         TRY(log_set_ghost(txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert,
                           next));
@@ -176,8 +172,7 @@ Result<void> BTree::undo_update_many(txn::Transaction& txn, const txn::LogRecord
         const bool undone = now.substr(offset, row.old.size()) == row.old;
         if (undone && left != 0) continue;
         if (now.substr(offset, row.fresh.size()) != row.fresh) return lost(*this, record);
-        if (MUTANT(update_many_undoes_one) && left != 0) continue;
-        const bool last = left == 0 || MUTANT(update_many_undone_early);
+        const bool last = left == 0;
         TRY(log_replace(txn, t, row.key, offset, static_cast<unsigned>(row.fresh.size()), row.old,
                         0, ChangeRole::compensation, LogKind::btree_undo_update,
                         last ? Lsn{record.header->prev} : record.lsn));
@@ -194,8 +189,8 @@ Result<void> BTree::undo_erase(txn::Transaction& txn, const txn::LogRecordView& 
     BTree::Target t;
     TRY(latch_for(txn, key, true, t));
     if (!t.found || !ghost(*t.page, t.slot)) return lost(*this, record);
-    return log_set_ghost(txn, t, key, MUTANT(undo_erase_keeps_ghost), ChangeRole::compensation,
-                         LogKind::btree_undo_erase, Lsn{record.header->prev});
+    return log_set_ghost(txn, t, key, false, ChangeRole::compensation, LogKind::btree_undo_erase,
+                         Lsn{record.header->prev});
 }
 
 Result<void> undo_btree_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {

@@ -8,7 +8,6 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -112,8 +111,7 @@ Result<void> BTree::overwrite(txn::Transaction& txn, Target& t, Slice key, size_
     t.assert_state();
     DCHECK(!ghost(*t.page, t.slot) && !overflow(*t.page, t.slot));
     const Slice old = value(*t.page, t.slot);
-    const size_t end = old.size() + MUTANT(patch_behind_value);
-    if (offset > end || part.size() > end - offset) [[unlikely]]
+    if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
         return refuse_patch(offset, part.size(), old.size());
     const Difference d = difference(old, offset, part);
     if (d.after.empty()) return {};
@@ -191,8 +189,7 @@ Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& key, si
     if (!t.found || ghost(*t.page, t.slot)) return false;
     if (overflow(*t.page, t.slot)) [[unlikely]] {
         std::string text = TRY(whole_value(env_, id_, t));
-        const size_t end = text.size() + MUTANT(patch_behind_large_value);
-        if (offset > end || part.size() > end - offset)
+        if (offset > text.size() || part.size() > text.size() - offset)
             return refuse_patch(offset, part.size(), text.size());
         text.replace(offset, part.size(), part);
         return update_large(env_, *this, txn, key.slice(), text);
@@ -223,7 +220,6 @@ Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     } else {
         t.page.release();
         there = TRY(tree_.patch(txn_, key(), offset, part));
-        if (MUTANT(cursor_value_unpatched)) return there;
     }
     if (there && offset + part.size() <= value_.size())
         copy_bytes(const_cast<char*>(value_.data()) + offset, part);

@@ -9,7 +9,6 @@
 #include "sm/core/cleanup.h"
 #include "sm/core/record.h"
 #include "threads/base/memory_reserve.h"
-#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 
 namespace lockstep::sm {
@@ -30,9 +29,8 @@ const OverflowHeader& header_of(const Page& page) {
 }
 
 bool belongs(const Page& page, ObjectId object, uint64_t chain) {
-    return page.kind() == PageKind::overflow &&
-           (page.header.object == object.value || MUTANT(chain_object_unread)) &&
-           (header_of(page).chain == chain || MUTANT(chain_number_unread));
+    return page.kind() == PageKind::overflow && page.header.object == object.value &&
+           header_of(page).chain == chain;
 }
 
 // Pages of a chain from `first` on; `whole` set if it ended as it should.
@@ -67,7 +65,6 @@ uint64_t chain_number(const Env& env, PageId page) {
 Result<void> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
                          uint64_t& chain, size_t from, uint32_t n, PageId next, PageId* at) {
     DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
-    if (MUTANT(chain_number_shared) && chain == 0) chain = env.log->tail().value;
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
     if (chain == 0) chain = chain_number(env, space.pages[0]);

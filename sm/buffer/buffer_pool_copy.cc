@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 #include "threads/worker/offload.h"
 
@@ -32,8 +31,8 @@ bool BufferPool::Impl::copy_unlatched(PageId id, Page& out) const {
     const uint32_t frame = frame_of(seen);
     if (frame == 0 || !latch::readable(seen)) return false;
     std::memcpy(static_cast<void*>(&out), &page_in(frame), kPageBytes);
-    if (!latch::validate(w, seen) && !MUTANT(copy_unvalidated)) return false;
-    DCHECK(out.header.page_id == id.value || MUTANT(copy_unvalidated));
+    if (!latch::validate(w, seen)) return false;
+    DCHECK(out.header.page_id == id.value);
     out.header.checksum = page_checksum(out, id);
     return true;
 }
@@ -81,11 +80,9 @@ Result<void> BufferPool::Impl::copy_from_file(PageId first, uint32_t count, Page
 }
 
 bool BufferPool::Impl::check_bytes(PageId id, const Page& page, uint64_t least) const {
-    if (MUTANT(backup_unchecked)) return true;
     if (page.header.checksum == 0 && never_written(page)) return least == 0;
     return page.header.checksum == page_checksum(page, id) && page.header.page_id == id.value &&
-           !newer_than_log(id, page.header.lsn, least) &&
-           (page.header.lsn >= least || MUTANT(backup_lsn_unchecked));
+           !newer_than_log(id, page.header.lsn, least) && page.header.lsn >= least;
 }
 
 Result<void> BufferPool::copy_pages(PageId first, uint32_t& count, Page* out,
@@ -134,8 +131,7 @@ bool BufferPool::may_be_newer(PageId id, Lsn lsn) const {
     const threads::LatchWord& word = words_[id.value];
     const uint64_t seen = word.load(std::memory_order_acquire);
     if (seen == 0 || latch::state(seen) == latch::kAbsent) return newer(written_->of(id));
-    if (!latch::readable(seen)) return !MUTANT(latched_page_unchanged);
-    if (MUTANT(zeros_in_memory_unchanged) && frame(frame_of(seen))->header.lsn == 0) return false;
+    if (!latch::readable(seen)) return true;
     return newer(frame(frame_of(seen))->header.lsn) || !latch::validate(word, seen);
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -51,7 +50,7 @@ void BufferPool::Impl::push_free(uint32_t frame) {
         assert_state();
         DCHECK(frame != 0 && frame < untouched);
         DCHECK(info(frame).page.load(std::memory_order_relaxed) == kPageNone.value);
-        DCHECK(MUTANT(dirty_evicted) || info(frame).flags.load(std::memory_order_relaxed) == 0);
+        DCHECK(info(frame).flags.load(std::memory_order_relaxed) == 0);
         free_stack[free_used++] = frame;
         free_frames.store(free_frames.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);
@@ -95,7 +94,7 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
 bool BufferPool::Impl::starves() const {
     const uint64_t dirty = pool.dirty_.load(std::memory_order_relaxed);
     DCHECK(dirty < frame_count && kept_for_rollbacks < frame_count);
-    return frame_count - dirty <= kept_for_rollbacks && !MUTANT(last_frames_for_all) &&
+    return frame_count - dirty <= kept_for_rollbacks &&
            !(options.rolls_back && options.rolls_back());
 }
 
@@ -140,7 +139,7 @@ Result<void> BufferPool::Impl::wait_for_room(const Result<uint32_t>& made, Nanos
                              ? now >= short_since + kRoomPatience
                              : now >= std::max(failing + kWritePatience,
                                                short_since + kRoomPatience - kWritePatience);
-    if (in_vain && !(made && !MUTANT(slow_device_is_full) && awaits_device()))
+    if (in_vain && !(made && awaits_device()))
         return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
                     : std::unexpected(made.error());
     wait_for_free(now + pause);
@@ -167,7 +166,7 @@ bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t 
     FrameInfo& f = info(frame);
     DCHECK(f.page.load(std::memory_order_relaxed) != kPageNone.value);
     DCHECK(frame_of(seen) == frame && !warm(seen));
-    if (f.flags.load(std::memory_order_acquire) != 0 && !MUTANT(dirty_evicted)) {
+    if (f.flags.load(std::memory_order_acquire) != 0) {
         latch::unlatch_exclusive(w);
         return false;
     }
@@ -195,7 +194,7 @@ bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& di
     }
     if (latch::state(seen) != 0) return false;
     const uint32_t flags = f.flags.load(std::memory_order_acquire);
-    if (flags == 0 || MUTANT(dirty_evicted)) return try_evict(w, seen, frame);
+    if (flags == 0) return try_evict(w, seen, frame);
     if (flags == FrameInfo::kDirty) dirty = WriteCandidate{page, frame};
     return false;
 }
@@ -239,7 +238,7 @@ Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
                     return std::unexpected(done.error());
             }
         }
-        if (looked % kLooksPerSlice == 0 && !MUTANT(hand_never_yields)) threads::yield();
+        if (looked % kLooksPerSlice == 0) threads::yield();
     }
     if (collected > 0 && (freed < goal || collected > batch_pages / 2))
         if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());

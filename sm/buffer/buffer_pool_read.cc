@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -47,7 +46,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
         return pool.written_->of(id) == 0 ? Result<void>{}
                                           : lost_write(id, page, pool.written_->of(id));
     }
-    if (header.checksum != page_checksum(page, id) && !MUTANT(checksum_unread))
+    if (header.checksum != page_checksum(page, id))
         return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
     if (header.page_id != id.value) return fail(ErrorCode::corrupt_page, "data page", id.value, 3);
     const uint64_t expected = pool.written_->of(id);
@@ -58,7 +57,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
     // LW-1: from now on the volume's copy must not get older. But that of a page that was given up
     // is about to become zeros.
     if (expected == 0 && header.lsn != 0 &&
-        (id.value < given_up_from.load(std::memory_order_acquire) || MUTANT(given_up_lsn_noted)))
+        id.value < given_up_from.load(std::memory_order_acquire))
         pool.written_->written(id, page.lsn());
     return {};
 }
@@ -69,7 +68,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
 bool BufferPool::Impl::newer_than_log(PageId id, uint64_t lsn, uint64_t written) const {
     DCHECK(log_at_start <= log.tail());
     if (lsn > log.tail().value) return true;
-    return lsn > log_at_start.value && lsn > written && !MUTANT(newer_page_believed) &&
+    return lsn > log_at_start.value && lsn > written &&
            id.value < given_up_from.load(std::memory_order_acquire);
 }
 
@@ -78,7 +77,6 @@ Result<void> BufferPool::give_up_from(PageId end, uint64_t before) {
     TRY(open_pages(before));
     uint32_t known = impl_->given_up_from.load(std::memory_order_relaxed);
     while (end.value < known && !impl_->given_up_from.compare_exchange_weak(known, end.value)) {}
-    if (MUTANT(given_up_maps_unforgotten)) return {};
     for (uint64_t p = end.value; p < before; ++p) {
         const PageId id{static_cast<uint32_t>(p)};
         impl_->drop_settled(id);
@@ -97,7 +95,7 @@ void BufferPool::Impl::drop_settled(PageId id) {
         DCHECK(pool.leads_to(w.load(std::memory_order_relaxed), id));
         pool.drop(ExclusivePage(&w, &page_in(frame), frame));
         const WriteCandidate written{id.value, frame};
-        if (!MUTANT(given_up_write_not_awaited)) wait_for_writers({&written, 1});
+        wait_for_writers({&written, 1});
     }
 }
 
@@ -106,7 +104,7 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     if (read) [[likely]]
         return false;
     // The file does not get longer by reading again.
-    if (read.error().b != 1 && !MUTANT(read_not_repeated)) read = read_once(id, page);
+    if (read.error().b != 1) read = read_once(id, page);
     if (read) return false;
     if (read.error().code == ErrorCode::lost_write)
         lost_writes.fetch_add(1, std::memory_order_relaxed);
@@ -114,7 +112,7 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
 }
 
 [[gnu::cold]] Result<bool> BufferPool::Impl::repair(PageId id, Page& page, const Error& why) {
-    if (!repair_page || MUTANT(repair_without_log)) return std::unexpected(why);
+    if (!repair_page) return std::unexpected(why);
     repair_latch.lock();
     Result<bool> done = repair_page(id, page);
     repair_latch.unlock();
@@ -134,8 +132,7 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
                                                    uint32_t frame) {
     DCHECK(latch::state(w.load()) == latch::kExclusive && page.header.page_id != kPageNone.value);
     // A page that was given up has no place in the volume.
-    if (log_repaired && page.header.page_id < given_up_from.load(std::memory_order_acquire) &&
-        !MUTANT(repaired_page_unlogged)) {
+    if (log_repaired && page.header.page_id < given_up_from.load(std::memory_order_acquire)) {
         ExclusivePage held(&w, &page, frame);
         const bool logged = log_repaired(held);
         (void)held.forget();

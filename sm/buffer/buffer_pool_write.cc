@@ -6,7 +6,6 @@
 
 #include "sm/buffer/buffer_pool_impl.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -89,7 +88,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
     for (uint32_t i = 0; i < batch.count; ++i) {
         threads::IoRequest& request = batch.requests[i];
         threads::io_wait(request, threads::ParkReason::io);
-        const bool ok = request.result >= 0 || MUTANT(failed_write_clean);
+        const bool ok = request.result >= 0;
         batch.entries[i].written = ok;
         if (ok) pool.written_->written(PageId{batch.entries[i].page}, Lsn{batch.entries[i].lsn});
         if (ok) continue;
@@ -142,7 +141,7 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
     if (latched) {
         DCHECK(frame_of(w.load()) == entry.frame);  // a page being written keeps its frame
         DCHECK(page_in(entry.frame).header.lsn >= entry.lsn);  // PG-1
-        if (page_in(entry.frame).header.lsn == entry.lsn || MUTANT(changed_page_clean))
+        if (page_in(entry.frame).header.lsn == entry.lsn)
             cleared |= FrameInfo::kDirty;  // BP-4: unless it changed meanwhile
         // BP-2: what the copy did not have came later than its lsn.
         else
@@ -150,15 +149,13 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
                             std::memory_order_relaxed);
     }
     f.flags.fetch_and(~cleared, std::memory_order_acq_rel);
-    if ((cleared & FrameInfo::kDirty) && !MUTANT(dirty_miscounted))
-        pool.dirty_.fetch_sub(1, std::memory_order_relaxed);
+    if (cleared & FrameInfo::kDirty) pool.dirty_.fetch_sub(1, std::memory_order_relaxed);
     if (latched) latch::unlatch_shared(w);
 }
 
 Result<void> BufferPool::Impl::write_batch(WriteBatch& batch) {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < batch.count; ++i)
-        newest = MUTANT(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
+    for (uint32_t i = 0; i < batch.count; ++i) newest = std::max(newest, batch.entries[i].lsn);
     Result<void> done = log.wait_durable(Lsn{newest});
     if (done) {
         CHECK(log.durable().value >= newest);  // BP-1
@@ -178,8 +175,7 @@ Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> 
     for (size_t i = 0; i < candidates.size(); ++i) {
         if (copy_for_write(batch, sorted[i], busy != nullptr) || busy == nullptr) continue;
         const FrameInfo& f = info(sorted[i].frame);
-        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty) &&
-            !MUTANT(busy_page_left_out))
+        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty))
             busy->push_back(sorted[i]);
     }
     Result<void> done;
@@ -220,7 +216,6 @@ Result<void> BufferPool::write_dirty(
     p.log.wait_until_published();
     DirtyPages due = p.dirty_before(begin);
     std::vector<WriteCandidate> busy;
-    if (MUTANT(checkpoint_writes_nothing)) due = {};
     uint64_t done = 0, total = due.left();
     Result<void> result;
     while (due.left() > 0) {
@@ -244,7 +239,7 @@ Result<void> BufferPool::write_dirty(
         due.sort();
         total += due.left();
     }
-    if (!result || !p.options.sync || MUTANT(data_not_synced)) return result;
+    if (!result || !p.options.sync) return result;
     result = threads::io_sync(p.data, "data file");
     // Never asked twice: the kernel may have dropped what it could not write.
     if (!result) {
@@ -268,7 +263,7 @@ DirtyPages BufferPool::Impl::dirty_before(Lsn end) const {
     DirtyPages found;
     const uint32_t frames = frames_seen.load(std::memory_order_acquire);
     for (uint32_t f = 1; f < frames; ++f) {
-        if (f % kLooksPerSlice == 0 && !MUTANT(dirty_scan_never_yields)) threads::yield();
+        if (f % kLooksPerSlice == 0) threads::yield();
         const FrameInfo& i = info(f);
         if (!(i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) ||
             i.rec_lsn.load(std::memory_order_relaxed) >= end.value)

@@ -7,7 +7,6 @@
 
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -50,8 +49,7 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
 uint32_t make_superblock_page(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
     // SB-1.
-    const uint32_t number = static_cast<uint32_t>(
-        MUTANT(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);
+    const uint32_t number = static_cast<uint32_t>(++block.sequence & 1);
     format_page(page, PageId{number}, ObjectId{0}, PageKind::superblock);
     std::memcpy(page.body, &block, sizeof block);
     page.header.hole_begin = sizeof(PageHeader) + sizeof block;

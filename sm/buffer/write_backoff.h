@@ -19,7 +19,6 @@
 #include <lockstep/clock.h>
 #include <lockstep/result.h>
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -65,7 +64,7 @@ public:
     // true.
     bool allows(Nanos now) {
         const Nanos pause = pause_.load(std::memory_order_acquire);
-        if (pause == 0 || MUTANT(writes_never_pause)) [[likely]]
+        if (pause == 0) [[likely]]
             return true;
         Nanos next = next_.load(std::memory_order_relaxed), seen = pause;
         DCHECK(pause >= kPauseMin && pause <= kPauseMax);

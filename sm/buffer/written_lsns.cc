@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 #include "threads/base/zero_bytes.h"
 #include "threads/io/aligned_buffer.h"
@@ -104,8 +103,7 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
             const bool valid[2] = {pair[0].valid(b, store), pair[1].valid(b, store)};
             // A block's first save goes to the second slot. A crash may cut it off.
             const auto* first_slot = reinterpret_cast<const std::byte*>(pair);
-            const bool first_save_cut_off =
-                all_zero(first_slot, kSlotBytes) && !valid[1] && !MUTANT(first_save_is_damage);
+            const bool first_save_cut_off = all_zero(first_slot, kSlotBytes) && !valid[1];
             const bool written = !got || (!first_save_cut_off &&
                                           (!pair[0].never_written() || !pair[1].never_written()));
             loaded.blocks += written;

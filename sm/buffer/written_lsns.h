@@ -42,7 +42,6 @@
 
 #include "sm/buffer/growing_map.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/io/io.h"
 
 namespace lockstep::sm {
@@ -65,7 +64,7 @@ public:
     // The least lsn that the page must have when it is read; 0: not known.
     uint64_t of(PageId page) const {
         DCHECK(page.value < blocks_ * kPagesPerBlock);
-        return MUTANT(lost_write_unseen) ? 0 : lsns_[page.value].load(std::memory_order_relaxed);
+        return lsns_[page.value].load(std::memory_order_relaxed);
     }
     // A write of the page has completed. One write of a page at a time (BI-2); ordered before
     // readers by the page's latch.

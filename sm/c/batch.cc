@@ -19,7 +19,6 @@
 
 #include "sm/c/attempt.h"
 #include "sm/c/session.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 
@@ -151,9 +150,7 @@ Result<void> carry_out(TxnObject& t, lockstep_request& r) {
     const uint64_t handle = t.handle;
     const Result<void> done = end(t, r);
     // Behind its end the transaction may be freed. One that is refused goes on.
-    if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle) ||
-        MUTANT(refused_request_loses_txn))
-        r.txn = nullptr;
+    if (!entry_of(handle_of<void>(handle), Kind::txn)->is(handle)) r.txn = nullptr;
     return done;
 }
 

@@ -9,7 +9,6 @@
 #include "sm/api/operation.h"
 #include "sm/c/session.h"
 #include "sm/observe/txn_watch.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 
@@ -142,8 +141,7 @@ Result<StorePin> pin(lockstep_store* handle) {
 Result<void> cancel_txn(StoreObject& store, TxnId id) {
     sm::Engine& engine = sm::engine_of(store.store);
     if (engine.forked()) return sm::Engine::refuse_child();
-    return engine.watch->end(
-        id, MUTANT(cancel_reported) ? txn::Heed::by_operator : txn::Heed::cancelled);
+    return engine.watch->end(id, txn::Heed::cancelled);
 }
 
 Result<void> in_txn(const void* handle, TxnBody body) {

@@ -10,7 +10,6 @@
 #include <lockstep/packet.h>
 #include "sm/c/attempt.h"
 #include "sm/c/session.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::c {
 
@@ -35,7 +34,6 @@ void clear(lockstep_call& call) {
 
 // The text may be a part of what the call has.
 int refuse(lockstep_call& call, int code, Slice text) {
-    if (MUTANT(refusal_freed_first)) clear(call);
     const char* const copy = copy_of(text);
     clear(call);
     call.text = copy;

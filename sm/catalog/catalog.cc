@@ -12,7 +12,6 @@
 #include "sm/engine/engine.h"
 #include "sm/secondary/secondary.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 #include "threads/base/spin_lock.h"
 
@@ -176,7 +175,7 @@ Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view n
 }
 
 Result<void> Catalog::Impl::check_name(std::string_view name) {
-    if (name.empty() || (name.size() > kNameBytesMax && !MUTANT(catalog_name_unbounded)))
+    if (name.empty() || name.size() > kNameBytesMax)
         return fail(ErrorCode::bad_argument, "bytes of a name, and the most that it may have",
                     name.size(), kNameBytesMax);
     if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
@@ -223,7 +222,7 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, const CatalogEntry& wan
     const ObjectKind kind = wanted.kind;
     TRY(Impl::check_name(name));
     // An S lock on a free name, turned into X by two transactions at once, would be a deadlock.
-    const bool is_free = create && !impl_->named(name) && !MUTANT(free_name_shared);
+    const bool is_free = create && !impl_->named(name);
     Impl::Object* object = TRY(impl_->see(txn, name, is_free ? Access::write : Access::read));
     if (object == nullptr && create) {
         // Dropped since, or by this transaction; or free, and locked so that it stays free.
@@ -281,8 +280,7 @@ Result<Secondary*> Catalog::make_secondary(txn::Transaction& txn, std::string_vi
     DCHECK(entry.of == of.id() && entry.unique == unique && !impl_->secondaries.find(id));
     // The transaction may have dropped the primary itself.
     const std::string primary = impl_->object(of.id().value)->entry.name;
-    if (!TRY(has(txn, primary, of.id())) && !MUTANT(dropped_primary_unchecked))
-        return Impl::unknown_name(primary);
+    if (!TRY(has(txn, primary, of.id()))) return Impl::unknown_name(primary);
     // Before the first entry: the primary is locked, and the new index is kept up from now on.
     TRY(Secondaries::lock_primary(engine_, txn, of));
     Secondary& fresh = impl_->secondaries.add(*index_by_id(id), of, name, unique, false);
@@ -318,7 +316,7 @@ Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
     };
     const auto look_around = [&] {
         const Result<void> looked = look();
-        if (looked && !MUTANT(roots_read_alone)) look_at_next_roots(engine, object);
+        if (looked) look_at_next_roots(engine, object);
         return looked;
     };
     // Handles are also asked for from kernel threads.
@@ -326,8 +324,7 @@ Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
         threads::current() ? look_around() : engine.run_and_wait(look_around);
     // A snapshot sees the name for longer, and without a lock the object may go at any moment. Its
     // pages may be another's by now (CA-2).
-    if (object.object_lock().gone.load(std::memory_order_acquire) && !MUTANT(gone_root_trusted))
-        return unknown_name(entry.name);
+    if (object.object_lock().gone.load(std::memory_order_acquire)) return unknown_name(entry.name);
     if (looked) object.rooted.store(true, std::memory_order_relaxed);
     return looked;
 }

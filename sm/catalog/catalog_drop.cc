@@ -6,7 +6,6 @@
 #include "sm/services/ghost_cleaner.h"
 #include "sm/services/prepared_txns.h"
 #include "sm/space/sweep.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -27,9 +26,9 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(impl_->drops.add(txn, Impl::drop_entry(entry)));
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
-        DCHECK(MUTANT(catalog_stale) || !object->gone);  // dropped once
+        DCHECK(!object->gone);  // dropped once
         engine_.locks->keep_note(engine_.txns->newest_commit());
-        if (!MUTANT(catalog_stale)) impl_->publish(*object, false);
+        impl_->publish(*object, false);
         destroy(object->entry);
     };
     at_end(txn, freed, [this, &lock] { engine_.locks->bar_object(lock); });  // CA-2
@@ -51,7 +50,7 @@ void Catalog::destroy(const CatalogEntry& entry) {
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
         if (BTree* tree = index_by_id(entry.id)) {
             TRY(engine_.locks->lock_object_to_free(txn.locks, tree->lock()));
-            if (!MUTANT(dropped_pages_leak)) TRY(tree->destroy());
+            TRY(tree->destroy());
         } else if (HeapFile* heap = heap_by_id(entry.id)) {
             TRY(engine_.locks->lock_object_to_free(txn.locks, heap->lock()));
             TRY(heap->destroy());
@@ -73,11 +72,11 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
         const Impl::Object* const object = impl_->object(entry.object.value);
         if (object != nullptr && object->tree == nullptr)
             return fail(ErrorCode::corrupt_page, "drop list's entry", entry.object.value);
-        const bool live = object != nullptr && (object->named || MUTANT(destroyed_tree_read));
+        const bool live = object != nullptr && object->named;
         StructureReport report;
         if (live) report = TRY(object->tree->verify());
         // A damaged index may have pages that verify() does not reach. They are not free.
-        if (!report.faults.empty() && !MUTANT(damaged_load_swept)) {
+        if (!report.faults.empty()) {
             engine_.report(1, "space of an unfinished load is not freed, since index " +
                                   std::to_string(entry.object.value) +
                                   " is damaged: " + report.faults.front());
@@ -97,7 +96,7 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
 // The entry was written by a transaction in doubt, or the sweep that it asks for could take pages
 // that such a transaction would bring back. The next open looks again.
 bool Catalog::must_stay(const DropEntry& entry) const {
-    if (!engine_.prepared->any() || MUTANT(in_doubt_chain_freed)) return false;
+    if (!engine_.prepared->any()) return false;
     return entry.kind == DropKind::load || impl_->tree.lock().strong.load() != 0 ||
            !engine_.locks->grantable(DropList::lock_name(entry), txn::LockMode::X);
 }
@@ -107,8 +106,7 @@ Result<void> Catalog::free_dropped() {
     for (const DropEntry& entry : TRY(impl_->drops.entries())) {
         if (must_stay(entry)) continue;
         const Result<void> freed = free_entry(entry);
-        if (!freed && (!is_bad_page(freed.error().code) || MUTANT(damaged_drop_ends_open)))
-            return freed;
+        if (!freed && !is_bad_page(freed.error().code)) return freed;
         if (!freed)
             engine_.report(
                 1, "space on the drop list is freed at a later open: " + freed.error().text());

@@ -21,7 +21,6 @@
 #include "sm/catalog/catalog.h"
 #include "sm/engine/engine.h"
 #include "sm/secondary/secondary.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -39,10 +38,7 @@ struct Catalog::Impl {
         bool gone = false;
         txn::ObjectLock& object_lock() { return tree ? tree->lock() : heap->lock(); }
         // Also while the end of the drop has not come here yet (CA-2).
-        bool is_dropped() {
-            return object_lock().gone.load(std::memory_order_acquire) &&
-                   !MUTANT(dropped_object_found);
-        }
+        bool is_dropped() { return object_lock().gone.load(std::memory_order_acquire); }
         void assert_state() const {  // under lock
             DCHECK((tree != nullptr) != (heap != nullptr));
             DCHECK((entry.kind == ObjectKind::index) == (tree != nullptr));
@@ -99,12 +95,11 @@ struct Catalog::Impl {
         DCHECK(!object.named || !object.entry.name.empty());
         if (object.named == was_named) return;
         if (object.named) {
-            if (MUTANT(late_creator_takes_name)) names.erase(object.entry.name);
             names.emplace(object.entry.name, &object);
             return;
         }
         auto [at, end] = names.equal_range(object.entry.name);
-        while (at != end && at->second != &object && !MUTANT(late_dropper_takes_name)) ++at;
+        while (at != end && at->second != &object) ++at;
         DCHECK(at != end);
         names.erase(at);
     }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sm/core/txn_local.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -64,7 +63,7 @@ void release_at_end(txn::Transaction& txn, GhostNotes& notes, ReleasedChain chai
 void keep_released(txn::Transaction& txn, Lsn to) {
     DCHECK(to <= txn.last_lsn);
     auto* const list = static_cast<DeferredActions::List*>(local_of(txn).deferred);
-    if (list == nullptr || MUTANT(released_after_rollback)) return;
+    if (list == nullptr) return;
     while (!list->chains.empty() && list->chains.back().removed > to) list->chains.pop_back();
 }
 

@@ -24,7 +24,6 @@
 #include "sm/core/txn_local.h"
 #include "sm/version/changed_records.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 namespace {
@@ -81,8 +80,7 @@ struct PartSize {
     size.flags = fresh ? kPartFresh : 0;
     size.packed = nullptr;
     // PC-3.
-    if (MUTANT(image_without_equal) && (*part.page)->header.lsn + 32 >= image_lsn) return;
-    if ((*part.page)->header.lsn <= image_lsn && !fresh && !MUTANT(no_page_image)) [[unlikely]]
+    if ((*part.page)->header.lsn <= image_lsn && !fresh) [[unlikely]]
         size = with_image(env, **part.page, size);
 }
 
@@ -144,7 +142,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), size.payload));
     CHECK(page.header.page_id == id);
     page.assert_state();
-    if (!MUTANT(page_lsn_not_set)) page.header.lsn = end.value;
+    page.header.lsn = end.value;
     return at + padded(size.payload);
 }
 
@@ -233,11 +231,9 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
         // RC-2: rollback goes on with the same record or an older one.
         DCHECK(role != ChangeRole::compensation || undo_next <= txn->last_lsn);
         const Lsn before = txn::TransactionTable::chain(*txn, lsn);
-        header.prev =
-            role == ChangeRole::forward || MUTANT(wrong_undo_next) ? before.value : undo_next.value;
+        header.prev = role == ChangeRole::forward ? before.value : undo_next.value;
         header.txn = txn->id.value;
-        header.flags = role == ChangeRole::forward || MUTANT(no_clr) ? txn::kLogUndoable
-                                                                     : txn::kLogCompensation;
+        header.flags = role == ChangeRole::forward ? txn::kLogUndoable : txn::kLogCompensation;
     }
     header.kind = static_cast<uint16_t>(kind);
     header.parts = static_cast<uint8_t>(parts);
@@ -331,7 +327,7 @@ template <size_t kParts>
     std::byte* put = space.payload();
     for (size_t i = 0; i < n; ++i) {
         DCHECK((*parts[i].page)->header.lsn <= space.lsn.value);  // PG-1: it only grows
-        if (!MUTANT(page_not_dirty)) env.pool->note_dirty(*parts[i].page, space.lsn);
+        env.pool->note_dirty(*parts[i].page, space.lsn);
         put = put_part(parts[i], sizes[i], put);
     }
     CHECK(put == space.at + space.bytes);

@@ -9,7 +9,6 @@
 #include <new>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 namespace {
@@ -75,11 +74,10 @@ Result<void> bring_image(Page& page, const PartView& part) {
                                         static_cast<int>(part.image.size() - sizeof head),
                                         static_cast<int>(raw));
     const bool whole = got == static_cast<int>(raw);
-    if (!whole || (sum_of(to, raw) != head.sum && !MUTANT(image_sum_unread)))
+    if (!whole || sum_of(to, raw) != head.sum)
         return fail(ErrorCode::corrupt_log, "page image", part.page.value, part.image.size());
     std::memmove(to + head.hole_end, to + head.hole_begin, behind);
-    if (!MUTANT(image_hole_kept))
-        std::memset(to + head.hole_begin, 0, head.hole_end - head.hole_begin);
+    std::memset(to + head.hole_begin, 0, head.hole_end - head.hole_begin);
     if (page.header.hole_begin != head.hole_begin || page.header.hole_end != head.hole_end)
         return fail(ErrorCode::corrupt_log, "page image", part.page.value, part.image.size());
     return {};

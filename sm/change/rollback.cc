@@ -15,7 +15,6 @@
 #include "sm/change/deferred.h"
 #include "sm/change/log_kinds.h"
 #include "sm/core/txn_local.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -23,8 +22,7 @@ Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     std::string buffer;
     uint64_t undone = 0;
     DCHECK(txn.state == txn::TxnState::aborting && txn.runs_here());
-    for (Lsn at = txn.last_lsn;
-         at > to || (MUTANT(savepoint_off_by_one) && at == to && at != kLsnNone);) {
+    for (Lsn at = txn.last_lsn; at > to;) {
         const txn::LogRecordView record = TRY(env.log->read(at, buffer));
         if (record.header->txn != txn.id.value || record.header->prev >= at.value)
             return fail(ErrorCode::corrupt_log, "chain of a transaction's records", at.value,
@@ -32,7 +30,7 @@ Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
         txn.undo_next = Lsn{record.header->prev};
         if (record.header->flags & txn::kLogUndoable) {
             TRY(undo_record(env, txn, record));
-            DCHECK(txn.last_lsn > at || MUTANT(bulk_undo_missing));  // RC-2: a compensation
+            DCHECK(txn.last_lsn > at);  // RC-2: a compensation
             ++undone;
         }
         DCHECK(txn.undo_next < at);  // it ends
@@ -87,15 +85,13 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
 std::unexpected<Error> undo_operation(Env& env, txn::Transaction& txn, Lsn to, const Error& error) {
     DCHECK(error.code != ErrorCode::none);
     const Result<void> undone = rollback(env, txn, to);
-    return std::unexpected(undone || MUTANT(half_operation_kept) ? error : undone.error());
+    return std::unexpected(undone ? error : undone.error());
 }
 
 Result<void> run_system_txn(Env& env,
                             std::move_only_function<Result<void>(txn::Transaction&)> body) {
     const txn::TxnOptions lazy{.durability = txn::Durability::lazy};
-    txn::Transaction* txn =
-        TRY(MUTANT(system_txn_takes_callers_slot) ? env.txns->begin(lazy)
-                                                  : env.txns->begin_system(lazy));
+    txn::Transaction* txn = TRY(env.txns->begin_system(lazy));
     std::atomic_ref(txn->internal).store(true, std::memory_order_relaxed);
     auto done = body(*txn);
     std::atomic_ref(txn->internal).store(false, std::memory_order_relaxed);

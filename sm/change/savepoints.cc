@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "threads/base/mutants.h"
-
 namespace lockstep::sm {
 
 namespace {
@@ -44,8 +42,7 @@ Result<txn::Savepoint> take_savepoint(txn::Transaction& txn) {
         return fail(ErrorCode::too_many, "savepoints of a transaction", txn.savepoints);
     const RollbackPoint made = rollback_point(txn);
     // A number that was dropped must not become valid again.
-    const bool revives =
-        !MUTANT(savepoint_dropped_revived) && !valid.empty() && valid.back().last < taken->dropped;
+    const bool revives = !valid.empty() && valid.back().last < taken->dropped;
     if (!valid.empty() && valid.back().lsn == made.lsn && !revives) valid.back().last = made.number;
     else valid.push_back({made.lsn, made.number, made.number});
     taken->assert_state();
@@ -56,14 +53,13 @@ std::optional<RollbackPoint> find_savepoint(const txn::Transaction& txn,
                                             const txn::Savepoint& savepoint) {
     const Savepoints* const taken = local_of(txn).savepoints;
     if (taken == nullptr) return std::nullopt;
-    if (savepoint.txn != txn.id && !MUTANT(savepoint_of_another_txn)) return std::nullopt;
+    if (savepoint.txn != txn.id) return std::nullopt;
     const auto at = std::ranges::lower_bound(taken->valid, savepoint.number, {}, &Run::last);
     if (at == taken->valid.end() || savepoint.number < at->first) return std::nullopt;
     return RollbackPoint{.lsn = at->lsn, .number = savepoint.number};
 }
 
 void drop_later(txn::Transaction& txn, const RollbackPoint& point) {
-    if (MUTANT(savepoint_lives_on)) return;
     Savepoints& taken = *local_of(txn).savepoints;
     std::vector<Run>& valid = taken.valid;
     const uint32_t newest = valid.back().last;

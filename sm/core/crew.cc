@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/event.h"
 
@@ -25,10 +24,9 @@ struct Work {
 
     void run() {
         DCHECK(threads::current() != nullptr && threads::current()->latch_depth == 0);
-        const size_t end = count - MUTANT(crew_leaves_one_out);
         while (!failed.load(std::memory_order_relaxed)) {
             const size_t i = next.fetch_add(1);
-            if (i >= end) return;
+            if (i >= count) return;
             if (auto result = each(i); !result) {
                 SpinGuard guard(lock);
                 if (!failed.exchange(true)) error = result.error();

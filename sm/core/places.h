@@ -17,7 +17,6 @@
 
 #include "sm/core/txn_local.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_owner.h"
 
 namespace lockstep::sm {
@@ -52,7 +51,7 @@ struct Places {
     const LeafHint* find(txn::LockName name) {
         DCHECK(next <= count && count <= kPlacesMax);
         for (uint32_t n = 0, at = next; n < count; ++n, at = at + 1 == count ? 0 : at + 1)
-            if (names[at] == name || MUTANT(place_of_another_key)) {
+            if (names[at] == name) {
                 next = at + 1 == count ? 0 : at + 1;
                 return &hints[at];
             }

@@ -25,7 +25,6 @@
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/base/rng.h"
 #include "threads/worker/offload.h"
 
@@ -248,8 +247,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
         TRY(engine->take_fixed_options());
         // An earlier run may have been without syncs, or was killed before its last one.
-        if (options.sync && !options.read_only && !MUTANT(data_unsynced_at_open))
-            TRY(engine->disk->sync_now(engine->data_file));
+        if (options.sync && !options.read_only) TRY(engine->disk->sync_now(engine->data_file));
     }
     if (options.read_only) TRY(engine->require_closed());
     else if (!fresh) TRY(engine->adopt());
@@ -269,11 +267,10 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         } else {
             TRY(engine->make_fresh());
             // The services tell the archive the store's number, so that number must last.
-            if (!MUTANT(archive_before_creation_ends)) TRY(engine->end_creation());
+            TRY(engine->end_creation());
         }
         return engine->start_services();
     }));
-    if (fresh && MUTANT(archive_before_creation_ends)) TRY(engine->end_creation());
     engine->opened_ = true;
     engine->watch_slices();
     TRY(engine->start_control());
@@ -327,8 +324,7 @@ Result<void> Engine::open_log(bool fresh) {
     log = own(own_log_,
               fresh ? TRY(txn::Log::create(*runtime, log_options)) : TRY(open_known_log(lost)));
     run_begin = log->tail();
-    if (!lost.warning.empty() && !MUTANT(lost_mark_unsaid))
-        report(1, lost.warning + std::to_string(run_begin.value));
+    if (!lost.warning.empty()) report(1, lost.warning + std::to_string(run_begin.value));
     if (!fresh) first_record.store(superblock.log_start);
     return {};
 }

@@ -6,7 +6,6 @@
 #include "sm/engine/engine.h"
 #include "sm/host/test_hooks.h"
 #include "sm/recovery/recovery.h"
-#include "threads/base/mutants.h"
 #include "threads/base/rng.h"
 #include "threads/base/wall_clock.h"
 
@@ -39,8 +38,7 @@ Result<bool> Engine::repair(PageId id, Page& page) {
                       error.text());
     };
     if (!done.has_value()) tell("the log", done.error());
-    if (!rebuild || MUTANT(rebuild_left_out)) return done;
-    if (!done.has_value() && MUTANT(repair_error_final)) return done;
+    if (!rebuild) return done;
     done = rebuild->rebuild(id, page);
     if (!done.has_value()) tell("a backup", done.error());
     return done;
@@ -56,12 +54,10 @@ Result<void> Engine::adopt() {
 }
 
 Result<void> Engine::begin_history(const BackupManifest& backup) {
-    if (MUTANT(history_kept)) return {};
     DCHECK(!opened_ && log == nullptr && backup.end > superblock.checkpoint_lsn);
     const MonotonicClock own;
     const Clock& clock = options.test_hooks ? *options.test_hooks->clock : own;
-    superblock.history_parent =
-        MUTANT(history_of_cut_off_open) ? superblock.history : backup.superblock.history;
+    superblock.history_parent = backup.superblock.history;
     superblock.history_begin = backup.end;
     superblock.history =
         Rng(wall_now(clock) ^ superblock.uuid[0] ^ (superblock.history << 1) ^ backup.end).next() |

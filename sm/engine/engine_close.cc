@@ -18,7 +18,6 @@
 #include "sm/services/ghost_cleaner.h"
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -30,7 +29,7 @@ constexpr Nanos kLookAgain = 100 * kMicrosecond;
 // be what it waits for, so they run meanwhile. False, at once: on any other kernel thread.
 template <class Over>
 bool wait_beside_others(Over over) {
-    if (threads::current() == nullptr || MUTANT(close_blocks_worker)) return false;
+    if (threads::current() == nullptr) return false;
     while (!over()) threads::sleep_until(threads::now() + kLookAgain);
     return true;
 }
@@ -39,7 +38,6 @@ bool wait_beside_others(Over over) {
 
 void CallGate::shut() {
     word_.fetch_or(kShut, std::memory_order_acq_rel);
-    if (MUTANT(gate_not_waited)) return;
     const auto word = [this] { return word_.load(std::memory_order_acquire); };
     if (wait_beside_others([&] { return word() == kShut; })) return;
     for (uint32_t now; (now = word()) != kShut;) word_.wait(now, std::memory_order_acquire);
@@ -98,7 +96,6 @@ void Engine::note_failure() {
 
 Result<void> Engine::close() {
     if (closing_.exchange(true, std::memory_order_acq_rel)) {
-        if (MUTANT(second_close_returns)) return {};
         const auto closed = [this] { return closed_.load(std::memory_order_acquire); };
         if (!wait_beside_others(closed)) closed_.wait(false, std::memory_order_acquire);
         return closed_with_;
@@ -146,7 +143,7 @@ Result<void> Engine::close_parts() {
     if (result) result = stopped;
     if (!stepped()) runtime->stop();
     // What has stopped the store since the checkpoint: the last writes of the log, for example.
-    if (result && opened_ && failed() && !MUTANT(late_failure_lost)) result = log->refused();
+    if (result && opened_ && failed()) result = log->refused();
     return result;
 }
 
@@ -202,7 +199,6 @@ void Engine::release() {
     own_space_.reset();
     own_pool_.reset();
     if (own_txns_) own_txns_->end();  // the objects stay: handles that are left read them
-    if (MUTANT(transactions_freed_early)) own_txns_.reset();
     versions = nullptr;
     snapshots.reset();
     own_locks_.reset();

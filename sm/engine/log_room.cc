@@ -5,7 +5,6 @@
 #include "sm/observe/txn_watch.h"
 #include "sm/recovery/recovery.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 
 namespace lockstep::sm {
@@ -56,7 +55,7 @@ Result<void> wait_while_scarce(Engine& engine, const txn::Transaction* self) {
         if (const auto keeper = keeper_of_log(engine)) {
             Nanos since = engine.keeper_wait.note(keeper->in_doubt, now, kKeeperMax);
             if (keeper->since != 0) since = std::min(since, keeper->since);
-            if (now >= since + kKeeperMax && !MUTANT(log_keeper_awaited)) return refuse(*keeper);
+            if (now >= since + kKeeperMax) return refuse(*keeper);
             pause(now + kPoll, self);
             continue;
         }
@@ -129,7 +128,6 @@ Result<void> wait_to_begin(Engine& engine) {
 
 void wait_to_go_on(Engine& engine, txn::Transaction& txn) {
     DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
-    if (MUTANT(scarce_log_ignored)) return;
     (void)wait_while_scarce(engine, &txn);  // an operation that needs space says why there is none
 }
 

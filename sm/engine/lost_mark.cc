@@ -4,7 +4,6 @@
 #include "sm/buffer/written_lsns.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "txn/log/durable_end_file.h"
 #include "txn/log/log_files.h"
 
@@ -35,9 +34,7 @@ Result<LostMark> look_for_lost_mark(threads::Disk& disk, const threads::Director
             std::to_string(mark->durable_end) +
             ". If the log is damaged as well, commits behind that are lost, and nothing "
             "tells of them. The last record that is whole ends at LSN ",
-        .durable = MUTANT(saved_lsns_unheeded)
-                       ? kLsnNone
-                       : TRY(newest_saved(disk, lsns, superblock.store_number()))};
+        .durable = TRY(newest_saved(disk, lsns, superblock.store_number()))};
 }
 
 std::unexpected<Error> refuse_lost_end(const Error& why, const LostMark& known) {

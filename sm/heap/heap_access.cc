@@ -4,7 +4,6 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/txn_local.h"
 #include "sm/heap/heap_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -53,7 +52,6 @@ std::unexpected<Error> HeapFile::damaged(PageId id) const {
 // latched while no data page is.
 Result<bool> HeapFile::no_record_in(PageId id) {
     DCHECK(threads::current()->latch_depth == 0);
-    if (MUTANT(heap_map_unasked)) return false;
     for (PageId at = first_; at != kPageNone;) {
         SharedPage page = TRY(env_.pool->fix_shared(at));
         if (!is_map_page(*page)) return damaged(at);
@@ -119,10 +117,9 @@ Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, 
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
     const bool brief = access == Access::read && gives_back(txn, name);
-    if (!MUTANT(heap_fetch_unlocked))
-        if (auto locked = locks.ask_record(txn.locks, lock_, name, mode_of(access)); !locked)
-            [[unlikely]]
-            TRY(wait_for_record(locks, txn.locks, locked.error(), id));
+    if (auto locked = locks.ask_record(txn.locks, lock_, name, mode_of(access)); !locked)
+        [[unlikely]]
+        TRY(wait_for_record(locks, txn.locks, locked.error(), id));
     const bool found = TRY(read(id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
@@ -141,7 +138,7 @@ Result<bool> HeapFile::scan_locked(PageId id, Each& each) {
         SharedPage page = TRY(env_.pool->fix_shared(id));
         std::memcpy(static_cast<void*>(copy.get()), &*page, kPageBytes);
     }
-    if (!is_data_page(*copy) && !MUTANT(heap_page_unchecked)) return damaged(id);
+    if (!is_data_page(*copy)) return damaged(id);
     std::string text;
     for (uint32_t i = 0; i < data(*copy).slot_count; ++i) {
         const Slot& s = slot(*copy, i);
@@ -192,9 +189,7 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
         return done;
     }
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    if (!MUTANT(heap_scan_unlocked))
-        TRY(env_.locks->lock_object(txn.locks, lock_,
-                                    whole ? txn::LockMode::S : txn::LockMode::IS));
+    TRY(env_.locks->lock_object(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
     return scan_pages([&](PageId page) -> Result<bool> {
         return whole ? scan_locked(page, each) : scan_records(txn, page, each);
     });

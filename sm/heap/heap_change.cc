@@ -3,7 +3,6 @@
 
 #include "sm/core/lock_wait.h"
 #include "sm/heap/heap_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -146,15 +145,13 @@ Result<bool> HeapFile::move_away(txn::Transaction& txn, RecordId id, RecordId co
     uint32_t index = 0;
     for (; index < data(*target).slot_count; ++index)
         if (slot(*target, index).state == kEmpty &&
-            (MUTANT(copy_in_locked_slot) ||
-             unlocked(txn,
-                      txn::record_lock_name(id_, {fresh, SlotNo{static_cast<uint16_t>(index)}}))))
+            unlocked(txn,
+                     txn::record_lock_name(id_, {fresh, SlotNo{static_cast<uint16_t>(index)}})))
             break;
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
     DCHECK(is_record(s) && ((s.state & kStub) != 0) == (copy.page != kPageNone));
-    const Link back = link_to(id),
-               forth{fresh.value, static_cast<uint16_t>(index + MUTANT(heap_forward_lost)), 0};
+    const Link back = link_to(id), forth{fresh.value, static_cast<uint16_t>(index), 0};
     const PutPayload put{static_cast<uint16_t>(index), kLive | kMoved, 0};
     const ReplacePayload stub{id.slot.value, kLive | kStub, s.state, 0, s.length, sizeof(Link), 0};
     ChangePart parts[3] = {
@@ -226,7 +223,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
     // The map only holds hints: if noting fails now, the next worker that fills the page notes it.
     for (uint32_t i = 0; i < count; ++i)
-        if (richer[i] && !MUTANT(heap_map_stale)) (void)note_class(places[i].page, false);
+        if (richer[i]) (void)note_class(places[i].page, false);
     return true;
 }
 

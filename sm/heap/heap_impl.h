@@ -17,7 +17,6 @@
 #include "sm/heap/heap_file.h"
 #include "sm/heap/heap_page.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/sync/latch.h"
 
 namespace lockstep::sm {
@@ -47,7 +46,7 @@ struct HeapFile::Hints {
     }
     void offer(PageId id, uint32_t of) {  // under latch
         candidates[of].push_back(id);
-        if (places() > prune_at && !MUTANT(heap_places_unbounded)) [[unlikely]]
+        if (places() > prune_at) [[unlikely]]
             prune();
     }
     // heap_space.cc; under latch. Each page keeps one place, of its highest class.

@@ -11,7 +11,6 @@
 #include "sm/heap/heap_impl.h"
 #include "sm/heap/heap_records.h"
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "sm/heap/heap_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -26,7 +25,7 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
     if (hint != kPageNone.value) [[likely]] {
         Result<ExclusivePage> fixed = env_.pool->fix_exclusive(PageId{hint});
         if (!fixed) [[unlikely]] {
-            if (!is_bad_page(fixed.error().code) || MUTANT(damaged_insert_page_kept)) return fixed;
+            if (!is_bad_page(fixed.error().code)) return fixed;
             leave_damaged(PageId{hint});
             return find_page(txn, bytes);
         }
@@ -127,7 +126,7 @@ void HeapFile::Hints::prune() {
             mine.compare_exchange_strong(expected, kPageNone.value, std::memory_order_relaxed);
         // The bytes belong to a transaction that has not ended. The map has the class already, so
         // no other note would offer the page again.
-        if (promising && left_mine && !MUTANT(heap_page_forgotten)) {
+        if (promising && left_mine) {
             hints.offer(candidate, lowest);
             if (refused == kPageNone) refused = candidate;
         }
@@ -228,7 +227,6 @@ txn::LockName HeapFile::lock_of(PageId page, uint32_t index, const Slot& s,
 
 bool HeapFile::unlocked(txn::Transaction& txn, txn::LockName name) {
     txn::LockManager& locks = *env_.locks;
-    if (MUTANT(heap_bytes_taken_early)) return true;
     // A transaction that holds the whole heap erases without record locks. Its ghosts look as free
     // as old ghosts, but it may still roll back.
     if (lock().strong.load(std::memory_order_acquire) != 0) return false;

@@ -8,7 +8,6 @@
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
 #include "sm/change/log_kinds.h"
 #include "sm/heap/heap_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -47,8 +46,7 @@ Result<void> invert(const PartView& part, InverseHead& head, ChangePart& out) {
                             p.new_bytes, p.old_bytes, kWithoutOld};
             out.action = PageAction::heap_replace;
             out.pieces[0] = bytes_of(head.replace);
-            out.pieces[1] = part.payload.substr(
-                sizeof p + (MUTANT(heap_undo_wrong_bytes) ? 0 : p.new_bytes), p.old_bytes);
+            out.pieces[1] = part.payload.substr(sizeof p + p.new_bytes, p.old_bytes);
             return {};
         }
         default:

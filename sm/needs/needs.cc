@@ -2,7 +2,6 @@
 #include "sm/needs/needs.h"
 
 #include "sm/needs/index_access.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -91,7 +90,7 @@ NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::U
                                                   Places& places) {
     DCHECK(walk_.size() < KeyWalk::kKeys);
     owners_[walk_.size()] = &places;
-    places.asked += !MUTANT(useless_needs_uncounted);
+    ++places.asked;
     follow_ups_[walk_.size()] = follow_up;
     if (follow_up != nullptr) {
         ++leads_;
@@ -103,9 +102,8 @@ NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::U
 
 void NeedsWalk::add(const Need& need, Places& places) {
     BTree* const tree = IndexAccess::tree(need.index);
-    if (tree == nullptr ||
-        (IndexAccess::engine(need.index) != &engine_ && !MUTANT(need_of_another_store)) ||
-        places.asked_enough() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
+    if (tree == nullptr || IndexAccess::engine(need.index) != &engine_ || places.asked_enough() ||
+        need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
         return;
     if (followed_ != nullptr) [[unlikely]]
         return followed_->add(*tree, need, places);
@@ -204,7 +202,7 @@ void give_back_places(Engine& engine, txn::Transaction& txn) {
     DCHECK(places != nullptr && txn.runs_here());
     give_places(engine, *places);
     places = nullptr;
-    if (!MUTANT(completion_never_ends)) threads::current()->to_completion = false;
+    threads::current()->to_completion = false;
 }
 
 }  // namespace lockstep::sm

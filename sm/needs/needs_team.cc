@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <lockstep/packet.h>
-#include "threads/base/mutants.h"
 #include "threads/steps/steps.h"
 
 namespace lockstep::sm {
@@ -38,7 +37,7 @@ size_t NeedsTeam::prepare(threads::Packet* const* packets, size_t n) {
     NeedsWalk walk(engine_);
     size_t prepared = 0;
     // The first packet is prepared whatever its size is.
-    while (prepared < n && (prepared == 0 || walk.lines() < lines_max_ || MUTANT(team_unbounded))) {
+    while (prepared < n && (prepared == 0 || walk.lines() < lines_max_)) {
         threads::Packet& packet = *packets[prepared++];
         DCHECK(packet.above == nullptr);
         Places& places = *take_places(engine_);

@@ -13,7 +13,6 @@
 #include "sm/engine/engine.h"
 #include "sm/observe/txn_watch.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 namespace {
@@ -88,7 +87,7 @@ void CloseWatch::report(Nanos waited) {
                           " for functions of the application (run(), spawn(), start(), packets) "
                           "that have not ended: " +
                           std::to_string(engine_.functions()));
-    if (!MUTANT(orphans_kept_while_closing)) engine_.watch->end_orphans_while_closing();
+    engine_.watch->end_orphans_while_closing();
     std::vector<TransactionInfo> all = engine_.watch->list_while_closing();
     std::erase_if(all, [](const TransactionInfo& info) { return info.internal; });
     std::string text;

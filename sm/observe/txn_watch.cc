@@ -11,7 +11,6 @@
 #include "sm/needs/needs.h"
 #include "sm/services/prepared_txns.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 
 namespace lockstep {
@@ -177,7 +176,7 @@ Result<void> TxnWatch::send_reaper(const Seen& whom, Order order, threads::Compl
     {
         const SpinGuard guard(lock_);
         if (const auto at = reaper_of(whom.id); at != reapers_.end()) {
-            if (!order.idle_only && !MUTANT(order_given_up)) at->next = order;
+            if (!order.idle_only) at->next = order;
             if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
             return {};
         }
@@ -224,8 +223,7 @@ void TxnWatch::reap(const Seen& whom, Order order, threads::Completion* marked) 
             return;
         if (mark(txn, order)) {
             if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
-            else if (is_idle(txn) && !engine_.failed() && !MUTANT(reaper_ignores_idle))
-                roll_back(txn);
+            else if (is_idle(txn) && !engine_.failed()) roll_back(txn);
         }
         if (marked) std::exchange(marked, nullptr)->set();
         if (engine_.failed()) break;  // its own thread may find out; the next open rolls it back
@@ -304,9 +302,8 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK((orphan || txn.thread != threads::current()) && txn.must_abort());
     DCHECK(txn.locks.waiting.load() == nullptr);
     txn.reaper = threads::current();
-    if (orphan && MUTANT(orphan_snapshot_open)) forget_places(engine_, txn), forget_savepoints(txn);
-    else if (orphan) forget_local(engine_, txn);  // no thread is left to end it
-    else if (!MUTANT(ended_snapshot_kept)) engine_.snapshots->expel(txn);
+    if (orphan) forget_local(engine_, txn);  // no thread is left to end it
+    else engine_.snapshots->expel(txn);
     DeferredActions deferred(txn);
     const auto undone = rollback(engine_, txn, kLsnNone);
     if (!undone) engine_.report(0, "rollback failed: " + undone.error().text());
@@ -379,7 +376,7 @@ void TxnWatch::warn() {
 
 void TxnWatch::warn_of_limit() {
     const uint32_t waiting = engine_.txns->waiting();
-    if (waiting == 0 || MUTANT(limit_not_told)) {
+    if (waiting == 0) {
         limit_wait_ = {};
         return;
     }
@@ -423,7 +420,7 @@ bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
 void TxnWatch::relieve_log(const Seen& oldest, Nanos in_vain, Nanos unchanged) {
     DCHECK(oldest.id == kTxnNone || oldest.first != kLsnNone);
     DCHECK(unchanged <= in_vain);
-    if (in_vain < kPatience || MUTANT(log_pin_tolerated)) return;
+    if (in_vain < kPatience) return;
     warn();
     // Only its coordinator, or an operator in its place, may end one in doubt.
     if (oldest.id == kTxnNone || oldest.internal || oldest.state == txn::TxnState::prepared) return;

@@ -27,7 +27,6 @@
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/latch.h"
 #include "threads/worker/io_wait.h"
@@ -105,9 +104,7 @@ Lsn begin_checkpoint(RestartEnv& env) {
     uint64_t end = 0;
     const Lsn begin = append(*env.log, txn::TxnLogKind::checkpoint_begin, {}, end);
     DCHECK(begin.value > env.superblock.checkpoint_lsn && env.image_lsn.load() == kLsnMax.value);
-    env.image_lsn.store(MUTANT(image_lsn_not_raised) ? 0
-                        : MUTANT(image_lsn_short)    ? begin.value - 8
-                                                     : end);
+    env.image_lsn.store(end);
     return begin;
 }
 
@@ -121,12 +118,9 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
             oldest = std::min(oldest, loser.first);
         }
     std::erase_if(live, [](const auto& t) {
-        return t.state == txn::TxnState::committed || t.first == kLsnNone ||
-               (t.state == txn::TxnState::aborting && MUTANT(rolling_back_not_listed)) ||
-               (t.state == txn::TxnState::prepared && MUTANT(prepared_not_listed));
+        return t.state == txn::TxnState::committed || t.first == kLsnNone;
     });
     next = env.txns->next_id();
-    if (MUTANT(live_not_listed)) live.clear();
     const uint32_t parts = static_cast<uint32_t>(live.size() / kCheckpointTxnsMax + 1);
     uint64_t end = 0;
     std::string payload;
@@ -156,7 +150,7 @@ Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
     block.assert_state();
     TRY(store_superblock(env.data_file, block));
     DCHECK(block.sequence > env.superblock.sequence);  // SB-1
-    if (env.options.sync && !MUTANT(superblock_unsynced)) {
+    if (env.options.sync) {
         auto synced = threads::io_sync(env.data_file, "superblock");
         if (!synced)
             env.log->fail_store({.what = "sync of data file",
@@ -236,12 +230,12 @@ Result<void> Checkpointer::make(bool fast) {
         [&, fast, started = env_.runtime->clock().now()](uint64_t done, uint64_t total) {
             return fast || impl_->hurry() ? 0 : rest(env_, begin, started, done, total);
         }));
-    if (!MUTANT(written_lsns_unsaved)) save_written_lsns(env_);
+    save_written_lsns(env_);
     Lsn oldest;
     TxnId next;
     const Lsn end = end_checkpoint(env_, begin, oldest, next);
     TRY(env_.log->wait_durable(end));
-    TRY(name_checkpoint(env_, MUTANT(checkpoint_begins_late) ? end : begin, end, oldest, next));
+    TRY(name_checkpoint(env_, begin, end, oldest, next));
     env_.log->truncate_before(std::min(begin, oldest));
     impl_->completed.fetch_add(1, std::memory_order_relaxed);
     return {};

@@ -8,15 +8,13 @@
 //            readers away.
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
 Result<void> require_list(const Superblock& superblock, bool lacks_list, Lsn end) {
     DCHECK(end.value >= superblock.checkpoint_lsn);
-    const bool restored = superblock.checkpoint_lsn < superblock.history_begin &&
-                          !MUTANT(restored_checkpoint_refused);
-    if (!lacks_list || restored || MUTANT(incomplete_checkpoint_taken)) return {};
+    const bool restored = superblock.checkpoint_lsn < superblock.history_begin;
+    if (!lacks_list || restored) return {};
     auto error = fail(ErrorCode::corrupt_log, "log", end.value, superblock.checkpoint_lsn);
     set_error_detail(error.error(), "the log ends at LSN " + std::to_string(end.value) +
                                         ", within the checkpoint that begins at LSN " +
@@ -39,9 +37,8 @@ Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
     DCHECK(log.changes <= log.records);
     log.unended = analysis.unended().size();
     log.lacks_list = analysis.lacks_list();
-    log.closed = superblock.clean == 1 && log.records > 0 && !log.lacks_list &&
-                 (log.unended == 0 || MUTANT(in_doubt_read_only)) &&
-                 (log.changes == 0 || MUTANT(clean_mark_believed));
+    log.closed = superblock.clean == 1 && log.records > 0 && !log.lacks_list && log.unended == 0 &&
+                 log.changes == 0;
     return log;
 }
 

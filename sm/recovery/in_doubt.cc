@@ -7,7 +7,6 @@
 #include "sm/core/cleanup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "txn/prepare_record.h"
 
 namespace lockstep::sm {
@@ -21,7 +20,7 @@ Result<txn::Prepared> prepared_at(RestartEnv& env, const Unended& of) {
     std::string buffer;
     txn::LogRecordView record = TRY(env.log->read(of.last, buffer));
     const auto kind = static_cast<uint16_t>(txn::TxnLogKind::prepare_locks);
-    if (!txn::is_prepare(record) || MUTANT(in_doubt_rolled_back)) return prepared;
+    if (!txn::is_prepare(record)) return prepared;
     for (;;) {
         if (record.header->txn != of.id.value || record.header->prev >= record.lsn.value)
             return fail(ErrorCode::corrupt_log, "prepare record", record.lsn.value, of.id.value);
@@ -42,13 +41,12 @@ Result<txn::Prepared> prepared_at(RestartEnv& env, const Unended& of) {
 // ID-2.
 txn::LockMode mode_in_doubt(txn::LockMode prepared) {
     using enum txn::LockMode;
-    if ((prepared & (U | X)) != U || MUTANT(in_doubt_keeps_u)) return prepared;
+    if ((prepared & (U | X)) != U) return prepared;
     return txn::without(prepared, U) | S;
 }
 
 Result<void> take_locks(RestartEnv& env, const Unended& of, const txn::LockList& locks,
                         txn::LockOwner& owner) {
-    if (MUTANT(in_doubt_unlocked)) return {};
     for (const auto& [object, mode] : locks.objects) {
         txn::ObjectLock* const lock = env.objects ? env.objects->lock_by_id(object) : nullptr;
         if (lock == nullptr || !TRY(env.locks->try_lock_all(owner, *lock, mode_in_doubt(mode))))

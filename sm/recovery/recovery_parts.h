@@ -13,7 +13,6 @@
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 #include "threads/sync/event.h"
 
@@ -94,15 +93,13 @@ private:
 // as of some LSN; otherwise the part must bring it. False if the page has the part already (RC-1).
 // Error: corrupt_log; the page then holds any bytes.
 inline Result<bool> redo_part(Page& page, bool known, const PartView& part, Lsn end) {
-    if (known && (page.lsn() >= end || (MUTANT(redo_skips_wrongly) && end - page.lsn() < 400)))
-        return false;
-    if (!part.image.empty() && !MUTANT(redo_repeats)) TRY(bring_image(page, part));
+    if (known && page.lsn() >= end) return false;
+    if (!part.image.empty()) TRY(bring_image(page, part));
     // Says nothing of the page but its end, and an unknown one may hold any bytes.
     if (!known && part.action == PageAction::page_free)
         format_page(page, part.page, ObjectId{0}, PageKind::free);
     apply_action(part.action, page, part.payload);
     page.assert_state();
-    if (MUTANT(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;
     return true;
 }
 

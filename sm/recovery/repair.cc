@@ -24,7 +24,7 @@ constexpr uint32_t kRepairRecordBytes = sizeof(txn::LogRecordHeader) + sizeof(Pa
 
 // The durable end may lie inside a record (LI-3). The log still has the whole of that record.
 Result<void> require_end(RestartEnv& env, const txn::LogReader& reader, Lsn end) {
-    if (reader.position() >= end || MUTANT(repair_cut_short)) return {};
+    if (reader.position() >= end) return {};
     DCHECK(end <= env.log->durable());
     std::string buffer;
     const auto last = env.log->read(reader.position(), buffer);
@@ -69,7 +69,7 @@ Result<bool> repair_from(RestartEnv& env, Lsn from, PageId id, Page& page) {
 Result<bool> repair_page(RestartEnv& env, PageId id, Page& page) {
     const txn::LogHold hold = TRY(env.log->hold());
     const Lsn oldest = hold.from(), first{env.first_record.load()};  // read in this order
-    if (!MUTANT(repair_from_start) && TRY(repair_from(env, first, id, page))) return true;
+    if (TRY(repair_from(env, first, id, page))) return true;
     if (oldest >= first || !TRY(begins_record(env, oldest))) return false;
     return repair_from(env, oldest, id, page);
 }

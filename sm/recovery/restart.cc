@@ -8,7 +8,6 @@
 #include "sm/space/space_map.h"
 #include "threads/base/check.h"
 #include "threads/base/memory_reserve.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -43,7 +42,6 @@ Result<void> undo_losers(RestartEnv& env, const std::vector<Unended>& losers,
                          RecoveryReport& report) {
     DCHECK(env.txns->active() == 0);  // nothing else runs
     for (const Unended& loser : losers) {
-        if (MUTANT(loser_kept) && &loser == losers.data()) continue;
         txn::Transaction* txn = TRY(env.txns->adopt(loser.id, loser.first, loser.last));
         DCHECK(txn->id == loser.id && txn->last_lsn == loser.last);
         txn->thread = threads::current();
@@ -58,8 +56,7 @@ Result<void> undo_losers(RestartEnv& env, const std::vector<Unended>& losers,
 // RC-5. The next restart begins with what is changed from now on.
 Result<void> begin_redo_here(RestartEnv& env, const std::vector<Unended>& losers) {
     DCHECK(env.checkpointer != nullptr && env.image_lsn.load() == kLsnMax.value);
-    if (MUTANT(restored_not_checkpointed)) return {};
-    env.losers = MUTANT(losers_not_listed) ? nullptr : &losers;
+    env.losers = &losers;
     auto done = env.checkpointer->run(true);
     env.losers = nullptr;
     return done;

@@ -10,13 +10,12 @@
 #include <cstring>
 
 #include "sm/recovery/recovery_parts.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
 void Analysis::ended(uint64_t id) {
-    if (!MUTANT(winner_undone)) live_.erase(id);
-    if (collecting_ && !MUTANT(ended_before_list_undone)) ended_.push_back(id);
+    live_.erase(id);
+    if (collecting_) ended_.push_back(id);
 }
 
 Result<void> Analysis::see(const txn::LogRecordView& record) {
@@ -28,7 +27,7 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
         case txn::TxnLogKind::time: return {};
         case txn::TxnLogKind::checkpoint_begin:
             if (record.lsn == begin_) {
-                image_lsn_ = MUTANT(image_lsn_of_restart_short) ? record.lsn + 8 : record.end();
+                image_lsn_ = record.end();
                 collecting_ = true;
             }
             return {};
@@ -55,7 +54,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
     if (record.payload_bytes() < sizeof end)
         return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
     std::memcpy(&end, record.payload(), sizeof end);
-    if (end.begin != begin_.value && !MUTANT(foreign_list_taken)) return {};
+    if (end.begin != begin_.value) return {};
     if (end.count > (record.payload_bytes() - sizeof end) / sizeof(CheckpointTxn))
         return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
     DCHECK(end.part < end.parts && end.count <= kCheckpointTxnsMax);
@@ -68,12 +67,11 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
         auto [it, fresh] = live_.try_emplace(t.id, Unended{TxnId{t.id}, Lsn{t.first}, Lsn{t.last}});
         DCHECK(t.id != 0 && t.id < end.next_txn);
         if (!fresh) {
-            if (!MUTANT(first_of_live_forgotten))
-                it->second.first = std::min(it->second.first, Lsn{t.first});
+            it->second.first = std::min(it->second.first, Lsn{t.first});
             it->second.last = std::max(it->second.last, Lsn{t.last});
         }
     }
-    if (end.part + 1 == end.parts || MUTANT(ends_forgotten_early)) {
+    if (end.part + 1 == end.parts) {
         collecting_ = false;
         ended_ = {};
     }

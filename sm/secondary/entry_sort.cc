@@ -10,7 +10,6 @@
 
 #include "sm/btree/btree_node.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/base/try.h"
 #include "threads/io/size_signal.h"
 #include "threads/thread/worker_local.h"
@@ -291,7 +290,7 @@ Result<void> EntrySorter::write_run() {
         buffer.clear();
     }
     TRY(run->append(buffer.data(), buffer.size()));
-    if (!MUTANT(sort_run_lost)) runs_.push_back(std::move(run));
+    runs_.push_back(std::move(run));
     blocks_.clear();
     memory_ = 0;
     assert_state();

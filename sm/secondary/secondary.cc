@@ -11,7 +11,6 @@
 #include "sm/secondary/secondary_key.h"
 #include "sm/secondary/secondary_upkeep.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -70,12 +69,9 @@ Result<std::vector<std::string>> entries_of(const Secondary& secondary, const Ke
     DCHECK(function != nullptr && key.size() <= kKeyBytesMax);
     DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
     SecondaryKeys keys;
-    const auto call = [&] { function(key, value, keys); };
-    if (MUTANT(key_function_outside_operation)) {
-        call();
-    } else {
+    {
         const KeyCall inside;
-        call();
+        function(key, value, keys);
     }
     std::vector<std::string> entries;
     entries.reserve(keys.size());
@@ -154,14 +150,12 @@ Result<std::vector<Secondary*>> Secondaries::seen_of(txn::Transaction& txn,
 Result<bool> Secondaries::sees(txn::Transaction& txn, const Secondary& secondary) const {
     secondary.assert_state();
     DCHECK(txn.id != kTxnNone && threads::current()->latch_depth == 0);
-    if (secondary.changer.load(std::memory_order_acquire) != txn.id.value ||
-        MUTANT(secondary_live_early))
+    if (secondary.changer.load(std::memory_order_acquire) != txn.id.value)
         return secondary.live.load(std::memory_order_acquire);
     return engine_.catalog->has(txn, secondary.name, secondary.tree.id());
 }
 
 Result<void> Secondaries::lock_primary(Env& env, txn::Transaction& txn, BTree& primary) {
-    if (MUTANT(secondary_made_unlocked)) return {};
     return env.locks->lock_object(txn.locks, primary.lock(), txn::LockMode::S);
 }
 

@@ -23,7 +23,6 @@
 #include "sm/secondary/key_call.h"
 #include "sm/secondary/secondary.h"
 #include "sm/secondary/secondary_key.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::sm {
@@ -59,8 +58,7 @@ public:
             if (at_end_) break;
             ++batch->count;
             for (unsigned slot = 0; slot < node::count(page); ++slot)
-                if (node::overflow(page, slot) &&
-                    (!node::ghost(page, slot) || MUTANT(build_takes_ghosts))) [[unlikely]]
+                if (node::overflow(page, slot) && !node::ghost(page, slot)) [[unlikely]]
                     TRY(read_overflow(*env_.pool, tree_.id(), overflow_ref(node::value(page, slot)),
                                       batch->large.emplace_back()));
         }
@@ -95,7 +93,7 @@ public:
             DCHECK(node::is_leaf(page) && page.kind() == PageKind::btree);
             DCHECK(page.header.object == secondary_.primary.id().value);
             for (unsigned slot = 0; slot < node::count(page); ++slot) {
-                if (node::ghost(page, slot) && !MUTANT(build_takes_ghosts)) continue;
+                if (node::ghost(page, slot)) continue;
                 const Slice value = node::overflow(page, slot) ? Slice(batch.large[large++])
                                                                : node::value(page, slot);
                 TRY(add(node::full_key(page, slot, key, kKeyBytesMax), value, block));

@@ -14,7 +14,6 @@
 #include "sm/change/rollback.h"
 #include "sm/secondary/key_call.h"
 #include "sm/secondary/secondary_key.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -31,8 +30,7 @@ Result<std::vector<PrimaryUpkeep::Due>> PrimaryUpkeep::due(txn::Transaction& txn
     std::vector<Due> due;
     for (Secondary* secondary : TRY(seen(txn))) {
         auto function = secondary->function();
-        if (function == nullptr && !MUTANT(function_missing_ignored))
-            return function_missing(*secondary);  // SI-5
+        if (function == nullptr) return function_missing(*secondary);  // SI-5
         if (function != nullptr) due.push_back({secondary, std::move(function), {}, {}});
     }
     return due;
@@ -54,7 +52,7 @@ Result<void> PrimaryUpkeep::change_entries(txn::Transaction& txn, const Due& due
     const KeptUp kept(txn, s.tree.id());
     for (const std::string& entry : due.out) {
         operation_boundary(OpKind::erase, s.tree.id());
-        if (!TRY(s.tree.erase(txn, entry)) && !MUTANT(missing_entry_ignored))
+        if (!TRY(s.tree.erase(txn, entry)))
             return record_error(ErrorCode::index_mismatch, s, key,
                                 "lacks an entry of the record, because its key function gave "
                                 "another key before; drop and create the secondary index");
@@ -83,7 +81,6 @@ Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<D
         DCHECK(&d.secondary->primary == &primary_ && d.out.empty() && d.in.empty());
         if (before) out = TRY(entries_of(*d.secondary, *d.function, key, *before));
         if (after) in = TRY(entries_of(*d.secondary, *d.function, key, *after));
-        if (MUTANT(old_entry_stays) && before && after) out.clear();
         std::ranges::set_difference(out, in, std::back_inserter(d.out));
         std::ranges::set_difference(in, out, std::back_inserter(d.in));
     }
@@ -97,7 +94,7 @@ Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<D
         return true;
     };
     Result<bool> done = statement();
-    if (done.has_value() || txn.last_lsn == begin.lsn || MUTANT(statement_half_done)) return done;
+    if (done.has_value() || txn.last_lsn == begin.lsn) return done;
     TRY(rollback(env_, txn, begin.lsn));  // SI-2
     DCHECK(txn.state == txn::TxnState::active);
     undo_at_end(txn, begin);

@@ -6,7 +6,6 @@
 #include "sm/btree/btree.h"
 #include "sm/catalog/catalog.h"
 #include "sm/engine/engine.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -62,10 +61,9 @@ void GhostCleaner::wake_thread() {
 }
 
 void GhostCleaner::note_leaf(ObjectId object, Slice key) {
-    size_t most = leaf_notes_max_;
-    if (MUTANT(notes_of_all_indexes) && leaf_notes() >= most) most = 0;
-    if (state_->count_leaf(object, most)) add({.object = object, .key = std::string(key)});
-    else if (!MUTANT(refused_note_lost)) refuse({object, std::string(key), std::string(key)});
+    if (state_->count_leaf(object, leaf_notes_max_))
+        add({.object = object, .key = std::string(key)});
+    else refuse({object, std::string(key), std::string(key)});
 }
 
 BTree* GhostCleaner::tree_of(ObjectId object) const {

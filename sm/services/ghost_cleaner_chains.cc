@@ -8,7 +8,6 @@
 #include "sm/services/ghost_cleaner_impl.h"
 #include "sm/services/snapshots.h"
 #include "sm/space/space_map.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -40,7 +39,7 @@ uint64_t GhostCleaner::pages_waiting_max() const {
 // GC-1. Pairs with hold(): one of us sees the other.
 bool GhostCleaner::begin_release() {
     state_->releasing.fetch_add(1);
-    if (state_->held.load() == 0 || MUTANT(chain_freed_under_walk)) return true;
+    if (state_->held.load() == 0) return true;
     end_release();
     return false;
 }
@@ -52,15 +51,13 @@ void GhostCleaner::end_release() {
 
 void GhostCleaner::release(std::vector<ReleasedChain> released, Lsn committed) {
     DCHECK(!released.empty() && committed != kLsnNone && threads::current()->latch_depth == 0);
-    if (MUTANT(chain_leaked)) return;
     const size_t n = released.size();
     std::vector<Chain> chains;
     chains.reserve(n);
     for (ReleasedChain& chain : released)
         chains.push_back({.released = std::move(chain), .committed = committed});
     // A snapshot that is opened from now on sees the commit.
-    const bool seen = engine_.snapshots->table().snapshots().oldest() < committed &&
-                      !MUTANT(chain_freed_under_snapshot);
+    const bool seen = engine_.snapshots->table().snapshots().oldest() < committed;
     if (!begin_release()) return keep(std::move(chains));
     Result<void> done;
     if (seen) keep(std::move(chains));

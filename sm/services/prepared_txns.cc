@@ -10,7 +10,6 @@
 #include "sm/core/lock_error.h"
 #include "sm/engine/engine.h"
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/base/wall_clock.h"
 #include "threads/sync/completion.h"
 #include "threads/thread/between_calls.h"
@@ -83,10 +82,7 @@ Result<void> PreparedTxns::add(const txn::Transaction& txn, Slice gid, Nanos now
         const auto at = entries_.find(gid);
         known = at != entries_.end();
         full = entries_.size() >= most;
-        if (MUTANT(gid_taken_twice) && known) at->second = entry, known = false;
-        else if (MUTANT(gid_made_under_lock) && !known && !full)
-            entries_.try_emplace(std::string(gid), entry);
-        else if (!known && !full) entries_.insert(std::move(node));
+        if (!known && !full) entries_.insert(std::move(node));
     }
     if (known)
         return gid_error(ErrorCode::already_exists, "prepared transaction", gid,
@@ -123,8 +119,7 @@ void PreparedTxns::remove(Slice gid) {
     const SpinGuard guard(lock_);
     const auto at = entries_.find(gid);
     DCHECK(at != entries_.end() && at->second.state != State::in_doubt);
-    if (MUTANT(gid_freed_under_lock)) entries_.erase(at);
-    else gone = entries_.extract(at);
+    gone = entries_.extract(at);
 }
 
 // True: the caller ends it. Otherwise `busy` if another thread prepares or ends it.
@@ -152,7 +147,7 @@ Result<bool> PreparedTxns::end_here(Slice gid, Decision decision) {
     DCHECK(engine_.on_own_thread());
     Entry entry;
     for (bool busy = false; !take(gid, entry, busy);) {
-        if (!busy || MUTANT(second_call_ahead)) return false;
+        if (!busy) return false;
         const threads::BetweenCalls waits;
         threads::sleep_until(threads::now() + kLookPause);  // PT-2
     }

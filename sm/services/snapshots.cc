@@ -13,7 +13,6 @@
 #include "sm/engine/engine.h"
 #include "sm/heap/heap_file.h"
 #include "sm/host/test_hooks.h"
-#include "threads/base/mutants.h"
 #include "threads/sync/completion.h"
 
 namespace lockstep::sm {
@@ -137,7 +136,7 @@ Result<void> Snapshots::begin_period() {
     engine_.keeps_versions.store(true);
     // SH-2: first every worker sees the flag, then the chains are read.
     Result<void> done = on_each_worker([]() -> Result<void> { return {}; });
-    if (done && !MUTANT(no_catch_up)) done = on_each_worker([this] { return catch_up(); });
+    if (done) done = on_each_worker([this] { return catch_up(); });
     if (done && table_.incomplete())
         done = fail(ErrorCode::snapshot_too_old, "version_bytes is less than live writers need",
                     table_.limit());
@@ -288,7 +287,6 @@ void Snapshots::clean(Nanos& idle_since) {
 void Snapshots::sweep_keys() {
     DCHECK(keys_looked_ <= kSweepKeys);
     const Lsn oldest = table_.snapshots().oldest();
-    if (MUTANT(erased_keys_given_up) && keys_looked_ == kSweepKeysMin) return;
     if (oldest != keys_oldest_) keys_looked_ = kSweepKeys;
     keys_oldest_ = oldest;
     for (;;) {

@@ -10,7 +10,6 @@
 
 #include "sm/core/env.h"
 #include "sm/space/space_map_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -97,7 +96,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
             }
         }
     };
-    if (limit >= used(*page) + count + MUTANT(space_counted_wrong)) {
+    if (limit >= used(*page) + count) {
         search(from, limit);
         const uint32_t next =
             out.count > 0 ? out.pages[out.count - 1].value - static_cast<uint32_t>(base) + 1 : 0;

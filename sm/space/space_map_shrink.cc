@@ -22,7 +22,6 @@
 #include <mutex>
 
 #include "sm/space/space_map_impl.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -53,7 +52,7 @@ Result<bool> SpaceMap::lower_by_one_map() {
         return fail(ErrorCode::corrupt_page, "space map", map_page(map).value);
     const auto limit = static_cast<uint32_t>(std::min<uint64_t>(kPagesPerMap, total - base));
     const bool formatted = page->kind() == PageKind::space_map;
-    const int64_t last = formatted ? last_used(*page, limit) - MUTANT(end_too_low) : -1;
+    const int64_t last = formatted ? last_used(*page, limit) : -1;
     const bool gone = map > 0 && last <= 0;  // nothing but the map itself
     const uint64_t end = gone ? base : base + static_cast<uint64_t>(last) + 1;
     DCHECK(end <= total && end > kFirstMapPage.value);
@@ -84,7 +83,7 @@ Result<bool> SpaceMap::cut_file(uint64_t end) {
     CHECK(end > kFirstMapPage.value);  // never the superblocks and the first map
     const std::lock_guard held(impl_->grow_latch);
     if (pages_total() != end) return false;
-    if (!env_.pool->written_lsns().saved() && !MUTANT(cut_without_saved_lsns))  // (3)
+    if (!env_.pool->written_lsns().saved())  // (3)
         return fail(ErrorCode::io_error, "data.lsn was not saved: nothing is cut", end);
     TRY(env_.disk->truncate(env_.data_file, end * kPageBytes));
     return true;

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -32,7 +31,7 @@ public:
                           const RecordState& before, const RecordPart& part) {
         ChangedRecord changed;
         fill(versions, changed, name, before, part);
-        if (!MUTANT(version_missing)) versions.note(txn, changed);
+        versions.note(txn, changed);
     }
     // One of an action's records; that part of it changes.
     void add(const RecordName& name, const RecordState& before, const RecordPart& part) {
@@ -70,7 +69,7 @@ public:
     // Makes the versions of what was added.
     void keep() {
         const size_t n = std::exchange(n_, 0);
-        if (n != 0 && !MUTANT(version_missing)) versions_.note(txn_, {record(0), n});
+        if (n != 0) versions_.note(txn_, {record(0), n});
     }
 
 private:

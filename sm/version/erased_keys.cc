@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "threads/base/mutants.h"
-
 namespace lockstep::sm {
 
 // Under lock_: the key's place beside the newest one, where it most likely belongs. The ghosts of a
@@ -73,7 +71,7 @@ size_t ErasedKeys::sweep(size_t most, FunctionRef<bool(const RecordName&)> neede
         const Keys::iterator at = queue_.front();
         queue_.pop_front();
         // A key that is needed again is added under the lock: after it has a version (EK-1).
-        if (needed(name_of_key(at->object, at->key)) && !MUTANT(erased_key_freed_early)) {
+        if (needed(name_of_key(at->object, at->key))) {
             queue_.push_back(at);
             continue;
         }

@@ -18,7 +18,6 @@
 #include <cstring>
 
 #include "sm/version/version.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -40,7 +39,6 @@ inline RecordName name_of_run(ObjectId object, Slice key) {
 inline bool run_has(const Version& run, Slice key) {
     DCHECK((run.object.value & kRunObject) != 0 && run.key_bytes + 1u == key.size());
     const Slice ends = run.bytes();
-    if (MUTANT(run_too_wide) && ends.back() + 1 == key.back()) return true;
     return std::memchr(ends.data(), key.back(), ends.size()) != nullptr;
 }
 

@@ -7,7 +7,6 @@
 // record: the snapshot sees the transaction and does not need the version.
 #include "sm/version/snapshot_set.h"
 
-#include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 #include "txn/log/log.h"
 
@@ -53,7 +52,7 @@ void SnapshotSet::remove(Snapshot& snapshot) {
 void SnapshotSet::expel_listed(Snapshot& snapshot) {
     DCHECK(snapshot.listed_ && !snapshot.too_old.load());
     // Before oldest_ moves: a reader that misses a version finds this set.
-    if (!MUTANT(expelled_unmarked)) snapshot.too_old.store(true);
+    snapshot.too_old.store(true);
     unlink(snapshot);
 }
 

@@ -15,7 +15,6 @@
 #include "sm/buffer/bytes.h"
 #include "sm/version/record_state.h"
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "txn/outcome.h"
 
 namespace lockstep::sm {
@@ -44,7 +43,7 @@ struct VersionGroup {
     bool let_go() {
         const auto before_it = left.fetch_sub(1, std::memory_order_acq_rel);
         DCHECK(before_it != 0);
-        return before_it == 1 || MUTANT(group_freed_early);
+        return before_it == 1;
     }
 };
 
@@ -113,7 +112,7 @@ inline Version* VersionGroup::next(Version& version) {
     const size_t end =
         size_t{8} * version.place + Version::size_of(version.key_bytes, version.room);
     DCHECK(end <= bytes);
-    if (end == bytes || MUTANT(group_cut)) return nullptr;
+    if (end == bytes) return nullptr;
     return reinterpret_cast<Version*>(reinterpret_cast<char*>(this) + end);
 }
 

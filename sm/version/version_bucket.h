@@ -15,7 +15,6 @@
 
 #include "sm/version/version.h"
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -137,7 +136,7 @@ private:
         Version* const first = first_of(word_.load(std::memory_order_relaxed));
         uint64_t tags = 0;
         for (const Version* at = first; at != nullptr; at = at->next) tags |= tag_of(at->hash);
-        set_first(first, MUTANT(version_tags_lost) ? 0 : tags);
+        set_first(first, tags);
     }
 
     std::atomic<uint64_t> word_{0};  // written under lock

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
@@ -22,10 +21,9 @@ namespace lockstep::sm {
                                                             const RecordPart& part) const {
     DCHECK(newest.linked && newest.writer != nullptr);
     const Version* const below = newest.older;
-    return has_committed(newest) && below != nullptr &&
-           (below->part.covers(newest.part) || MUTANT(renewed_uncovered)) &&
+    return has_committed(newest) && below != nullptr && below->part.covers(newest.part) &&
            below->part.covers(part) && part.bytes <= newest.room && has_committed(*below) &&
-           (!snapshots_.may_see(*below->writer) || MUTANT(settled_unchecked));
+           !snapshots_.may_see(*below->writer);
 }
 
 // Under the bucket's lock: is `newest` the only version, which a snapshot needs and which covers
@@ -33,8 +31,7 @@ namespace lockstep::sm {
 [[gnu::always_inline]] inline bool VersionTable::is_first(const Version& newest,
                                                           const RecordPart& part) const {
     DCHECK(newest.linked && newest.writer != nullptr);
-    return newest.older == nullptr && has_committed(newest) &&
-           (newest.part.covers(part) || MUTANT(second_version_in_part)) &&
+    return newest.older == nullptr && has_committed(newest) && newest.part.covers(part) &&
            newest.writer->committed_below(snapshots_.oldest()) != txn::Outcome::Below::yes;
 }
 
@@ -46,8 +43,8 @@ namespace lockstep::sm {
                                                                 const RecordPart& part) {
     DCHECK(version.linked && !version.writer->active() && writer.active());
     txn::Outcome* const earlier = std::exchange(version.writer, &writer);
-    version.group().renewed.store(!MUTANT(renewed_holds_up), std::memory_order_relaxed);
-    if (!MUTANT(renewed_in_part)) version.set(before, part);
+    version.group().renewed.store(true, std::memory_order_relaxed);
+    version.set(before, part);
     return earlier;
 }
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <new>
 
-#include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
@@ -148,18 +147,15 @@ txn::Outcome::Below VersionTable::apply_own(const Snapshot& snapshot, const Reco
     for (const Version* v = bucket.find(name); v != nullptr; v = v->older) {
         // A writer that has made two, one of them to catch up, may end between them.
         if (v->writer != applied) {
-            const auto below = v->writer->committed_below(
-                Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
+            const auto below = v->writer->committed_below(snapshot.sees);
             if (below != txn::Outcome::Below::no) return below;
             if (v->writer->aborted()) continue;  // VT-2
         }
         if (out != nullptr) {
-            if ((applied == nullptr && !v->part.whole) || MUTANT(part_of_page))
-                *out = RecordCopy(state);
+            if (applied == nullptr && !v->part.whole) *out = RecordCopy(state);
             v->apply(*out);
         }
         applied = v->writer;
-        if (MUTANT(first_version_only)) break;
     }
     return txn::Outcome::Below::no;
 }
@@ -172,8 +168,7 @@ VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName
     auto below = txn::Outcome::Below::no;
     if (may_have(name.hash)) below = apply_own(snapshot, name, state, out, applied);
     if (below == txn::Outcome::Below::unknown) return Look::again;
-    if (below == txn::Outcome::Below::no && may_have_runs(name.object) && !name.key.empty() &&
-        !MUTANT(run_unprobed)) {
+    if (below == txn::Outcome::Below::no && may_have_runs(name.object) && !name.key.empty()) {
         const Look run = look_at_runs(snapshot, name, applied);
         if (run == Look::version && out != nullptr) *out = RecordCopy();
         if (run != Look::page) return run;
@@ -187,7 +182,7 @@ bool VersionTable::has(const RecordName& name) const {
     if (!bucket.may_have(short_hash(name.hash))) return false;
     const SpinGuard guard(bucket.lock);
     for (const Version* v = bucket.find(name); v != nullptr; v = v->older)
-        if (!v->writer->aborted() || MUTANT(aborted_keeps_key)) return true;
+        if (!v->writer->aborted()) return true;
     return false;  // VT-2: those of aborted writers are passed over
 }
 

@@ -100,9 +100,7 @@ public:
         record.instead = nullptr;
     }
     // May keys that the index is about to insert become a run (KR-1)? Its leaf is latched.
-    bool may_note_run(ObjectId index) const {
-        return !erased_.may_have_of(index) || MUTANT(run_over_erased);
-    }
+    bool may_note_run(ObjectId index) const { return !erased_.may_have_of(index); }
     // `writer` changed the record before versions were kept, and has not ended. The page is
     // latched. `state` is the record in the page; it becomes that of the oldest version, if there
     // is one.

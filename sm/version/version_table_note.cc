@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "sm/version/version_renew.h"
-#include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
@@ -31,7 +30,7 @@ struct VersionTable::Made {
 // writer is active.
 inline void VersionTable::enqueue(txn::Outcome& writer, const Made& made) {
     if (made.versions + made.renewed == 0) return;
-    writer.add_uses(MUTANT(group_used_once) ? 1 : made.versions + made.renewed);
+    writer.add_uses(made.versions + made.renewed);
     queues_[threads::worker_index()].count_made(made.versions + made.renewed);
     if (made.first == nullptr) return;
     DCHECK(made.first->queue < workers_ && made.versions != 0);
@@ -46,7 +45,7 @@ inline void VersionTable::enqueue(txn::Outcome& writer, const Made& made) {
 inline bool VersionTable::is_needless(const Version& newest) const {
     DCHECK(newest.linked);
     if (newest.writer->active()) return false;
-    if (newest.writer->aborted() || MUTANT(version_dropped_early)) return true;
+    if (newest.writer->aborted()) return true;
     DCHECK(bucket_of(newest.hash).lock.is_held());
     const Version* const below = newest.older;
     return !snapshots_.between(
@@ -150,14 +149,14 @@ bool VersionTable::note_beside(txn::Outcome& writer, ChangedRecord& record) {
 void VersionTable::prepare_run(ChangedRecord& run) {
     DCHECK(run.run && run.bucket == &bucket_of(short_hash(run.name.hash)));
     note_runs_of(run.name.object);
-    if (MUTANT(run_chain_forked) ? !run.may_have : !std::exchange(run.may_have, true)) return;
+    if (!std::exchange(run.may_have, true)) return;
     VersionGroup* left[kRunsLeave];
     size_t n = 0;
     {
         const SpinGuard guard(run.bucket->lock);
         for (Version* at = run.bucket->find(run.name); at != nullptr && n < kRunsLeave;) {
             Version& version = *std::exchange(at, at->older);
-            if (!version.writer->aborted() || MUTANT(aborted_runs_stay)) continue;
+            if (!version.writer->aborted()) continue;
             run.bucket->unlink(version);
             if (version.group().let_go()) left[n++] = &version.group();
         }
@@ -189,7 +188,7 @@ void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed)
     ChangedRecord* wanted[kTogether];
     size_t n = 0;
     for (ChangedRecord& record : changed) {
-        if (record.may_have && (!record.run || MUTANT(run_replaces_run))) {
+        if (record.may_have && !record.run) {
             const Decision decision = decide(*writer, record);
             if (decision.earlier != nullptr) {
                 txn::Outcome::drop(decision.earlier);
@@ -210,7 +209,7 @@ void VersionTable::note(txn::Transaction& txn, std::span<ChangedRecord> changed)
 inline bool VersionTable::may_leave(const Version& newest) {
     const Version* const below = newest.older;
     return newest.writer->aborted() || below == nullptr || below->writer->aborted() ||
-           below->part.covers(newest.part) || MUTANT(part_uncovered);
+           below->part.covers(newest.part);
 }
 
 // A record that may have versions. makes == false: it has a version of this writer, at least now,
@@ -232,8 +231,8 @@ inline bool VersionTable::may_leave(const Version& newest) {
 VersionTable::Decision VersionTable::decide_slowly(txn::Outcome& writer, ChangedRecord& record,
                                                    Version& newest) {
     DCHECK(record.bucket->lock.is_held());
-    if (newest.writer == &writer && !MUTANT(version_of_each_change)) {
-        if (newest.part.covers(record.part) || MUTANT(part_not_extended)) return {.makes = false};
+    if (newest.writer == &writer) {
+        if (newest.part.covers(record.part)) return {.makes = false};
         record.part = RecordPart::all(record.before.bytes);
         record.instead = &newest;
         return {};

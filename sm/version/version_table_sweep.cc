@@ -1,6 +1,5 @@
 // version_table_sweep.cc - frees versions that no snapshot needs, and makes room beyond the limit.
 #include "sm/version/version_table.h"
-#include "threads/base/mutants.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
@@ -47,7 +46,7 @@ VersionTable::Fate VersionTable::judge(VersionGroup& group, Sweep& sweep) {
         if (!v->linked) continue;
         if (v->writer->active()) {
             active = true;
-        } else if (snapshots_.needs_before(*v->writer) && !MUTANT(version_freed_early)) {
+        } else if (snapshots_.needs_before(*v->writer)) {
             needed = true;
         } else {
             bucket.unlink(*v);

@@ -2,7 +2,7 @@
 """campaign_test.py - a campaign of lockstep-sim that is killed goes on, its totals add up, and it
 keeps failures.
 
-With --mutants the program has mutants, and a failing seed is kept and shrunk."""
+With --build a mutant of the program is made from that build: a failing seed is kept and shrunk."""
 
 import argparse
 import json
@@ -10,9 +10,11 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEDS = ["--seed", "11", "--crash-points", "4", "--depth", "1"]
 
 
@@ -90,10 +92,18 @@ def test_refusals(program, place):
     assert path.read_text() and json.loads(path.read_text())["seeds"] == 2
 
 
+def mutated(build, place):
+    """The program with a mutant, which LOCKSTEP_MUTATION=1 makes wrong."""
+    command = [sys.executable, ROOT / "tools/mutate.py", "--build", build, "--resume", place]
+    options = ["--programs", "lockstep-sim", "--build-only", "commit_does_not_wait"]
+    subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
+    return str(place / "tree/bin/lockstep-sim")
+
+
 def test_failures(program, place):
     """A failing seed is kept and shrunk, and the others of the campaign run."""
     options = ["--seeds", 2, "--piece", 1, "--crash-points", 24, "--workload", "records"]
-    bad = {"LOCKSTEP_MUTANT": "commit_does_not_wait"}
+    bad = {"LOCKSTEP_MUTATION": "1"}
     text = run(program, "--campaign", place, *options, status=1, **bad)
     assert "campaign: 2 of 2 seeds" in text, text
     failures = sorted((place / "failures").glob("seed-*.txt"))
@@ -112,15 +122,15 @@ def test_failures(program, place):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--mutants", action="store_true", help="the program has mutants")
+    parser.add_argument("--build", help="the build of the program")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="campaign_") as place:
         good, bad = pathlib.Path(place) / "good", pathlib.Path(place) / "bad"
         test_goes_on(options.program, good)
         test_totals(options.program, good)
         test_refusals(options.program, good)
-        if options.mutants:
-            test_failures(options.program, bad)
+        if options.build:
+            test_failures(mutated(options.build, pathlib.Path(place) / "mutate"), bad)
     print("a campaign goes on, adds up and keeps its failures")
 
 

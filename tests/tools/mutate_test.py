@@ -120,20 +120,6 @@ class Sites(unittest.TestCase):
         made = function("    if (a < b) go();", "constexpr Sample::Sample()")
         self.assertEqual(find("txn/sample.cc", made), [])
 
-    def test_what_only_a_planted_mutant_runs_is_left_alone(self):
-        self.assertEqual(changes("    x = MUTANT(cut) ? f(a) + 2 : b;"), [])
-        self.assertEqual(changes("    if (MUTANT(cut)) go(a, b);"), [])
-        self.assertEqual(changes("    if (MUTANT(cut) && a == 2) return 2;"), [])
-        self.assertEqual(changes("    bool cut = a != 2 && b == 3 && MUTANT(cut);"), [])
-        left = changes("    if (a < b && !(b != 0 && MUTANT(cut))) go(0);")
-        self.assertNotIn(("b != 0", "b == 0"), left)
-        self.assertNotIn(("!(b != 0 && MUTANT(cut))", "true"), left)
-        self.assertIn(("a < b", "a <= b"), left)
-        self.assertIn(("go();", ""), changes("    if (!MUTANT(cut)) go();"))
-        self.assertIn(("go();", ""), changes("    if (a || MUTANT(cut)) go();"))
-        self.assertIn(("7", "8"), changes("    x = a || MUTANT(cut) ? 7 : b;"))
-        self.assertIn(("7", "8"), changes("    x = MUTANT(cut) ? 5 : 7;"))
-
     def test_a_lambda_belongs_to_its_function(self):
         found = find("txn/sample.cc", function("    go([&] {\n        if (a < b) b = 2;\n    });"))
         self.assertEqual({m.function for m in found}, {"Sample::decide"})
@@ -151,7 +137,7 @@ class Rewriting(unittest.TestCase):
         text = function("    return f(a,\n             b) < 4 &&\n           go(b);  // so\n")
         for number, mutant in enumerate(find("txn/sample.cc", text), 1):
             mutant.number = number
-            changed = rewrite(text, [mutant])
+            changed = rewrite(text, [mutant.edit()])
             self.assertEqual(changed.count("\n"), text.count("\n"), mutant)
             self.assertIn(f"LOCKSTEP_MUTATED({number})", changed)
 
@@ -160,7 +146,7 @@ class Rewriting(unittest.TestCase):
         text = function("    return a < b;", "inline bool decide(int a, int b)")
         mutant = find("txn/sample.h", text)[0]
         mutant.number = 1
-        lines = rewrite(text, [mutant]).split("\n")
+        lines = rewrite(text, [mutant.edit()]).split("\n")
         self.assertEqual(lines[1:4], ["#pragma GCC system_header", "#line 2", text.split("\n")[1]])
 
     def test_drawn_mutants_do_not_overlap(self):
@@ -185,7 +171,7 @@ class Rewriting(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="mutate_test_") as place:
             folder = pathlib.Path(place)
             (folder / "mutation_switch.h").write_text(SWITCH.replace("kNumbers", str(NUMBERS)))
-            (folder / "sample.cc").write_text(rewrite(text, mutants))
+            (folder / "sample.cc").write_text(rewrite(text, [m.edit() for m in mutants]))
             program = folder / "sample"
             command = ["g++", "-std=c++23", "-w", "-I", place, folder / "sample.cc", "-o", program]
             subprocess.run(command, check=True)
@@ -254,7 +240,8 @@ build bin/txn_decide_test: link lib/decide.cc.o lib/decide_test.cc.o
             said = []
             left = tree.make(sample, said.append)
             self.assertEqual(left, [] if sample == [wrong] else sample)
-            self.assertEqual(said, ["1 mutants do not compile"] if sample == [wrong] else [])
+            wrong_said = "1 mutants do not compile: txn/decide.cc:2 relation"
+            self.assertEqual(wrong_said in said, sample == [wrong], said)
         program = tree.build_place / "bin/txn_decide_test"
         for number, decided in ("0", 0), ("1", 1), ("2", 0):
             done = subprocess.run([program], env={"LOCKSTEP_MUTATION": number}, check=False)

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 
@@ -81,7 +80,7 @@ struct Overlap {
         while (CopyBuffer* const buffer = checked.pop()) {
             DCHECK(buffer->bytes != nullptr && buffer->size > 0);
             DCHECK(buffer->size <= CopyBuffer::kBytes);
-            if (written && (!buffer->dropped || MUTANT(stream_writes_dropped))) {
+            if (written && !buffer->dropped) {
                 written = step(*buffer);
                 if (!written) over.store(true, std::memory_order_relaxed);
             }
@@ -93,7 +92,7 @@ struct Overlap {
     Result<void> outcome() const {
         DCHECK(looked || ended);
         if (!written) return written;
-        return ended && !MUTANT(stream_reads_on) ? looked : read;
+        return ended ? looked : read;
     }
 };
 

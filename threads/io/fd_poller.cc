@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 namespace {
@@ -128,7 +127,7 @@ void FdPoller::look(const epoll_event& found) {
         // Under the mutex: remove() must not return before the wait is left alone.
         if (events != 0) finish(*wait, static_cast<int32_t>(events));
     }
-    if (waits_[fd].first != nullptr && !MUTANT(fd_not_armed_again)) (void)arm(static_cast<int>(fd));
+    if (waits_[fd].first != nullptr) (void)arm(static_cast<int>(fd));
 }
 
 // Under mutex_ (FP-2). 0, or the errno.

@@ -13,7 +13,6 @@
 
 #include <lockstep/clock.h>
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/durable_writes.h"
 #include "threads/io/lock_holder.h"
@@ -85,7 +84,7 @@ int at(const Place& place) { return place.in == kNoDirectory ? AT_FDCWD : place.
 // In a process without standard streams, the kernel gives files the numbers of these. What any code
 // prints would then land in the file. -errno if there is no other number.
 int64_t above_streams(int64_t fd) {
-    if (fd < 0 || fd > STDERR_FILENO || MUTANT(file_on_stderr)) return fd;
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
     const auto low = static_cast<int>(fd);
     fd = retry([&] { return fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
     ::close(low);
@@ -252,13 +251,12 @@ Result<void> PosixDisk::make_directory(const Place& place) {
             (void)unlinkat(at(place), name, AT_REMOVEDIR);
             return fail_at(error, "permissions of the directory", place);
         }
-        if (MUTANT(parent_not_synced)) return {};
         Place parent = place;
         parent.name += "/..";
         const Result<void> synced = sync_directory(parent);
         if (synced || synced.error().os == EACCES) return {};
         // Else the next call would find it, and sync nothing.
-        if (!MUTANT(unsynced_directory_left)) (void)unlinkat(at(place), name, AT_REMOVEDIR);
+        (void)unlinkat(at(place), name, AT_REMOVEDIR);
         return synced;
     }
     const int err = errno;

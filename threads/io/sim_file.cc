@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/io/transfer.h"
 
 namespace lockstep::threads {
@@ -197,8 +196,7 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     std::list<SimChange> begun = in_flight_;
     uint64_t length = length_;
     for (SimChange& change : begun)
-        change.length_after = length = std::max(MUTANT(in_flight_length_alone) ? length_ : length,
-                                                change.offset + change.bytes);
+        change.length_after = length = std::max(length, change.offset + change.bytes);
     Changes changes;
     for (const SimChange& change : unsynced_) changes.push_back(&change);
     for (const SimChange& change : begun) changes.push_back(&change);

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "threads/base/mutants.h"
-
 namespace lockstep::threads {
 namespace {
 
@@ -126,8 +124,7 @@ bool SimQueue::attempt(Operation& operation) {
     else if (request.kind == IoKind::write) raw = attempt_write(operation);
     else raw = attempt_sync(operation);
     if (!io_account(request, operation.progress, raw)) return false;
-    operation.syncing = request.durable && request.result >= 0 &&
-                        disk_.options_.syncs_after_write && !MUTANT(sync_behind_write_skipped);
+    operation.syncing = request.durable && request.result >= 0 && disk_.options_.syncs_after_write;
     return !operation.syncing;
 }
 

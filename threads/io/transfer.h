@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/io/io.h"
 
 namespace lockstep::threads {
@@ -88,7 +87,7 @@ using SyncsAfterWrite = std::shared_ptr<std::atomic<bool>>;
 inline bool io_needs_sync(const IoRequest& request, const SyncsAfterWrite& syncs) {
     DCHECK(!request.durable || request.kind == IoKind::write);
     return request.durable && request.result >= 0 && syncs != nullptr &&
-           syncs->load(std::memory_order_relaxed) && !MUTANT(sync_behind_write_skipped);
+           syncs->load(std::memory_order_relaxed);
 }
 
 // Accounts for the result of that sync (0 or -errno). True: the request is finished. False: repeat

@@ -5,7 +5,6 @@
 
 #include <lockstep/types.h>
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 
@@ -23,8 +22,7 @@ struct SliceLook {
 // process may have been stopped.
 inline Nanos held_after(Nanos held, const SliceLook& look, Nanos most) {
     DCHECK(most > 0 && held < kNever - most && look.computed < kNever - held);
-    const bool awake = !look.asleep && !MUTANT(wait_for_cpu_counts);
-    if (awake) return held + look.computed;
+    if (!look.asleep) return held + look.computed;
     return held + std::min(look.elapsed - std::min(look.queued, look.elapsed), most);
 }
 

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sanitized.h"
 #include "threads/runtime/slice_time.h"
 #include "threads/worker/worker.h"
@@ -122,7 +121,7 @@ LOCKSTEP_NO_TSAN bool SliceWatch::identify(State& state) {
 
 void SliceWatch::warn(State& state, const KernelActivity& activity) {
     DCHECK(!state.reported && state.held >= bound_ && state.thread != nullptr);  // SL-2
-    state.reported = !MUTANT(slice_reported_again);
+    state.reported = true;
     std::string text = "worker " + std::to_string(state.watched.worker->index()) +
                        ": user thread " + std::to_string(state.thread_id) + " \"" + state.name +
                        "\" has kept the CPU for more than " + millis(state.held);
@@ -138,10 +137,10 @@ void SliceWatch::warn(State& state, const KernelActivity& activity) {
 std::string SliceWatch::stack_text(const State& state, const KernelActivity& activity) {
     using Kind = KernelActivity::Kind;
     const Worker& worker = *state.watched.worker;
-    DCHECK(state.reported || MUTANT(slice_reported_again));
+    DCHECK(state.reported);
     if (activity.kind == Kind::unknown)
         return " unknown, because /proc does not tell whether the kernel thread sleeps";
-    if (activity.kind == Kind::asleep && !MUTANT(sleep_interrupted)) {
+    if (activity.kind == Kind::asleep) {
         const StackSample sample = read_stack(activity, *state.thread);
         const bool still =
             worker.slices() == state.slices && activity_of(state.watched.number).sp == activity.sp;

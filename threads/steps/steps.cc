@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
@@ -88,7 +87,7 @@ TunerStats Steps::tuner_stats() const {
 
 void Steps::apply(const StepsOptions& options) {
     options_ = options;
-    latch_mask_ = options.ignore_latches || MUTANT(ctx_with_latch) ? 0 : ~0u;
+    latch_mask_ = options.ignore_latches ? 0 : ~0u;
     points_ = !ctx_on(options.mode)          ? 0
               : options.points == UINT32_MAX ? kCtxManual
                                              : options.points;
@@ -274,9 +273,7 @@ Thread* Steps::start_next_team() { return start_team(pick(nullptr, 0)); }
 
 Thread* Steps::start_team(List& list) {
     DCHECK(members_ == 0);
-    uint32_t limit = options_.gate == TeamGate::d_gated || MUTANT(team_without_bound)
-                         ? UINT32_MAX
-                         : options_.team_max;
+    uint32_t limit = options_.gate == TeamGate::d_gated ? UINT32_MAX : options_.team_max;
     if (&list == &begin_) limit = std::min(limit, begin_credits_);
     const uint32_t size = std::min(list.size, limit);
     DCHECK(size > 0 && size <= waiting_);
@@ -320,8 +317,7 @@ Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
     DCHECK(self.next != nullptr && running_ != nullptr && members_ > 0);
     ++running_->gone[static_cast<size_t>(reason)];
     Thread* next = self.next != &self ? self.next : nullptr;
-    if (MUTANT(stray_not_unlinked)) self.next = nullptr;
-    else leave_team(self);
+    leave_team(self);
     return next;
 }
 
@@ -413,7 +409,7 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
         ++steps.ctx_stats_.off[point];
     } else if (self.next == &self) {
         ++steps.ctx_stats_.alone[point];
-    } else if (self.to_completion && !MUTANT(ctx_in_completion)) {
+    } else if (self.to_completion) {
         ++steps.ctx_stats_.alone[point];
     } else if ((self.latch_depth & steps.latch_mask_) != 0) {
         ++steps.ctx_stats_.latched[point];
@@ -421,7 +417,7 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
         ++steps.ctx_stats_.taken[point];
         if (options.gate == TeamGate::c_gated && ++self.team_rounds > options.rounds_max)
             return steps.requeue_self(self);
-        if (!MUTANT(ring_predecessor_stale)) steps.before_ = &self;
+        steps.before_ = &self;
         steps.pass_to(self, *self.next);
     }
 }

@@ -38,7 +38,6 @@
 
 #include <lockstep/steps_options.h>
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/steps/team_tuner.h"
 #include "threads/thread/ctx_points.h"
 #include "threads/thread/fast_switch.h"
@@ -256,11 +255,10 @@ inline void Steps::ctx(Thread& self, CtxPoint point) {
     const auto i = static_cast<unsigned>(point);
     Thread* next = self.next;
     if (!kFastSwitch || (fast_mask_ >> i & 1) == 0 || next == &self ||
-        (self.latch_depth & latch_mask_) != 0 || (self.to_completion && !MUTANT(ctx_in_completion)))
-        [[unlikely]]
+        (self.latch_depth & latch_mask_) != 0 || self.to_completion) [[unlikely]]
         return ctx_slow(*this, i, self);
     ++ctx_stats_.taken[i];
-    if (!MUTANT(ring_predecessor_stale)) before_ = &self;
+    before_ = &self;
     worker_local.current = next;
     prefetch_stack(*next->next);
     fast_switch(&self.sp, next->sp, i);

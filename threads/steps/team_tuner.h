@@ -19,7 +19,6 @@
 #include <lockstep/steps_options.h>
 #include <lockstep/types.h>
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 
@@ -49,7 +48,7 @@ public:
     bool disturbed() {
         assert_state();
         half_ = false;
-        return !MUTANT(trial_survives_pause) && std::exchange(testing_, false);
+        return std::exchange(testing_, false);
     }
     TunerStats stats() const;
 

@@ -2,7 +2,6 @@
 #include "threads/sync/completion.h"
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/sync/foreign_wait.h"
 
 namespace lockstep::threads {
@@ -16,7 +15,7 @@ Thread* const kSetAlready = reinterpret_cast<Thread*>(uintptr_t{1});
 void Completion::set() {
     Thread* waiter = waiter_.exchange(kSetAlready, std::memory_order_acq_rel);
     const bool waits = waiter != nullptr && waiter != kSetAlready;
-    void* pin = waits && !MUTANT(completion_unpinned) ? pin_runtime(*waiter) : nullptr;
+    void* pin = waits ? pin_runtime(*waiter) : nullptr;
     std::atomic<uint32_t>* done = &done_;
     if (done->exchange(kSet, std::memory_order_acq_rel) == kSleeps) wake_sleepers(done);
     if (!waits) return;

@@ -2,7 +2,6 @@
 #include "threads/sync/event.h"
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 
@@ -49,8 +48,8 @@ bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, P
         const bool in_time = park_until(deadline, reason);
         SpinGuard guard(lock);
         if (!waiter.queued) return true;
-        if (in_time) continue;                                  // spurious
-        if (!MUTANT(waiter_left_queued)) queue.remove(waiter);  // EV-2
+        if (in_time) continue;  // spurious
+        queue.remove(waiter);   // EV-2
         return false;
     }
 }
@@ -75,7 +74,7 @@ bool Event::wait_until(Nanos deadline, ParkReason reason) {
     {
         // Take the lock even if the event is set: the setter must have left (EV-3).
         SpinGuard guard(lock_);
-        if (set_.load(std::memory_order_relaxed) && !MUTANT(event_missed)) return true;
+        if (set_.load(std::memory_order_relaxed)) return true;
         waiters_.add(me);
     }
     return wait_in(lock_, waiters_, me, deadline, reason);
@@ -97,7 +96,7 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
     DCHECK(units > 0);
     {
         SpinGuard guard(lock_);
-        if (units_ >= units && (waiters_.empty() || MUTANT(semaphore_unfair))) {
+        if (units_ >= units && waiters_.empty()) {
             units_ -= units;
             return true;
         }
@@ -123,7 +122,7 @@ void Semaphore::grant(WakeBatch& batch) {
     DCHECK(lock_.is_held());
     while (Waiter* first = waiters_.first()) {
         if (first->tag > units_) return;
-        if (!MUTANT(semaphore_double_grant)) units_ -= first->tag;
+        units_ -= first->tag;
         waiters_.remove(*first);
         batch.add(first->thread);
     }

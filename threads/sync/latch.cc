@@ -16,7 +16,6 @@
 #include <sched.h>
 
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/sync/event.h"
 
@@ -193,7 +192,7 @@ void wake_front(LatchWord& word, Bucket& bucket, uint64_t handed, WakeBatch& bat
         if (w->want == Want::shared) ++shared;
         w->granted = w->want != Want::observe && handed != 0;
         bucket.queue.remove(*w);
-        if (!exclusive || !MUTANT(latch_wake_forgotten)) batch.add(w->thread);
+        batch.add(w->thread);
         if (exclusive) {
             more = next != nullptr;
             break;

@@ -29,7 +29,6 @@
 #include <cstdint>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/thread/thread.h"
 
@@ -127,8 +126,7 @@ inline bool try_exclusive(LatchWord& word) {
 inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
-    while (state(seen) == 0 &&
-           (version_bits(seen) == version_bits(snapshot) || MUTANT(upgrade_unvalidated))) {
+    while (state(seen) == 0 && version_bits(seen) == version_bits(snapshot)) {
         if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire,
                                        std::memory_order_relaxed)) [[likely]] {
             count_exclusive();
@@ -164,11 +162,9 @@ inline void unlatch_exclusive(LatchWord& word) {
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) == kExclusive);
     while (!(seen & kWaiters))
-        if (word.compare_exchange_weak(
-                seen,
-                MUTANT(latch_version_kept) ? with_state(seen, 0)
-                                           : next_version(with_state(seen, 0)),
-                std::memory_order_release, std::memory_order_relaxed)) [[likely]]
+        if (word.compare_exchange_weak(seen, next_version(with_state(seen, 0)),
+                                       std::memory_order_release, std::memory_order_relaxed))
+            [[likely]]
             return;
     slow::release_exclusive(word);
 }

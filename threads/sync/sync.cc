@@ -2,7 +2,6 @@
 #include <lockstep/sync.h>
 
 #include <lockstep/timer.h>
-#include "threads/base/mutants.h"
 #include "threads/sync/sync_wait.h"
 
 namespace lockstep {
@@ -87,12 +86,11 @@ Condition::~Condition() { CHECK(waiters_.first == nullptr); }
 bool Condition::wait_until(Mutex& mutex, Nanos deadline) {
     CHECK(mutex.owner_ == self());
     SyncWaiter me;
-    if (MUTANT(condition_queued_late)) mutex.unlock();
     {
         const SyncGuard guard(lock_);
         detail::sync_enqueue(waiters_, me);
     }
-    if (!MUTANT(condition_queued_late)) mutex.unlock();
+    mutex.unlock();
     const bool notified = detail::sync_wait(lock_, waiters_, me, deadline);
     mutex.lock();
     return notified;
@@ -188,7 +186,7 @@ Result<void> Semaphore::acquire(uint64_t units, Nanos timeout) {
     {
         const SyncGuard guard(lock_);
         assert_state();
-        if (units_ >= units && (waiters_.first == nullptr || MUTANT(sync_overtakes))) {
+        if (units_ >= units && waiters_.first == nullptr) {
             units_ -= units;
             return {};
         }
@@ -294,7 +292,7 @@ void ChannelCore::close() {
     assert_state();
     closed_ = true;
     release.take_all(senders_, false);
-    if (!MUTANT(channel_end_untold)) release.take_all(receivers_, false);
+    release.take_all(receivers_, false);
 }
 
 bool ChannelCore::closed() const {

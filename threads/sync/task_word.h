@@ -21,7 +21,6 @@
 #include <cstdint>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/thread/thread.h"
 
@@ -64,7 +63,7 @@ public:
         uintptr_t seen = word_.load(std::memory_order_acquire);
         do {
             SIM_POINT();
-            if ((seen & kDone) != 0 && !MUTANT(follows_the_end)) return false;
+            if ((seen & kDone) != 0) return false;
             CHECK(address_in(seen) == nullptr);
         } while (!word_.compare_exchange_weak(seen, seen | address, std::memory_order_acq_rel,
                                               std::memory_order_acquire));
@@ -92,8 +91,7 @@ public:
     // may be called again.
     void take_back_cancel() {
         [[maybe_unused]] const uintptr_t before =
-            word_.fetch_and(MUTANT(cancel_not_taken_back) ? ~kPinned : ~(kPinned | kCancelled),
-                            std::memory_order_release);
+            word_.fetch_and(~(kPinned | kCancelled), std::memory_order_release);
         DCHECK((before & (kPinned | kDone | kCancelled)) == (kPinned | kCancelled));
     }
     // Keeps a task from ending; one pinner at a time. False: it is done.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 
 namespace lockstep::threads {
@@ -113,20 +112,13 @@ bool Admission::expire_due(Nanos now) {
 Admission::Withdrawn Admission::withdraw(Packet& packet) {
     const SpinGuard guard(lock_);
     // The place first. A packet that another worker has just enqueued then shows its new home, too.
-    bool home_first = MUTANT(withdraw_home_first);
-    if (home_first) {
-        home_first = packet.home.get() == worker_;
-        SIM_POINT();
-    }
     const uint8_t place = packet.place.get();
     std::atomic_thread_fence(std::memory_order_acquire);
     SIM_POINT();
-    if (packet.home.get() != worker_ && !home_first) return Withdrawn::at_another_worker;
+    if (packet.home.get() != worker_) return Withdrawn::at_another_worker;
     switch (place) {
         case Packet::kOutside: return Withdrawn::outside;
-        case Packet::kTimed:
-            if (!MUTANT(withdrawn_still_due)) heap_.remove(packet);
-            break;
+        case Packet::kTimed: heap_.remove(packet); break;
         default:
             DCHECK(place == Packet::kQueued && length_ > 0);  // AD-1
             stage_.cancel(line_of(packet), packet);
@@ -153,13 +145,12 @@ uint64_t Admission::give_to(Admission& thief, uint64_t most, Nanos now) {
         Packet* next = nullptr;
         for (Packet* at = line.first; at != nullptr && moved < most; at = next) {
             next = at->next;
-            if (at->pinned && !MUTANT(pinned_taken)) continue;
+            if (at->pinned) continue;
             stage_.take(line, *at, now);
             --length_;
             ++thief.length_;
             ++moved;
             at->home.set(static_cast<uint8_t>(thief.worker_));
-            if (MUTANT(packet_lost_in_theft) && moved == most) break;
             stage_.forward(*at, thief.stage_, thief.line_of(*at), now);
         }
     }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
@@ -99,7 +98,7 @@ Nanos Executors::look_again(Nanos now) {
     if (!stalled()) return 0;
     if (stalled_since_ == 0) stalled_since_ = now;
     if (now < stalled_since_ + kStallPause) return stalled_since_ + kStallPause;
-    one_more_ = !MUTANT(stall_ends_admission);
+    one_more_ = true;
     return 0;
 }
 
@@ -107,12 +106,11 @@ Nanos Executors::look_again(Nanos now) {
 void Executors::note_stall() {
     DCHECK(stalled());
     DCHECK(busy_ > 0 && packets_wait());
-    if (MUTANT(yield_admits_nothing)) return;
     if (busy_ > worker_.waiting(ParkReason::lock) + worker_.waiting(ParkReason::admission)) return;
     const Nanos now = worker_.turn_time();
     if (stalled_since_ == 0) stalled_since_ = now;
     DCHECK(stalled_since_ <= now);
-    one_more_ = now >= stalled_since_ + kStallPause && !MUTANT(stall_ends_admission);
+    one_more_ = now >= stalled_since_ + kStallPause;
 }
 
 void Executors::retire() {
@@ -212,15 +210,8 @@ bool Executors::rest(Executor& me) {
         resting_count_ < shared_.executors && !shared_.retiring.load(std::memory_order_relaxed);
     if (stays) {
         me.resting = true;
-        if (MUTANT(oldest_stack_first) && resting_ != nullptr) {
-            Executor* last = resting_;
-            while (last->below != nullptr) last = last->below;
-            me.below = nullptr;
-            last->below = &me;
-        } else {
-            me.below = resting_;
-            resting_ = &me;
-        }
+        me.below = resting_;
+        resting_ = &me;
         ++resting_count_;
     }
     release();

@@ -32,7 +32,6 @@
 #include <string>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/admission.h"
 #include "threads/worker/team_hook.h"
@@ -67,8 +66,7 @@ public:
 
     // Packets that have not begun, on this worker.
     bool packets_wait() const {
-        return admission_.queued() != 0 || shown_.first != nullptr ||
-               (prepared_.first != nullptr && !MUTANT(team_rest_left));
+        return admission_.queued() != 0 || shown_.first != nullptr || prepared_.first != nullptr;
     }
     bool may_admit() const {
         return packets_wait() && (busy_ < shared_.executors || one_more_) && blocked_until_ == 0;
@@ -86,7 +84,7 @@ public:
             passed_over_ = 0;
             // What runs may wait for a packet that has not begun, and the busy threads for a lock
             // that it holds.
-            if (stalled() && !MUTANT(busy_worker_stalls)) [[unlikely]]
+            if (stalled()) [[unlikely]]
                 note_stall();
             return nullptr;
         }
@@ -117,8 +115,7 @@ public:
 
     // The thread parks while its packet runs, and runs again.
     static bool counts_while_waiting(ParkReason reason) {
-        return reason == ParkReason::lock || reason == ParkReason::admission ||
-               (MUTANT(log_wait_counts) && reason == ParkReason::log);
+        return reason == ParkReason::lock || reason == ParkReason::admission;
     }
     void parks() {
         DCHECK(busy_ > 0);

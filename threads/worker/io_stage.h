@@ -32,7 +32,6 @@
 #include <memory>
 
 #include <lockstep/io_stats.h>
-#include "threads/base/mutants.h"
 #include "threads/io/io.h"
 #include "threads/io/transfer.h"
 #include "threads/sync/stage.h"
@@ -101,7 +100,7 @@ private:
     };
 
     Stage<IoRequest, false>& stage_of(const IoRequest& packet) {
-        return packet.io_class == IoClass::log && !MUTANT(log_shares_places) ? log_stage_ : stage_;
+        return packet.io_class == IoClass::log ? log_stage_ : stage_;
     }
     void enter(IoRequest& packet);
     void admit_waiting();

@@ -2,7 +2,6 @@
 #include "threads/worker/io_wait.h"
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
@@ -22,7 +21,7 @@ Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason)
     if (request.result >= 0) [[likely]]
         return static_cast<size_t>(request.result);
     const int err = static_cast<int>(-request.result);
-    const bool full = (err == ENOSPC || err == EDQUOT) && !MUTANT(io_full_is_error);
+    const bool full = err == ENOSPC || err == EDQUOT;
     return fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, what, request.offset,
                    static_cast<uint64_t>(request.file.value));
 }

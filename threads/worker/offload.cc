@@ -3,7 +3,6 @@
 
 #include <atomic>
 
-#include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
 #include "threads/worker/worker.h"
 
@@ -27,7 +26,7 @@ void run_job(threads::OffloadJob& base) {
     DCHECK(threads::current() == nullptr && !job.done.load(std::memory_order_relaxed));
     DCHECK(waiting_runtime == nullptr);
     threads::Thread* thread = job.thread;
-    if (!MUTANT(offload_unnoticed)) waiting_runtime = &thread->worker->shared();
+    waiting_runtime = &thread->worker->shared();
     job.call(job.argument);
     waiting_runtime = nullptr;
     job.done.store(true, std::memory_order_release);
@@ -67,7 +66,7 @@ namespace detail {
 Result<void> offload_call(void (*call)(void*), void* argument) {
     DCHECK(call != nullptr);
     threads::Thread* self = threads::current();
-    if (self != nullptr && !MUTANT(offload_on_the_spot))
+    if (self != nullptr)
         return threads::run_call_on(*self->worker->shared().offload, call, argument);
     call(argument);
     return {};

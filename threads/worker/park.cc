@@ -2,7 +2,6 @@
 #include "threads/thread/thread.h"
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/thread/fast_switch.h"
 #include "threads/worker/worker.h"
@@ -97,7 +96,7 @@ void Worker::park(Thread& self, ParkReason reason) {
     if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel,
                                             std::memory_order_acquire)) {
         self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
-        if (!MUTANT(lost_wakeup)) return;
+        return;
     }
     self.reason = reason;
     parks_[static_cast<size_t>(reason)].add();
@@ -154,7 +153,7 @@ bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
     timers_.add(&self, deadline);
     park(self, reason);
     DCHECK(!self.timed_out || self.timer_index == TimerHeap::kNowhere);
-    if (self.timer_index != TimerHeap::kNowhere && !MUTANT(timer_stays)) timers_.remove(&self);
+    if (self.timer_index != TimerHeap::kNowhere) timers_.remove(&self);
     self.deadline = kNever;
     return !self.timed_out;
 }

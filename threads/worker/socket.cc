@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include <lockstep/fd.h>
-#include "threads/base/mutants.h"
 #include "threads/sync/sync_wait.h"
 #include "threads/worker/fd_wait.h"
 
@@ -106,7 +105,6 @@ Result<void> write_socket(int socket, std::span<const std::byte> data, Nanos tim
         if (result >= 0) data = data.subspan(static_cast<size_t>(result));
         else if (result == -EAGAIN) TRY(wait_until(socket, POLLOUT, deadline));
         else if (result != -EINTR) return failure(result, socket, "socket of write_socket()");
-        if (MUTANT(socket_write_short)) break;
     }
     return {};
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include <lockstep/clock.h>
-#include "threads/base/mutants.h"
 #include "threads/worker/fd_wait.h"
 #include "threads/worker/worker.h"
 
@@ -39,7 +38,7 @@ void FdWaits::end() {
     ended_ = true;
     for (FdPoll* wait = first_; wait != nullptr; wait = wait->next) {
         wait->ended.store(true, std::memory_order_release);
-        if (!MUTANT(fd_wait_not_ended)) wake(wait->thread);
+        wake(wait->thread);
     }
 }
 

@@ -1,6 +1,5 @@
 // worker.cc - turns of a worker, its sleep, and its mailbox.
 #include "threads/worker/worker.h"
-#include "threads/base/mutants.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -96,7 +95,7 @@ void Worker::run() {
         run_teams(turn_slices() * kSliceMembers);
         submit_io();
         // A sleep submits and waits with one system call.
-        if (!nothing_to_run() || (!sleep() && !MUTANT(stealer_polls_nothing))) poll_io();  // WK-5
+        if (!nothing_to_run() || !sleep()) poll_io();  // WK-5
     }
 }
 
@@ -184,7 +183,7 @@ bool Worker::take_mail() {
         newest = older;
     }
     while (oldest != nullptr) {
-        Thread* next = MUTANT(mail_lost) ? nullptr : oldest->queue_next;
+        Thread* next = oldest->queue_next;
         remote_wakes_.add();
         make_ready(oldest);
         oldest = next;
@@ -251,7 +250,7 @@ Result<void> Worker::submit(Packet& packet) {
     const bool pinned = packet.pinned;  // behind the next call the packet may be gone
     bool wake = false;
     TRY(admission_.submit(packet, foreign ? clock().now() : turn_time_, foreign, wake));
-    if (foreign && wake && !MUTANT(submit_wakes_nobody)) kick();  // AD-2
+    if (foreign && wake) kick();  // AD-2
     if (!pinned && admission_.movable() > kFewPackets) [[unlikely]]
         wake_another();
     return {};
@@ -332,8 +331,7 @@ bool Worker::sleep() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (mailbox_.load(std::memory_order_seq_cst) == nullptr &&
         (again != kNever || admission_.queued_for_sleep() == 0) && !executors_.retires() &&
-        !shared_.ending.load(std::memory_order_seq_cst) &&
-        (longest_other() == nullptr || MUTANT(sleeps_beside_packets)) &&
+        !shared_.ending.load(std::memory_order_seq_cst) && longest_other() == nullptr &&
         (io_ == nullptr || !io_->can_submit())) {
         sleeps_.add();
         Nanos deadline = std::min({timers_.earliest(), admission_.next_due_for_sleep(), again});

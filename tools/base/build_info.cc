@@ -66,9 +66,6 @@ std::string build_kind() {
 #ifdef LOCKSTEP_DEBUG_CHECKS
     words.push_back("debug checks");
 #endif
-#ifdef LOCKSTEP_MUTANTS
-    words.push_back("mutants");
-#endif
     if (kAddressSanitizer) words.push_back("address sanitizer");
     if (kThreadSanitizer) words.push_back("thread sanitizer");
     return fmt::format("{}", fmt::join(words, ", "));

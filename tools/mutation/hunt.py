@@ -1,22 +1,24 @@
 """hunt - runs test programs against one mutant after the other.
 
 A first run of every program without a mutant tells its time and the mutants that it comes past.
-Only these programs can catch a mutant. The one whose name fits the file runs first, then the
-fastest ones."""
+Only these programs can catch a mutant. The one that a mutant made by hand names runs first, or the
+one whose name fits the file, then the fastest ones."""
 
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from mutation import in_memory
-from mutation.tree import NUMBERS, SIMULATOR
+from mutation.tree import NUMBERS, SCRIPTS, SIMULATOR
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHORT = {
     "LOCKSTEP_TRANSACTIONS": "30000",
     "LOCKSTEP_CRASH_SEEDS": "4",
@@ -33,15 +35,19 @@ def unmount_below(place):
 
 
 class Hunt:
-    def __init__(self, binaries, names, limit, budget):
+    def __init__(self, binaries, names, limit, budget, first_only=False):
+        """`first_only`: a mutant made by hand is for the program that it names alone."""
         self.bin, self.names = pathlib.Path(binaries), list(names)
-        self.limit, self.budget = limit, budget
+        self.limit, self.budget, self.first_only = limit, budget, first_only
         self.files = in_memory.directory()
         self.seconds, self.seen, self.left_out = {}, {}, {}
 
     def command(self, name):
         if name == SIMULATOR:
             return [str(self.bin / name), "--seed", "1", "--seeds", "4"]
+        if name in SCRIPTS:
+            script, programs = SCRIPTS[name]
+            return [sys.executable, str(ROOT / script), *(str(self.bin / p) for p in programs)]
         return [str(self.bin / name), "--gtest_fail_fast", "--gtest_brief=1"]
 
     def run(self, name, number, limit, seen=None):
@@ -120,11 +126,12 @@ class Hunt:
         words = stem.split("_")
 
         def rank(name):
-            fits = 0 if name == f"{layer}_{stem}_test" else 1
+            fits = name != f"{layer}_{stem}_test"
             near = sum(word in name.split("_") for word in words)
-            return (fits, self.seconds[name] / (1 + 2 * near))
+            return (name != mutant.program, fits, self.seconds[name] / (1 + 2 * near))
 
-        return sorted((n for n in self.names if mutant.number in self.seen[n]), key=rank)
+        order = sorted((n for n in self.names if mutant.number in self.seen[n]), key=rank)
+        return [n for n in order if n == mutant.program] if self.first_only else order
 
     def hunt(self, mutant):
         """{status, by, why, seconds}."""

@@ -13,7 +13,7 @@ RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 # Calls whose arguments decide nothing, and which are no loss.
 QUIET = re.compile(
-    r"D?CHECK|MUTANT|SIM_\w+|CTX|static_assert|fail|fail_os|report|damaged|assert_state|to_string"
+    r"D?CHECK|SIM_\w+|CTX|static_assert|fail|fail_os|report|damaged|assert_state|to_string"
     r"|f?printf|snprintf|format|set_error_detail|prefetch\w*|cpu_relax|EXPECT\w*|ASSERT\w*"
     r"|alignas|sizeof|offsetof|decltype|assert_\w+|shrink_to_fit|reserve_exactly|refused"
 )
@@ -38,6 +38,16 @@ NUMBER = re.compile(r"([0-9]+)([uUlLzZ]*)$")
 
 
 @dataclass
+class Edit:
+    """Bytes [begin, end) of a file become `source`."""
+
+    file: str
+    begin: int
+    end: int
+    source: str
+
+
+@dataclass
 class Mutant:
     file: str
     line: int
@@ -52,6 +62,15 @@ class Mutant:
     source: str
     context: str = ""  # the line that it begins in; with the one before, if it is there twice
     number: int = 0
+    # Of a mutant made by hand: its patch, and the program that should notice it.
+    name: str = ""
+    program: str = ""
+
+    def title(self):
+        return self.name or f"{self.file}:{self.line} {self.kind}"
+
+    def edit(self):
+        return Edit(self.file, self.begin, self.end, self.source % self.number)
 
     def keys(self):
         """What tools/mutate_equivalent.txt may call it: without its line, and with it."""
@@ -102,9 +121,6 @@ class Finder:
                 quiet.update(range(i, self.body_end(i) + 1))
             if token.text == "[" and i > 1 and token.partner > 0 and self.declares_array(i):
                 quiet.update(range(i, token.partner + 1))
-            if token.text == "MUTANT" and t[i + 1].text == "(":
-                last = self.planted_end(i)
-                quiet.update(range(self.planted_begin(i, last), last + 1))
         checks = [found.span() for found in DEBUG_CHECKS.finditer(self.text)]
         return quiet | {i for i, x in enumerate(t) if any(a <= x.begin < b for a, b in checks)}
 
@@ -130,37 +146,6 @@ class Finder:
         if of.text == ">":
             return not of.spaced and self.text[of.end].isspace()
         return of.kind == "name" and of.text not in KEYWORDS - {"auto", "const"}
-
-    def planted_end(self, i):
-        """The last token of what only a planted mutant runs: the other side of its `?` or `&&`, or
-        the statement behind its `if`."""
-        t, j = self.tokens, self.tokens[i + 1].partner
-        if t[i - 1].text in ("!", "||"):
-            return j
-        while t[j + 1].text == "&&":
-            j = self.right(j + 1, set())
-        if t[j + 1].text == "?":
-            depth, j = 1, j + 1
-            while depth and t[j].text != ";":
-                j = t[j].partner + 1 if t[j].text in ("(", "[", "{") and t[j].partner > 0 else j + 1
-                depth += (t[j].text == "?") - (t[j].text == ":")
-            return j
-        first = t[t[j + 1].partner] if t[j + 1].text == ")" else None
-        if first is not None and t[t[j + 1].partner - 1].text == "if":
-            inside = t[t[j + 1].partner + 1 : j + 1]
-            if not any(token.text == "||" for token in inside):
-                return self.body_end(j + 2)
-        return j
-
-    def planted_begin(self, i, last):
-        """The first token of what decides only whether a planted mutant runs: the other operands of
-        its `&&`, and what negates all of them."""
-        t, first = self.tokens, i
-        while t[first - 1].text == "&&":
-            first = self.left(first - 1, set())
-        if first < i and t[first - 1].partner == last + 1 and t[first - 2].text == "!":
-            return first - 2
-        return first
 
     def statement_end(self, i):
         t = self.tokens
@@ -423,16 +408,18 @@ def find(name, text):
     return Finder(name, text).all()
 
 
-def rewrite(text, mutants):
-    """The source with all mutants in it. They do not overlap. Lines keep their numbers."""
-    header = mutants and mutants[0].file.endswith(".h")
-    for mutant in sorted(mutants, key=lambda m: m.begin, reverse=True):
-        text = text[: mutant.begin] + mutant.source % mutant.number + text[mutant.end :]
+def rewrite(text, edits):
+    """The source with all edits in it. They do not overlap. Lines keep their numbers."""
+    header = edits and edits[0].file.endswith(".h")
+    for edit in sorted(edits, key=lambda e: (e.begin, e.end), reverse=True):
+        text = text[: edit.begin] + edit.source + text[edit.end :]
     first, rest = text.split("\n", 1)
     assert first.startswith("//"), "the first line of a source is a comment"
+    waits = any("AFTER_WAIT" in edit.source for edit in edits)
+    switch = "mutation_waits.h" if waits else "mutation_switch.h"
     # A warning about a mutant means nothing. The flags stay as they are, for the compiler's cache.
     quiet = "#pragma GCC system_header\n#line 2\n" if header else ""
-    return '#include "mutation_switch.h"\n' + quiet + rest
+    return f'#include "{switch}"\n' + quiet + rest
 
 
 def overlap(a, b):

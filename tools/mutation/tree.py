@@ -13,7 +13,9 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+from mutation import patches
 from mutation.sites import rewrite
+from mutation.switched import FIRST_LINE, edits_of
 
 SWITCH = """// mutation_switch.h - which mutant is on, and which ones a program comes past.
 #pragma once
@@ -21,6 +23,8 @@ SWITCH = """// mutation_switch.h - which mutant is on, and which ones a program 
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 
 namespace lockstep_mutation {
@@ -43,16 +47,54 @@ constexpr bool on(int number) {
     if (seen) seen[number] = 1;
     return chosen == number;
 }
+inline std::atomic<uint32_t> times[kNumbers];
+constexpr bool on_from(int number, uint32_t first) {
+    if (__builtin_is_constant_evaluated()) return false;
+    if (!seen && chosen != number) return false;
+    return times[number].fetch_add(1) + 1 >= first && on(number);
+}
 }  // namespace lockstep_mutation
 #define LOCKSTEP_MUTATED(number) ::lockstep_mutation::on(number)
+#define LOCKSTEP_MUTATED_FROM(number, first) ::lockstep_mutation::on_from(number, first)
+#define LOCKSTEP_MUTATED_IF(number, holds) ((holds) && ::lockstep_mutation::on(number))
+#define LOCKSTEP_MUTATED_AFTER_WAIT(number) ::lockstep_mutation::on_after_wait(number)
+"""
+# For sources only: headers that thread.h includes could not include it.
+WAITS = """// mutation_waits.h - whether a user thread has waited between two visits of a mutant.
+#pragma once
+#include "mutation_switch.h"
+#include "threads/thread/thread.h"
+
+namespace lockstep_mutation {
+struct Visit {
+    std::atomic<uint64_t> thread{0};
+    std::atomic<int64_t> waited{0};
+};
+inline Visit visits[kNumbers];
+inline bool on_after_wait(int number) {
+    if (!seen && chosen != number) return false;
+    const lockstep::threads::Thread* self = lockstep::threads::current();
+    if (self == nullptr) return false;
+    int64_t waited = 0;
+    for (const auto time : self->waited) waited += time;
+    Visit& last = visits[number];
+    const bool again = last.thread.exchange(self->id) == self->id;
+    return last.waited.exchange(waited) < waited && again && on(number);
+}
+}  // namespace lockstep_mutation
 """
 NUMBERS = 65536
 SIMULATOR = "lockstep-sim"
+# Tests that are scripts, by the name that patches call them, and the programs that they run.
+SCRIPTS = {
+    "tools_prepared_test": ("tests/tools/prepared_test.py", ("lockstep", "prepared-program")),
+}
 COPIED = ("CMakeLists.txt", "LICENSE", "README.md")
 COPIED += ("sm", "txn", "threads", "tpcc", "tests", "tools")
-# Their programs reach txn/ and sm/, and need neither a driver nor a script.
-LAYERS = ("txn", "sm", "isolation", "sim", "fuzz")
-PLACE = re.compile(r"^(?:[^\s:]*/)?((?:sm|txn|threads)/[\w/.-]+):(\d+):", re.M)
+LAYERS = ("txn", "sm", "isolation", "sim", "fuzz", "threads", "tools", "tpcc")
+# Patterns of the programs that reach txn/ and sm/.
+REACHING = ("txn_*", "sm_*", "isolation_*", "sim_*", "fuzz_*", SIMULATOR)
+PLACE = re.compile(r"^(?:[^\s:]*/)?((?:sm|txn|threads|tools|tpcc)/[\w/.-]+):(\d+):", re.M)
 
 
 def write_if_changed(path, text):
@@ -75,6 +117,9 @@ def places_of_errors(text):
 
 def at_fault(mutants, places):
     """Mutants in whose lines errors are; if there is none, those of the files."""
+    by_hand = {line - FIRST_LINE for _, line in places if line > FIRST_LINE}
+    if by_hand:
+        return [m for m in mutants if m.number in by_hand]
     lines = {}
     for file, line in places:
         lines.setdefault(file, []).append(line)
@@ -82,9 +127,29 @@ def at_fault(mutants, places):
     return wrong or [m for m in mutants if m.file in lines]
 
 
+def edits(root, mutants):
+    """{file: edits} of mutants made by rule and by hand."""
+    known = patches.read(root) if any(m.name for m in mutants) else {}
+    found = edits_of(root, {m.number: known[m.name] for m in mutants if m.name})
+    by_file = {}
+    for edit in found + [m.edit() for m in mutants if not m.name]:
+        by_file.setdefault(edit.file, []).append(edit)
+    return by_file
+
+
+def tests_of(root):
+    """The names of the test programs, by their sources."""
+    return [
+        f"{layer}_{path.stem}"
+        for layer in LAYERS
+        for path in sorted((root / "tests" / layer).rglob("*_test.cc"))
+        if "perf" not in path.read_text(encoding="utf-8").split("\n", 1)[0]
+    ]
+
+
 class Tree:
     def __init__(self, root, place, jobs, wanted=()):
-        """`wanted`: patterns of the programs to build; none: all that can reach a mutant."""
+        """`wanted`: patterns of the programs to build; none: all that reach txn/ and sm/."""
         self.root, self.place, self.jobs, self.wanted = root, place, jobs, wanted
         self.build_place = place / "build/mutate"
 
@@ -97,9 +162,7 @@ class Tree:
 
     def write(self, mutants):
         """The tree with these mutants. A file that stays the same is not touched."""
-        by_file = {}
-        for mutant in mutants:
-            by_file.setdefault(mutant.file, []).append(mutant)
+        by_file = edits(self.root, mutants)
         for name in self.sources():
             target = self.place / name
             if str(name) in by_file:
@@ -110,9 +173,12 @@ class Tree:
             elif not target.exists() or target.read_bytes() != (self.root / name).read_bytes():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(self.root / name, target)
-        switch = SWITCH.replace("kNumbers", str(NUMBERS))
-        write_if_changed(self.place / "mutation_switch.h", switch)
+        self.write_switch()
         self.write_build_file(by_file)
+
+    def write_switch(self):
+        for name, text in ("mutation_switch.h", SWITCH), ("mutation_waits.h", WAITS):
+            write_if_changed(self.place / name, text.replace("kNumbers", str(NUMBERS)))
 
     def write_build_file(self, mutated):
         """CMakeLists.txt: mutants are compiled fast, and warnings about them mean nothing."""
@@ -131,24 +197,32 @@ class Tree:
             raise SystemExit("mutate: cmake failed:\n" + done.stdout + done.stderr)
 
     def targets(self):
-        """Test programs by their sources, and the simulator."""
-        names = [
-            f"{layer}_{path.stem}"
-            for layer in LAYERS
-            for path in sorted((self.root / "tests" / layer).rglob("*_test.cc"))
-            if "perf" not in path.read_text(encoding="utf-8").split("\n", 1)[0]
-        ]
+        """Test programs, tests that are scripts, and the simulator."""
+        wanted = self.wanted or REACHING
         return [
             name
-            for name in [*names, SIMULATOR]
-            if not self.wanted or any(fnmatch.fnmatch(name, p) for p in self.wanted)
+            for name in [*tests_of(self.root), *SCRIPTS, SIMULATOR]
+            if any(fnmatch.fnmatch(name, pattern) for pattern in wanted)
         ]
+
+    def programs(self):
+        """What the tests run."""
+        return [program for name in self.targets() for program in self.programs_of(name)]
+
+    @staticmethod
+    def programs_of(name):
+        return SCRIPTS[name][1] if name in SCRIPTS else (name,)
+
+    def built(self):
+        """The tests whose programs are there."""
+        place = self.build_place / "bin"
+        return [n for n in self.targets() if all((place / p).exists() for p in self.programs_of(n))]
 
     def build(self):
         """Builds the programs; the places of errors: {(file, line)}. Empty: all is built."""
         command = ["nice", "-n", "5", "ninja", "-C", self.build_place, "-k", "0", f"-j{self.jobs}"]
         done = subprocess.run(
-            [*command, *self.targets()], capture_output=True, text=True, check=False
+            [*command, *self.programs()], capture_output=True, text=True, check=False
         )
         (self.place / "build.log").write_text(done.stdout + done.stderr)
         if done.returncode == 0:
@@ -188,7 +262,7 @@ class Tree:
 
     def make(self, mutants, say):
         """Builds the mutants; drops those that do not compile. The others."""
-        left, files = list(mutants), sorted({m.file for m in mutants})
+        left, files = list(mutants), sorted(edits(self.root, mutants))
         self.write(left)
         self.configure()
         for _ in range(20):
@@ -197,7 +271,7 @@ class Tree:
             wrong = at_fault(left, bad)
             if not wrong:
                 break
-            say(f"{len(wrong)} mutants do not compile")
+            say(f"{len(wrong)} mutants do not compile: {', '.join(m.title() for m in wrong)}")
             left = [m for m in left if m not in wrong]
             self.write(left)
         for _ in range(20):
@@ -207,7 +281,8 @@ class Tree:
             wrong = at_fault(left, bad)
             if not wrong:
                 raise SystemExit(f"mutate: the build failed: {self.place / 'build.log'}")
-            say(f"build: {len(wrong)} mutants do not compile")
+            names = ", ".join(m.title() for m in wrong)
+            say(f"build: {len(wrong)} mutants do not compile: {names}")
             left = [m for m in left if m not in wrong]
             self.write(left)
         raise SystemExit("mutate: the build does not come to an end")

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "threads/base/mutants.h"
-
 namespace lockstep::xa {
 
 namespace {
@@ -42,7 +40,7 @@ std::optional<XID> xid_of(std::string_view gid) {
     xid.formatID = static_cast<long>(format);
     xid.gtrid_length = static_cast<unsigned char>(gid[kHeadBytes - 2]);
     xid.bqual_length = static_cast<unsigned char>(gid[kHeadBytes - 1]);
-    if (!sound(&xid) && !MUTANT(xid_unsound)) return {};
+    if (!sound(&xid)) return {};
     const auto bytes = static_cast<size_t>(xid.gtrid_length + xid.bqual_length);
     if (gid.size() != kHeadBytes + bytes) return {};
     std::memcpy(xid.data, gid.data() + kHeadBytes, bytes);

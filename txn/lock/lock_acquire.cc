@@ -11,7 +11,6 @@
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
 // Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never
 //            does.
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -175,8 +174,7 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
                 if (own->next) own->next->prev = own->prev;
                 partition(name.value).requests.put(own);
             }
-            if (!head->line.empty() && !MUTANT(release_wakes_nobody))
-                grant_waiters(name.value, head, wakes);
+            if (!head->line.empty()) grant_waiters(name.value, head, wakes);
             deflate(bucket, entry);
         }
     }

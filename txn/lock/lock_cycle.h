@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "txn/lock/lock_bucket.h"
 
@@ -21,7 +20,7 @@ void for_each_blocker(const LockRequest& request, Visit visit) {
         if (at->owner != request.owner && !compatible(request.wanted, at->granted))
             if (!visit(*at, false)) return;
     // Conversions wait for granted rights only (LK-2).
-    if (request.own && !MUTANT(conversion_waits_behind)) return;
+    if (request.own) return;
     for (const LockRequest* at = request.prev; at; at = at->prev)
         if (!compatible(at->wanted, request.wanted))
             if (!visit(*at, true)) return;

@@ -31,7 +31,6 @@
 #include <algorithm>
 
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 #include "txn/lock/lock_line.h"
 
@@ -45,8 +44,7 @@ bool better_victim(const LockOwner& a, const LockOwner& b) {
     const uint8_t level = level_of(a), other = level_of(b);
     if (level != other) return level < other;
     if (level != 0) return a.age > b.age;
-    return loss(a) != loss(b) ? (loss(a) < loss(b)) != MUTANT(deadlock_worst_victim)
-                              : a.txn > b.txn;
+    return loss(a) != loss(b) ? loss(a) < loss(b) : a.txn > b.txn;
 }
 
 class Searcher {
@@ -175,7 +173,7 @@ LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
     const auto use = [](LockOwner& of) {
         return std::atomic_ref(of.thread_use).load(std::memory_order_relaxed);
     };
-    return use(*inner) == use(*blocker) || MUTANT(orphan_is_nested) ? inner : blocker;
+    return use(*inner) == use(*blocker) ? inner : blocker;
 }
 
 // The least loss, but a nested owner only if all are nested: its thread's other owner keeps its
@@ -207,7 +205,7 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
 
     const uint32_t id = search_.cycles + 1;
     CycleRecord record;
-    const bool real = latched == buckets.size() && (confirm(record) || MUTANT(cycle_unconfirmed));
+    const bool real = latched == buckets.size() && confirm(record);
     if (real) {
         const DeadlockSearch::Node* victim = choose_victim();
         record.id = search_.cycles = id;
@@ -229,7 +227,7 @@ void Searcher::put_first_in_line(const DeadlockSearch::Node& victim) {
     DCHECK(victim.blocker != nullptr && victim.blocker != victim.owner);
     const LockName lost{victim.request->name.load(std::memory_order_relaxed)};
     LockOwner& winner = *victim.blocker;
-    if (is_line(lost) || MUTANT(winner_not_in_line)) return;
+    if (is_line(lost)) return;
     const LockName line = line_of_record(lost);
     bool latched = false;
     LockBucket* const bucket = latch_beside(line.value, latched);

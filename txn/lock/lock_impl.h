@@ -37,7 +37,6 @@
 #include <memory>
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/stage.h"
 #include "threads/thread/thread.h"

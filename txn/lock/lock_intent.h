@@ -6,7 +6,6 @@
 #pragma once
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_bucket.h"
 #include "txn/lock/lock_owner.h"
@@ -50,8 +49,7 @@ inline constexpr RightsTable kRights;
 inline void set_held(Intent& intent, LockMode held) {
     const RecordRights rights = kRights.of[static_cast<uint8_t>(held)];
     intent.held = held;
-    intent.records_covered =
-        MUTANT(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
+    intent.records_covered = rights.covered;
     intent.records_short = intent.left == 0 ? LockMode::none : rights.allowed;
 }
 

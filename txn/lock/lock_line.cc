@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -19,11 +18,11 @@ Retry LockManager::retry_of(const LockOwner& owner, bool victim) {
 
 void LockManager::repeat(LockOwner& owner, const Retry& retry) {
     DCHECK(owner.locks_held == 0 && owner.txn != kTxnNone);
-    if (retry.first == kTxnNone || MUTANT(repetition_is_new)) return;
+    if (retry.first == kTxnNone) return;
     owner.repeats = owner.txn;
     owner.age = retry.first;
     owner.level = static_cast<uint8_t>(std::min<uint32_t>(retry.deadlocks, kLevels));
-    if (owner.level == 0 || retry.lock == 0 || MUTANT(repetition_waits_for_no_turn)) return;
+    if (owner.level == 0 || retry.lock == 0) return;
     owner.waits_in = retry.object;
     const LockPlace place{.kind = PlaceKind::line};
     owner.place = &place;

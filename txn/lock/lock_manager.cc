@@ -160,7 +160,6 @@ bool LockManager::Impl::grantable_slow(const LockOwner& owner, LockName name, Lo
 }
 
 bool LockManager::only_committed(LockOwner& owner, LockName name) {
-    if (MUTANT(look_sees_no_writer)) return true;
     const uint64_t shape = array_.shape.load(std::memory_order_relaxed);
     const uint64_t h = array_.bucket(shape, name.value).header.load(std::memory_order_acquire);
     DCHECK(name.value != 0 && owner.intents_used > 0);  // LM-9: an intention on the object
@@ -212,7 +211,6 @@ void LockManager::Impl::unlock_slow(LockBucket& b, LockOwner& owner, LockName na
 }
 
 void LockManager::keep_note(LockName name) {
-    if (MUTANT(removed_ghost_not_noted)) return;
     LockBucket& bucket = impl_->latch(name.value);
     const uint64_t note = bucket.note();
     bucket.unlatch_thin();

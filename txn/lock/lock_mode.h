@@ -13,8 +13,6 @@
 
 #include <cstdint>
 
-#include "threads/base/mutants.h"
-
 namespace lockstep::txn {
 
 enum class LockMode : uint8_t {
@@ -78,12 +76,6 @@ static_assert(kConflicts.of[16] == 31 && kConflicts.of[1] == 16);
 
 // May `requested` be granted while all others together hold `granted_to_others`?
 constexpr bool compatible(LockMode requested, LockMode granted_to_others) {
-    if (MUTANT(u_lets_u_in))
-        granted_to_others =
-            granted_to_others & static_cast<LockMode>(~static_cast<uint8_t>(LockMode::U));
-    if (MUTANT(ix_beside_s) && requested == LockMode::IX) return granted_to_others != LockMode::X;
-    if (MUTANT(gap_unguarded) && (requested & LockMode::gap_insert) != LockMode::none)
-        requested = LockMode::none;
     return (detail::kConflicts.of[static_cast<uint8_t>(requested)] &
             static_cast<uint8_t>(granted_to_others)) == 0;
 }
@@ -91,10 +83,10 @@ constexpr bool compatible(LockMode requested, LockMode granted_to_others) {
 // IS and S; S and IX cover IS.
 constexpr bool covers(LockMode held, LockMode wanted) {
     unsigned h = static_cast<uint8_t>(held);
-    if (h & 16) h |= 1 | 2 | 4 | 8;                           // X
-    if (h & 8) h |= MUTANT(u_covers_x) ? 1 | 4 | 16 : 1 | 4;  // U
-    if (h & 4) h |= 1;                                        // S
-    if (h & 2) h |= 1;                                        // IX
+    if (h & 16) h |= 1 | 2 | 4 | 8;  // X
+    if (h & 8) h |= 1 | 4;           // U
+    if (h & 4) h |= 1;               // S
+    if (h & 2) h |= 1;               // IX
     return (static_cast<uint8_t>(wanted) & ~h) == 0;
 }
 

@@ -31,7 +31,6 @@
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_impl.h"
 
@@ -57,8 +56,8 @@ Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLoc
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
     // IL-5. Released at once, so that the thread that frees the object need not wait for the end of
     // this owner.
-    const bool newcomer = grant == Grant::fresh || (first && !MUTANT(gone_object_materialised));
-    if (newcomer && object.gone.load() && !to_free && !MUTANT(gone_object_locked)) {
+    const bool newcomer = grant == Grant::fresh || first;
+    if (newcomer && object.gone.load() && !to_free) {
         release_one(owner, name, kAllRights);
         owner.seen = kNoteMax;  // it knows of the drop now, and holds nothing that says of which
         return fail(ErrorCode::no_such_object, "index or heap", object.id.value);
@@ -103,16 +102,15 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object
     if (!intent && !note_unlisted(owner, object))
         return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
-    if (!counted && !MUTANT(strong_not_counted)) object.strong.fetch_add(1);
-    if (MUTANT(strong_not_counted) && intent) intent->strong_counted = false;
+    if (!counted) object.strong.fetch_add(1);
     if (intent) intent->real = true;
     const bool first = intent && intent->held == LockMode::none;
     SIM_POINT();
     Result<bool> granted =
-        MUTANT(intentions_not_materialised) || materialise_all(object)
+        materialise_all(object)
             ? acquire_object(owner, object, mode, attempt, intent == nullptr, first, to_free)
             : fail(ErrorCode::out_of_memory, "lock table");
-    DCHECK(MUTANT(strong_not_counted) || object.strong.load() > 0);
+    DCHECK(object.strong.load() > 0);
     if (!granted.has_value() || !*granted) {
         if (!intent) --owner.strong_unlisted->used;
         if (!counted) object.strong.fetch_sub(1);
@@ -228,7 +226,6 @@ void LockManager::Impl::note_unlisted_commit(const LockOwner& owner, uint64_t no
 // From the last to the first (IL-2); the table before `strong` (IL-4). A commit is noted before
 // either: whoever gets a right afterwards sees the note.
 void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
-    if (MUTANT(object_commit_not_noted)) note = 0;
     owner.intents_of = 0;
     while (owner.intents_used) {
         const uint32_t i = --owner.intents_used;

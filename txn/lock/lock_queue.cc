@@ -10,7 +10,6 @@
 //            STG-2 (stage.h) No request is overtaken by a new one more than bypass_max times.
 //                  [checked: verify()]
 // Blocking   Everything here runs under the bucket's latch.
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -23,7 +22,7 @@ using threads::Precedence;
 template <bool (*kBefore)(const LockOwner& arriving, const LockOwner& waiting)>
 Precedence order(const LockRequest& arriving, const LockRequest& waiting) {
     if (waiting.own) return Precedence::behind;
-    if (arriving.own && !MUTANT(conversion_at_the_end)) return Precedence::always_before;
+    if (arriving.own) return Precedence::always_before;
     return kBefore(*arriving.owner, *waiting.owner) ? Precedence::before : Precedence::behind;
 }
 
@@ -93,7 +92,7 @@ void LockManager::Impl::end_wait(LockRequest* request, WaitOutcome outcome, Wake
     DCHECK(owner->waiting.load(std::memory_order_relaxed) == request);  // LM-3
     DCHECK(outcome != WaitOutcome::none && owner->outcome == WaitOutcome::none);
     owner->outcome = outcome;
-    if (outcome != WaitOutcome::granted || !MUTANT(granted_unwoken)) wakes.add(owner->thread);
+    wakes.add(owner->thread);
     owner->waiting.store(nullptr, std::memory_order_release);
 }
 
@@ -117,7 +116,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
         const LockRequest* own = request->own;
         const LockMode others = own ? head->granted.without(own->granted) : head->granted.mask;
         if (!compatible(request->wanted, others) || (!own && !compatible(ahead, request->wanted))) {
-            if (!MUTANT(waiters_passed)) ahead = ahead | request->wanted;
+            ahead = ahead | request->wanted;
             continue;
         }
         if (group++ == 0) now = time_of_grant();

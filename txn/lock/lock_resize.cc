@@ -34,7 +34,6 @@
 #include <sys/mman.h>
 
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_impl.h"
 
@@ -96,9 +95,7 @@ struct Taken {
     // Those with `bit` in their names go to `high`.
     void add_to(Chain& low, Chain& high, uint64_t bit, LockBucket*& spare) const {
         for (unsigned i = 0; i < LockBucket::kEntries; ++i)
-            if (names[i] != 0)
-                ((names[i] & bit) && !MUTANT(split_moves_nothing) ? high : low)
-                    .add(names[i], words[i], spare);
+            if (names[i] != 0) (names[i] & bit ? high : low).add(names[i], words[i], spare);
     }
 };
 
@@ -154,7 +151,7 @@ LockBucket& LockManager::Impl::latch_slowly(uint64_t name) {
             // Outside the table: in the bucket that is split into this one, or was merged with it.
             const uint64_t right =
                 depth == 0 ? offset & ~std::bit_floor(offset) : name & LockArray::mask_of(depth);
-            if (right != offset && !(depth != 0 && MUTANT(bucket_depth_unchecked))) {
+            if (right != offset) {
                 offset = right;
                 continue;
             }
@@ -264,7 +261,7 @@ bool LockManager::Impl::split(LockBucket& low, LockBucket& high, uint32_t depth)
         free_parts(low, spare);
     }
     DCHECK(entries_of(high) == 0 || high.depth() == 0);
-    const uint64_t note = MUTANT(split_forgets_note) ? 0 : low.note();
+    const uint64_t note = low.note();
     high.header.store(header_for(high, depth, note), std::memory_order_release);
     SIM_POINT();
     low.unlatch(header_for(low, depth, low.note()));

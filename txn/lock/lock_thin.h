@@ -9,7 +9,6 @@
 #pragma once
 
 #include "threads/base/check.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_bucket.h"
 #include "txn/lock/lock_owner.h"
@@ -91,7 +90,7 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
     if (!word::is_thin_of(entry->word, slot)) [[unlikely]]
         return Rest::slow;
     DCHECK(!word::is_fat(entry->word) && word::mode(entry->word) != LockMode::none);
-    if (may_have_changed(entry->word) && !MUTANT(commit_not_noted)) bucket.raise_note(note);
+    if (may_have_changed(entry->word)) bucket.raise_note(note);
     entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
     if (word::mode(entry->word) != LockMode::none) return Rest::some;
     bucket.set_used(static_cast<unsigned>(entry - bucket.entries), false);
@@ -111,7 +110,7 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
         return false;
     seen = LockBucket::note_of(h);
     DCHECK(note <= kNoteMax && word::mode(word) != LockMode::none);
-    const bool noted = may_have_changed(word) && !MUTANT(commit_not_noted);
+    const bool noted = may_have_changed(word);
     const uint64_t own = noted ? note << LockBucket::kNoteAt | empty : 0;
     // The low bits are equal, so the larger header has the larger note (LK-5).
     const uint64_t freed = std::max(h - LockBucket::used_bit(0), own);

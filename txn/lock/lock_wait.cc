@@ -5,7 +5,6 @@
 // Blocking   wait() parks and must be called without any latch.
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 #include "txn/lock/lock_line.h"
 
@@ -25,7 +24,7 @@ Nanos deadline_after(Nanos now, Nanos longest) {
     DCHECK(threads::current()->latch_depth == 0);
     DCHECK(owner.thread == threads::current() && name.value != 0);
     waits.fetch_add(1, std::memory_order_relaxed);
-    if (!MUTANT(deadlock_undetected)) resolve_deadlocks(owner);
+    resolve_deadlocks(owner);
     Blockers blockers;
     if (owner.waiting.load(std::memory_order_acquire)) {
         const Nanos before = threads::waited(threads::ParkReason::lock);
@@ -33,14 +32,12 @@ Nanos deadline_after(Nanos now, Nanos longest) {
             deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
         while (owner.waiting.load(std::memory_order_acquire)) {
             // The holder's thread may never end its transaction once the store has failed.
-            const bool looks = options.store_state && !MUTANT(granted_unwoken);
-            const Nanos look = looks ? threads::now() + kFailureLook : kNever;
+            const Nanos look = options.store_state ? threads::now() + kFailureLook : kNever;
             if (threads::park_until(std::min(deadline, look), threads::ParkReason::lock)) continue;
             DCHECK(options.store_state || deadline != kNever);  // else only a wake ends it
-            if (options.store_state && !options.store_state() && !MUTANT(failure_unseen))
+            if (options.store_state && !options.store_state())
                 cancel(owner, WaitOutcome::store_failed, &blockers);
-            else if (threads::now() >= deadline && !MUTANT(timeout_ignored))
-                cancel(owner, WaitOutcome::timeout, &blockers);
+            else if (threads::now() >= deadline) cancel(owner, WaitOutcome::timeout, &blockers);
         }
         const Nanos waited = threads::waited(threads::ParkReason::lock) - before;
         wait_nanos.fetch_add(waited, std::memory_order_relaxed);

@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "threads/base/hints.h"
-#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/base/wall_clock.h"
 #include "threads/thread/thread.h"

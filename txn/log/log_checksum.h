@@ -8,7 +8,6 @@
 //            as it stands. Internal to the log's sources.
 #pragma once
 
-#include "threads/base/mutants.h"
 #include "txn/log/crc32c.h"
 #include "txn/log/log_record.h"
 
@@ -22,7 +21,7 @@ inline constexpr uint32_t kCrcBytesMax = 1024;
 }
 
 inline uint64_t log_checksum_seed(uint32_t bytes, Lsn lsn) {
-    return (MUTANT(log_checksum_without_lsn) ? 0 : lsn.value) + bytes * 0x9e3779b97f4a7c15ull;
+    return lsn.value + bytes * 0x9e3779b97f4a7c15ull;
 }
 
 // Over bytes 8 .. `bytes` of the record; the seed includes the length.
@@ -42,8 +41,7 @@ inline uint32_t log_checksum(const LogRecordHeader* header, uint32_t bytes, Lsn 
 inline bool log_checksum_right(const LogRecordHeader* header, Lsn lsn) {
     if (header->checksum == log_checksum(header, header->bytes, lsn)) [[likely]]
         return true;
-    return header->bytes > kCrcBytesMax && !MUTANT(log_checksum_before_4_refused) &&
-           header->checksum == log_checksum_before_4(header, lsn);
+    return header->bytes > kCrcBytesMax && header->checksum == log_checksum_before_4(header, lsn);
 }
 
 inline bool log_size_plausible(uint32_t bytes) {
@@ -53,8 +51,7 @@ inline bool log_size_plausible(uint32_t bytes) {
 // True if `header` starts a whole valid record of the given LSN. `available` bytes may be read.
 inline bool log_record_valid(const LogRecordHeader* header, uint64_t available, Lsn lsn) {
     return available >= sizeof(LogRecordHeader) && log_size_plausible(header->bytes) &&
-           header->bytes <= available && header->kind != 0 &&
-           (MUTANT(log_checksum_unread) || log_checksum_right(header, lsn));
+           header->bytes <= available && header->kind != 0 && log_checksum_right(header, lsn);
 }
 
 }  // namespace lockstep::txn

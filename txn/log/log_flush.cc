@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
 #include "txn/log/log_impl.h"
@@ -88,7 +87,6 @@ uint32_t Log::Impl::next_reason() {
             SpinGuard guard(durable_lock);
             if (!durable_waiters.empty()) reason |= kFlushDurable;
         }
-        if (MUTANT(waiter_unheeded)) reason &= ~uint32_t{kFlushDurable};
         if (reason & kFlushDurable) awaited = true;
         if (reason != 0 || stopping) return reason;
         if (over) {
@@ -96,16 +94,15 @@ uint32_t Log::Impl::next_reason() {
         } else if (tail.load() == flushed) {
             if (idle_since == kNever) idle_since = threads::now();
             idle.store(true, std::memory_order_seq_cst);
-            const Nanos until = MUTANT(mark_stays_behind) ? kNever : next_mark();
+            const Nanos until = next_mark();
             if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0)
                 threads::park_until(until, ParkReason::log);
             idle.store(false);
             lazy_deadline = threads::now() + options.lazy_flush_interval;
         } else {
             idle_since = kNever;
-            const Nanos due = MUTANT(lone_commit_forgotten) ? kNever : lazy_deadline;
-            if (threads::now() >= due) return 0;
-            threads::park_until(std::min(next_mark(), due), ParkReason::log);
+            if (threads::now() >= lazy_deadline) return 0;
+            threads::park_until(std::min(next_mark(), lazy_deadline), ParkReason::log);
         }
     }
 }
@@ -115,18 +112,16 @@ bool Log::Impl::flush_once() {
     assert_state();
     DCHECK(threads::current() == flusher.load());
     if (timed) note_time();
-    const uint64_t complete =
-        MUTANT(flushed_behind_time) || !timed ? filled() : std::min(filled(), time_end);
+    const uint64_t complete = timed ? std::min(filled(), time_end) : filled();
     // LOG-5. Checked only here: a gathered commit may depend on a rollback that has failed since.
     if (failed.load()) return true;
     const uint64_t begin = block_floor(flushed);
     const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
     CHECK(end >= flushed);
     if (end == flushed) return false;
-    if (boundary <= flushed) boundary = MUTANT(boundary_inside_record) ? end : complete;
+    if (boundary <= flushed) boundary = complete;
     lazy_deadline = threads::now() + options.lazy_flush_interval;
     limit.store(hard_limit.load());  // the flusher is active: appends need not wake it
-    if (MUTANT(ring_freed_early)) limit = hard_limit = end + ring.bytes() - ring_margin;
     const Nanos started = threads::now();
     const Result<void> written = write_prefix(begin, end);
     DCHECK(written || failed.load());
@@ -153,12 +148,11 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     write.kind = IoKind::write;
     write.file = write_file;
     write.io_class = threads::IoClass::log;
-    write.durable = options.sync && !MUTANT(missing_sync);
+    write.durable = options.sync;
     write.offset = begin % files.segment_bytes();
     if (whole_end > begin) write.iov[write.iov_count++] = {ring.at(begin), whole_end - begin};
     if (end > whole_end) {
-        if (!MUTANT(ring_block_stale) || whole_end == begin)
-            std::memcpy(buffers->last_block, ring.at(whole_end), end - whole_end);
+        std::memcpy(buffers->last_block, ring.at(whole_end), end - whole_end);
         std::memset(buffers->last_block + (end - whole_end), 0, kLogBlock - (end - whole_end));
         write.iov[write.iov_count++] = {buffers->last_block, kLogBlock};
     }
@@ -166,7 +160,6 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     threads::io_start(write);
     threads::io_wait(write, ParkReason::log);
     if (write.durable) syncs.fetch_add(1, std::memory_order_relaxed);
-    if (MUTANT(sync_error_ignored) && write.result == -EIO) return {};
     if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
         return fail(
             write.durable ? "write and sync of log segment" : "write of log segment",
@@ -194,15 +187,11 @@ Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
 // LOG-1: called when the write of everything below `end`, and its sync, are complete.
 void Log::Impl::advance(uint64_t end) {
     CHECK(end > flushed && end <= tail.load());
-    DCHECK(!timed || end <= time_end || MUTANT(flushed_behind_time));  // LOG-7
+    DCHECK(!timed || end <= time_end);  // LOG-7
     const bool whole = end % files.segment_bytes() == 0;
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
-    if (boundary <= flushed && options.sync)
-        stamped.store(MUTANT(stamped_ahead)           ? tail.load()
-                      : MUTANT(stamped_inside_record) ? flushed
-                                                      : boundary,
-                      std::memory_order_release);
+    if (boundary <= flushed && options.sync) stamped.store(boundary, std::memory_order_release);
     assert_state();
     update_limits();
     wake_durable_waiters();
@@ -214,11 +203,7 @@ void Log::Impl::advance(uint64_t end) {
 
 void Log::Impl::update_limits() {
     // The last block stays in the ring until it is full: the next flush writes it again.
-    const uint64_t hard = MUTANT(ring_block_unprotected)
-                              ? flushed + ring.bytes()
-                              : block_floor(flushed) + ring.bytes() +
-                                    (MUTANT(ring_too_full) ? ring.bytes() : 0) - ring_margin -
-                                    kTimeRecordBytes;
+    const uint64_t hard = block_floor(flushed) + ring.bytes() - ring_margin - kTimeRecordBytes;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;
@@ -254,13 +239,13 @@ void Log::Impl::write_mark() {
     }
     if (!mark_lags()) return;
     DCHECK(!mark_busy() && boundary <= durable.load());
-    mark.durable_end = MUTANT(mark_ahead) ? tail.load() + 64 : boundary;
+    mark.durable_end = boundary;
     ++mark.sequence;
     DCHECK(mark.sequence > 0 && mark.segment_bytes > 0);
     mark.encode(buffers->mark);
     mark_request = IoRequest{};
     mark_request.kind = IoKind::write;
-    mark_request.durable = options.sync && !MUTANT(mark_unsynced);
+    mark_request.durable = options.sync;
     // The flusher starts it, so it must not wait for a place behind pages.
     mark_request.io_class = threads::IoClass::log;
     mark_request.file = mark_file;
@@ -356,9 +341,7 @@ Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
     }
     log.kick(kFlushDurable);
     bool in_time = true;
-    const uint64_t enough =
-        MUTANT(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
-    while (in_time && log.durable.load(std::memory_order_seq_cst) < enough && !log.failed.load())
+    while (in_time && log.durable.load(std::memory_order_seq_cst) < lsn.value && !log.failed.load())
         in_time = threads::park_until(deadline, ParkReason::log);
     {
         SpinGuard guard(log.durable_lock);

@@ -11,7 +11,6 @@
 //            step is in progress. The keeper then ends the step early.
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "txn/log/log_impl.h"
 
@@ -49,14 +48,13 @@ bool Log::Impl::grow_last() {
     const Result<threads::FileId> file = files.open(number, threads::Disk::kDirect);
     if (!file) return note_refusal(file.error()), false;
     DCHECK(!growing && !last_is_whole());
-    growing = !MUTANT(zeros_over_log);
+    growing = true;
     const Result<uint64_t> to = allocate_step(*file, from);
     bool done = to.has_value();
     if (done) {
         const uint64_t begin = number * files.segment_bytes();
         fill_with_zeros(*file, from - begin, *to - begin);
-        done = !keeper_stop.load() &&
-               (MUTANT(log_step_unsynced) || sync_segment(*file, LogFiles::segment_name(number)));
+        done = !keeper_stop.load() && sync_segment(*file, LogFiles::segment_name(number));
     } else {
         note_refusal(to.error());
     }

@@ -1,7 +1,6 @@
 // log_hold.cc - moves the start of the log, and keeps it back for those who still read the log.
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "txn/log/log_impl.h"
 
 namespace lockstep::txn {
@@ -13,9 +12,7 @@ bool Log::Impl::move_start(uint64_t wanted) {
     {
         SpinGuard guard(hold_lock);
         start_wanted = std::max(start_wanted, wanted);
-        uint64_t to = start_wanted;
-        if (!MUTANT(log_hold_ignored))
-            to = std::min(to, *std::min_element(holds, holds + kHoldsMax));
+        const uint64_t to = std::min(start_wanted, *std::min_element(holds, holds + kHoldsMax));
         const uint64_t from = start.load();
         DCHECK(from <= durable.load());
         moved = from < to;
@@ -35,7 +32,7 @@ void Log::Impl::start_moved() {
 void Log::truncate_before(Lsn lsn) {
     Impl& log = *impl_;
     const uint64_t durable = log.durable.load();
-    log.move_start(MUTANT(truncate_too_far) ? durable : std::min(lsn.value, durable));
+    log.move_start(std::min(lsn.value, durable));
     log.start_moved();
 }
 

@@ -9,7 +9,6 @@
 // Blocking   Parks for I/O. Renames and directory syncs block the worker: once per segment.
 #include <algorithm>
 
-#include "threads/base/mutants.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
@@ -60,7 +59,7 @@ bool Log::Impl::keep_step() {
     assert_segments();
     if (first_segment < files.number_of(start.load())) {
         if (recycle_old()) return true;
-        if (failed.load() || MUTANT(unrecycled_tried_for_ever)) return false;
+        if (failed.load()) return false;
     }
     if (prepared_end.load() >= wanted_end()) return false;
     if (last_is_whole() ? make_segment() : grow_last()) return true;
@@ -84,7 +83,7 @@ Result<void> Log::Impl::recycle_old() {
     TRY(files.recycle(first_segment, files.number_of(end)));
     ++first_segment;
     // The name may be lost, so no space beyond here can be promised any more.
-    if (!MUTANT(segment_name_unsynced)) TRY(sync_names());
+    TRY(sync_names());
     space_added(end + files.segment_bytes());
     return {};
 }

@@ -15,7 +15,6 @@
 #include <bit>
 #include <cstring>
 
-#include "threads/base/mutants.h"
 #include "threads/base/zero_bytes.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
@@ -157,7 +156,7 @@ Result<uint64_t> Log::Impl::adopt_length(uint64_t number, bool sync) {
     }
     disk.close(file);
     TRY(done);
-    return MUTANT(log_end_by_segment) ? files.segment_bytes() : bytes;
+    return bytes;
 }
 
 // Finds the unbroken row of segments around the segment of `end` and keeps it. Behind `end` it ends
@@ -183,7 +182,7 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     DCHECK(first < last);
     first_segment = first;
     prepared_end = (last - 1) * files.segment_bytes() + length;
-    if (prepared_end < end && !MUTANT(short_segment_unseen))
+    if (prepared_end < end)
         return lockstep::fail(ErrorCode::corrupt_log, "log segment", prepared_end.load(), end);
     start = std::max(kLogFirst, first * files.segment_bytes());
     for (const uint64_t n : numbers)
@@ -200,7 +199,7 @@ bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_segm
 Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     DCHECK(from <= end && end <= prepared_end.load());
     Disk& disk = files.disk();
-    const uint64_t reach = MUTANT(next_segment_uncleared) ? end : end + kLogRecordMax;
+    const uint64_t reach = end + kLogRecordMax;
     for (uint64_t n = files.number_of(from);
          n * files.segment_bytes() <= reach && n * files.segment_bytes() < prepared_end; ++n) {
         const FileId file = TRY(files.open(n, Disk::kDirect));
@@ -209,10 +208,9 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
         const uint64_t last = std::min(begin + files.segment_bytes(), block_ceil(end));
         Result<void> done{};
         if (first < last && from < end) done = write_again(disk, file, first - begin, last - begin);
-        if (done && n >= files.number_of(end) && !MUTANT(torn_tail_kept)) {
+        if (done && n >= files.number_of(end)) {
             const uint64_t offset = std::max(begin, end) - begin;
-            const uint64_t torn_end =
-                block_ceil(offset) + (MUTANT(torn_record_uncounted) ? kFlushMax : kTornMax);
+            const uint64_t torn_end = block_ceil(offset) + kTornMax;
             const Result<bool> cleared =
                 clear(disk, file, offset, std::min(files.segment_bytes(), torn_end));
             if (!cleared.has_value()) done = std::unexpected(cleared.error());
@@ -228,7 +226,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
 // commits are durable, and so must be what they build upon.
 Result<void> Log::Impl::sync_below(uint64_t lsn) {
     DCHECK(first_segment <= files.number_of(lsn));
-    if (!options.sync || MUTANT(older_segments_unsynced)) return {};
+    if (!options.sync) return {};
     for (uint64_t n = first_segment; n < files.number_of(lsn); ++n) {
         if (!files.disk().exists(files.segment(n))) continue;  // the restart misses it
         const FileId file = TRY(files.open(n, Disk::kDirect));
@@ -241,7 +239,7 @@ Result<void> Log::Impl::sync_below(uint64_t lsn) {
 
 // The next flush writes the last block again, so the ring must hold its beginning.
 Result<void> Log::Impl::load_last_block(uint64_t end) {
-    if (end == block_floor(end) || MUTANT(last_block_lost)) return {};
+    if (end == block_floor(end)) return {};
     const FileId file = TRY(files.open(files.number_of(end), Disk::kDirect));
     const Result<size_t> got = files.disk().read_now(file, block_floor(end) % files.segment_bytes(),
                                                      buffers->last_block, kLogBlock);
@@ -269,7 +267,7 @@ Result<uint64_t> Log::Impl::find_end(uint64_t from, uint64_t sound, const Durabl
                                      Lsn durable) const {
     DCHECK(from <= sound);
     const uint64_t end = TRY(read_records(sound));
-    uint64_t least = MUTANT(mark_ignored) ? 0 : std::max(known.durable_end, durable.value);
+    uint64_t least = std::max(known.durable_end, durable.value);
     if (const uint64_t stamped = TRY(stamped_behind(end)); stamped > end) least = stamped;
     // Also, `from` must hold a record, unless the recorded end is exactly there.
     if (end >= least && (end != from || end == known.durable_end)) return end;
@@ -304,8 +302,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     Disk& disk = impl->files.disk();
     const DurableEnd mark = TRY(known_end(impl->files));
     from = std::max(from, Lsn{kLogFirst});
-    const uint64_t sound =
-        MUTANT(mark_ignored) ? from.value : std::max(from.value, mark.durable_end);
+    const uint64_t sound = std::max(from.value, mark.durable_end);
     const uint64_t end = TRY(impl->find_end(from.value, sound, mark, durable));
     DCHECK(end >= sound && end >= durable.value);
     TRY(impl->adopt_segments(from.value, end));

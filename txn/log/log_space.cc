@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "threads/base/error_detail.h"
-#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "txn/log/log_impl.h"
 
@@ -23,7 +22,6 @@ inline uint64_t undo_with_end(const UndoCredit& credit, uint64_t undo) {
 
 bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     Impl& log = *impl_;
-    if (MUTANT(undo_space_unpromised)) return true;
     undo = undo_with_end(credit, undo);
     LogWorkerSlot& slot = log.my_slot();
     log.assert_state(slot);
@@ -47,8 +45,7 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
                                                             uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
         if (failed.load()) return refused();
-        if (writers_stopped.load() && !MUTANT(archive_failure_unheeded))
-            return lockstep::fail(ErrorCode::archive_failed, "log archive");
+        if (writers_stopped.load()) return lockstep::fail(ErrorCode::archive_failed, "log archive");
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
         const uint64_t bound = start.load() + options.capacity_bytes;
@@ -79,7 +76,7 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
 // The capacity allows the promise, and no file can be made for it.
 [[gnu::cold]] std::unexpected<Error> Log::Impl::refuse_segment() const {
     const KeeperRefusal why = keeper_stuck.load() ? keeper_refusal.load() : KeeperRefusal{};
-    if (why.os == 0 || MUTANT(full_disk_called_full_log))
+    if (why.os == 0)
         return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
     DCHECK(why.code != ErrorCode::none);
     auto refused = fail_os(why.code, why.os, "log segment");
@@ -116,7 +113,6 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
 
 void Log::promise_again(UndoCredit& credit, uint64_t undo) {
     Impl& log = *impl_;
-    if (MUTANT(promise_again_below_slack)) return (void)reserve_undo(credit, 0, undo);
     const uint64_t bytes = undo_with_end(credit, undo);
     log.reserved.fetch_add(bytes);
     credit.bytes += bytes;

@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "threads/base/mutants.h"
 #include "threads/base/zero_bytes.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
@@ -39,7 +38,7 @@ static_assert(kZeroStep % kUnit == 0 && kPiece % kZeroStep == 0);
 
 uint32_t Log::durable_stamp(Lsn lsn) const {
     const uint64_t end = impl_->stamped.load(std::memory_order_acquire);
-    DCHECK(MUTANT(stamped_ahead) || (end <= lsn.value && (lsn.value - end) % kUnit == 0));
+    DCHECK(end <= lsn.value && (lsn.value - end) % kUnit == 0);
     const uint64_t distance = (lsn.value - end) / kUnit + 1;
     return end == 0 || distance > UINT32_MAX ? 0 : static_cast<uint32_t>(distance);
 }
@@ -63,8 +62,8 @@ Result<uint64_t> Log::Impl::stamp_of(const LogRecordHeader& header, uint64_t ava
     const uint64_t stamped = stamped_durable_end(header, Lsn{lsn}).value;
     if (header.flags != 0 || header.parts != 0 || stamped <= known) return 0;
     const bool prepares = header.kind == static_cast<uint16_t>(TxnLogKind::prepare);
-    if (prepares ? MUTANT(prepare_stamp_unread) : header.bytes != kEndRecordBytes) return 0;
-    if (header.bytes <= available && !(prepares && MUTANT(old_prepare_read_again)))
+    if (!prepares && header.bytes != kEndRecordBytes) return 0;
+    if (header.bytes <= available)
         return log_record_valid(&header, available, Lsn{lsn}) ? stamped : 0;
     LogReader reader(files.disk(), options);
     reader.seek(Lsn{lsn});
@@ -98,12 +97,10 @@ Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
             highest = std::max(highest, TRY(stamp_of(header, *got - i, at + i, known)));
         }
         if (*got < want) break;
-        const bool apart = want < kPiece || MUTANT(stamp_pieces_apart);
-        at =
-            apart ? at + want : at + want - (kEndRecordBytes - kUnit * (MUTANT(stamp_cut) ? 2 : 1));
-        if (MUTANT(stamp_in_first_piece) && want == kPiece) break;
+        const bool apart = want < kPiece;
+        at = apart ? at + want : at + want - (kEndRecordBytes - kUnit);
     }
-    return MUTANT(stamp_ignored) ? 0 : highest;
+    return highest;
 }
 
 }  // namespace lockstep::txn

@@ -22,7 +22,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "threads/base/mutants.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/opening.h"
@@ -78,7 +77,7 @@ void recover(const std::string& path, const std::optional<std::string>& archive)
     const size_t in_doubt = store->prepared().size();
     const auto closed = store->close();
     if (!closed) throw Failed(path + ": " + closed.error().text());
-    if (in_doubt > 0 && !MUTANT(compact_forgets_in_doubt))
+    if (in_doubt > 0)
         throw Failed(fmt::format(
             "{}: {} in doubt, and the new store would have their changes as if they had committed "
             "('lockstep prepared' lists them; 'lockstep commit' and 'lockstep rollback' end them)",

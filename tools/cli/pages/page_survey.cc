@@ -15,7 +15,6 @@
 #include "sm/heap/heap_page.h"
 #include "sm/space/space_map.h"
 #include "sm/space/space_map_impl.h"
-#include "threads/base/mutants.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/pages/page_source.h"
 #include "tools/cli/rows/row_format.h"
@@ -62,7 +61,7 @@ void Survey::run() {
 void Survey::ask_log(const sm::Superblock& block) {
     const auto log = file_.log_since_checkpoint(block);
     if (!log) return;
-    clean = MUTANT(salvage_believes_clean_mark) ? block.clean != 0 : log->closed;
+    clean = log->closed;
     if (log->changes == 0) in_doubt = log->unended;
 }
 
