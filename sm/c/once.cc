@@ -51,19 +51,18 @@ using lockstep::Result;
 int lockstep_get_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                       void* buffer, size_t room, size_t* bytes, bool* found,
                       const lockstep_txn_options* options, lockstep_error* error) {
-    return c::once(
-        store, index, options, error,
-        [&](StoreObject& s, const Index& i, const CallOptions& how) -> Result<void> {
-            LOCKSTEP_SOUND(key);
-            if (room != 0) LOCKSTEP_NOT_NULL(buffer);
-            return c::get_watched(s, how, [&](const CallOptions& wait) -> Result<void> {
-                const auto size = TRY(
-                    i.get(c::slice_of(key), {static_cast<std::byte*>(buffer), room}, wait));
-                c::set(bytes, size.value_or(0));
-                c::set(found, size.has_value());
-                return {};
-            });
-        });
+    return c::once(store, index, options, error,
+                   [&](StoreObject& s, const Index& i, const CallOptions& how) -> Result<void> {
+                       LOCKSTEP_SOUND(key);
+                       if (room != 0) LOCKSTEP_NOT_NULL(buffer);
+                       return c::get_watched(s, how, [&](const CallOptions& wait) -> Result<void> {
+                           const auto size = TRY(i.get(
+                               c::slice_of(key), {static_cast<std::byte*>(buffer), room}, wait));
+                           c::set(bytes, size.value_or(0));
+                           c::set(found, size.has_value());
+                           return {};
+                       });
+                   });
 }
 
 int lockstep_insert_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
@@ -117,8 +116,7 @@ int lockstep_count_once(lockstep_store* store, lockstep_index* index, lockstep_s
                           [&](const Index& i, const CallOptions& how) -> Result<void> {
                               LOCKSTEP_SOUND(low);
                               LOCKSTEP_SOUND(high);
-                              c::set(count,
-                                     TRY(i.count(c::slice_of(low), c::slice_of(high), how)));
+                              c::set(count, TRY(i.count(c::slice_of(low), c::slice_of(high), how)));
                               return {};
                           });
 }

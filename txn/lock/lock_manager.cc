@@ -196,8 +196,7 @@ bool LockManager::only_committed(const ObjectLock& object, LockName name, Lsn& s
     return true;
 }
 
-bool LockManager::Impl::only_committed_slow(const LockOwner& owner, LockName name,
-                                            uint64_t& seen) {
+bool LockManager::Impl::only_committed_slow(const LockOwner& owner, LockName name, uint64_t& seen) {
     LockBucket& bucket = latch(name.value);
     LockMode others, waiting;
     rights_of(find(bucket, name.value), owner, &others, &waiting);

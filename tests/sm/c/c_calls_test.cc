@@ -99,9 +99,7 @@ std::vector<Call> store_calls() {
                                       nullptr);
          }},
         {"lockstep_count_once", s,
-         [](auto& h) {
-             return lockstep_count_once(h.store, h.index, key(), {}, &bytes, nullptr);
-         }},
+         [](auto& h) { return lockstep_count_once(h.store, h.index, key(), {}, &bytes, nullptr); }},
         {"lockstep_begin", s,
          [](auto& h) { return lockstep_begin(h.store, nullptr, &a_txn, nullptr); }},
         {"lockstep_find_index", s,

@@ -94,8 +94,8 @@ TEST_F(CForms, CallsWithoutATransaction) {
         get("a");
         EXPECT_TRUE(found);
         EXPECT_EQ(std::string(room, bytes), "one");
-        EXPECT_C(lockstep_put_once(store, index, lockstep_text("n"), lockstep_bytes("\0\0\0\0\0\0\0", 8),
-                                   nullptr, &error));
+        EXPECT_C(lockstep_put_once(store, index, lockstep_text("n"),
+                                   lockstep_bytes("\0\0\0\0\0\0\0", 8), nullptr, &error));
         int64_t sum = 0;
         EXPECT_C(lockstep_add_once(store, index, lockstep_text("n"), 0, -7, &sum, &found, &lazy,
                                    &error));
@@ -107,7 +107,8 @@ TEST_F(CForms, CallsWithoutATransaction) {
         EXPECT_C(lockstep_count_once(store, index, {}, {}, &count, &error));
         EXPECT_EQ(count, 2u);
         for (const char* key : {"a", "n"})
-            EXPECT_C(lockstep_erase_once(store, index, lockstep_text(key), &found, nullptr, &error));
+            EXPECT_C(
+                lockstep_erase_once(store, index, lockstep_text(key), &found, nullptr, &error));
         EXPECT_TRUE(found);
         get("a");
         EXPECT_FALSE(found);

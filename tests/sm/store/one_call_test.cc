@@ -86,10 +86,13 @@ TEST_F(OneCall, EachCallDoesItsWork) {
         EXPECT_EQ(index_.get_many(rows).value_or(9), 2u);
         EXPECT_TRUE(rows[0].found && !rows[1].found && rows[2].found);
 
-        EXPECT_TRUE(index_.modify("b", rooms[0], [](std::span<std::byte> value) {
-                              value[0] = std::byte{'T'};
-                              return ByteRange{0, 1};
-                          }).value_or(false));
+        EXPECT_TRUE(index_
+                        .modify("b", rooms[0],
+                                [](std::span<std::byte> value) {
+                                    value[0] = std::byte{'T'};
+                                    return ByteRange{0, 1};
+                                })
+                        .value_or(false));
         EXPECT_EQ(value_of("b"), "Two");
         EXPECT_TRUE(index_.erase("b").value_or(false));
         EXPECT_FALSE(index_.erase("b").value_or(true));
@@ -295,7 +298,8 @@ TEST_F(OneCall, ReadsSeeNoOpenChange) {
             if (reads % 16 == 0) yield();
         }
     };
-    auto on_worker = store_->start([&]() -> Result<void> { return read(seed + 1), Result<void>(); });
+    auto on_worker =
+        store_->start([&]() -> Result<void> { return read(seed + 1), Result<void>(); });
     std::thread foreign([&] { read(seed + 2); });
     for (int n = 0; n < 600 && reads < 200'000; ++n) sleep_for(kMillisecond);
     done = true;

@@ -274,8 +274,8 @@ std::vector<PublicCall> secondary_calls() {
 
 std::vector<PublicCall> public_calls() {
     std::vector<PublicCall> all;
-    for (auto part : {store_calls, txn_calls, object_calls, once_calls, secondary_calls,
-                      thread_calls})
+    for (auto part :
+         {store_calls, txn_calls, object_calls, once_calls, secondary_calls, thread_calls})
         for (PublicCall& call : part()) all.push_back(std::move(call));
     return all;
 }

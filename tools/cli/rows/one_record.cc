@@ -68,8 +68,7 @@ Result<std::string> key_of(std::string_view spelled) {
         const size_t comma = std::min(spelled.find(','), spelled.size());
         const std::string_view part = spelled.substr(0, comma);
         const size_t colon = std::min(part.find(':'), part.size());
-        TRY(append_part(key, part.substr(0, colon),
-                        part.substr(std::min(colon + 1, part.size()))));
+        TRY(append_part(key, part.substr(0, colon), part.substr(std::min(colon + 1, part.size()))));
         spelled.remove_prefix(std::min(comma + 1, spelled.size()));
     }
     return std::string(Slice(key));
@@ -143,7 +142,8 @@ int OneRecord::run() const {
     const Result<bool> done = work(*store, out);
     const std::string wrong = out.finish();
     const auto closed = store->close();
-    if (!done) return complain(path + ", index " + readable(index), done.error().text());
+    if (!done.has_value())
+        return complain(path + ", index " + readable(index), done.error().text());
     if (!wrong.empty()) return complain("standard output", wrong);
     if (!closed) return complain(path, closed.error().text());
     return *done ? 0 : kNotFound;
@@ -161,8 +161,7 @@ CLI::App* add_one(CLI::App& app, int& status, OneRecord::What what, const char* 
     command->footer(kSpelling);
     command->add_option("path", o->path, "Store directory")->required();
     command->add_option("index", o->index, "Name of the index")->required();
-    if (what != OneRecord::What::scan)
-        command->add_option("key", o->key, "The key")->required();
+    if (what != OneRecord::What::scan) command->add_option("key", o->key, "The key")->required();
     add_archive_option(*command, o->archive);
     command->callback([o, &status] { status = o->run(); });
     return command;
@@ -176,9 +175,9 @@ void add_one_record(CLI::App& app, int& status) {
     add_one(app, status, get, "get", "Print the value of a key of an index", get_options)
         ->add_flag("--hex", get_options->hex, "Print hexadecimal digits");
     const auto put_options = std::make_shared<OneRecord>();
-    auto* put_command = add_one(app, status, put, "put",
-                                "Add a record to an index or replace its value, durably",
-                                put_options);
+    auto* put_command =
+        add_one(app, status, put, "put", "Add a record to an index or replace its value, durably",
+                put_options);
     put_command->add_option("value", put_options->value, "The value")->required();
     put_command->add_flag("--create", put_options->create,
                           "Make the store and the index if they are not there");

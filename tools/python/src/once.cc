@@ -19,11 +19,11 @@ nb::object get(Number store, nb::handle object, nb::handle key) {
     lockstep_index* const index = index_of(object);
     const Key bytes(key);
     // A value that becomes longer between two calls is asked for once more.
-    return read_whole([&](char* buffer, size_t room, size_t* size, bool* found,
-                          lockstep_error* error) {
-        return lockstep_get_once(c(store), index, bytes.slice(), buffer, room, size, found, nullptr,
-                                 error);
-    });
+    return read_whole(
+        [&](char* buffer, size_t room, size_t* size, bool* found, lockstep_error* error) {
+            return lockstep_get_once(c(store), index, bytes.slice(), buffer, room, size, found,
+                                     nullptr, error);
+        });
 }
 
 void insert(Number store, nb::handle object, nb::handle key, nb::handle value, bool lazy) {

@@ -86,6 +86,7 @@ int lockstep_put_once(lockstep_store* store, lockstep_index* index, lockstep_sli
                       lockstep_error* error);
 int lockstep_erase_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                         bool* found, const lockstep_txn_options* options, lockstep_error* error);
+// As lockstep_add() above.
 int lockstep_add_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                       size_t offset, int64_t n, int64_t* sum, bool* found,
                       const lockstep_txn_options* options, lockstep_error* error);
