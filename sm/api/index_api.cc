@@ -1,11 +1,13 @@
 // index_api.cc - public index and cursor: check the transaction, cross the operation boundary, call
 // the B-tree.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <lockstep/index.h>
 #include "sm/api/operation.h"
 #include "sm/btree/btree_cursor.h"
+#include "sm/api/key_behind.h"
 
 namespace lockstep {
 
@@ -89,6 +91,27 @@ Result<bool> Index::modify(Txn& txn, Slice key, std::span<std::byte> buffer,
     });
 }
 
+Result<std::optional<int64_t>> Index::add(Txn& txn, Slice key, size_t offset, int64_t n) const {
+    constexpr size_t kFew = 256;  // bytes that need no memory of their own
+    const size_t end = offset + sizeof(int64_t);
+    if (offset > kValueBytesMax) [[unlikely]]
+        return fail(ErrorCode::bad_argument, "offset of a sum", offset);
+    std::byte few[kFew];
+    std::string many(end > kFew ? end : 0, '\0');
+    const std::span<std::byte> buffer =
+        end > kFew ? std::as_writable_bytes(std::span(many)) : std::span(few, end);
+    uint64_t sum = 0;
+    const bool found = TRY(modify(txn, key, buffer, [&](std::span<std::byte> value) {
+        if (value.size() >= end) {
+            std::memcpy(&sum, value.data() + offset, sizeof sum);
+            sum += static_cast<uint64_t>(n);
+            std::memcpy(value.data() + offset, &sum, sizeof sum);
+        }
+        return ByteRange{offset, sizeof sum};  // modify() refuses it if it lies outside
+    }));
+    return found ? std::optional(static_cast<int64_t>(sum)) : std::nullopt;
+}
+
 Result<size_t> Index::modify_many(
     Txn& txn, std::span<Lookup> rows,
     FunctionRef<ByteRange(size_t, std::span<std::byte>)> change) const {
@@ -114,6 +137,17 @@ Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
     detail::Owned cursor(new sm::BTreeCursor(*tree_, *t, low, high, access));
     sm::operation_boundary(OpKind::scan, tree_->id());
     return Cursor(txn, std::move(cursor));
+}
+
+Cursor Index::scan_prefix(Txn& txn, Slice prefix, Access access) const {
+    return scan(txn, prefix, sm::KeyBehind(prefix), access);
+}
+
+Result<size_t> Index::count(Txn& txn, Slice low, Slice high) const {
+    Cursor cursor = scan(txn, low, high);
+    size_t records = 0;
+    while (TRY(cursor.next())) ++records;
+    return records;
 }
 
 ObjectId Index::id() const { return tree_ ? tree_->id() : ObjectId{}; }

@@ -89,6 +89,11 @@ public:
     }
     // The same for many keys; returns the number found.
     Result<size_t> fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access);
+    // A read outside of transactions, if the pages are in memory and no change is open (LM-9).
+    // unsure: nothing is known, and `out` may be anything. `seen`: how far the log must be durable
+    // so that no crash takes back what was read. Any kernel thread; takes no lock, never parks.
+    enum class FreeLook : uint8_t { unsure, absent, found };
+    FreeLook look(Slice key, ValueOut& out, Lsn& seen) const;
     // The transaction's next operation tries `hint` first.
     void note_hint(txn::Transaction& txn, const RecordHint& hint) const;
     // Errors: duplicate_key, key_too_long, value_too_long, and those of locks and space.

@@ -204,6 +204,17 @@ int lockstep_patch(lockstep_txn* txn, lockstep_index* index, lockstep_slice key,
     });
 }
 
+int lockstep_add(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, size_t offset,
+                 int64_t n, int64_t* sum, bool* found, lockstep_error* error) {
+    return c::on_index(txn, index, error, [&](Txn& t, const Index& i) -> Result<void> {
+        LOCKSTEP_SOUND(key);
+        const auto added = TRY(i.add(t, c::slice_of(key), offset, n));
+        c::set(sum, added.value_or(0));
+        c::set(found, added.has_value());
+        return {};
+    });
+}
+
 int lockstep_erase(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, bool* found,
                    lockstep_error* error) {
     return c::on_index(txn, index, error, [&](Txn& t, const Index& i) -> Result<void> {

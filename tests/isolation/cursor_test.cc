@@ -11,7 +11,7 @@
 // LOCKSTEP_TRANSACTIONS: random scans. LOCKSTEP_SEED: the first seed.
 #include <algorithm>
 
-#include "sm/store/ghost_cleaner.h"
+#include "sm/services/ghost_cleaner.h"
 #include "tests/isolation/cursor_scan.h"
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"

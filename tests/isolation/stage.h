@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "sm/btree/btree.h"
-#include "sm/store/catalog.h"
+#include "sm/catalog/catalog.h"
 #include "tests/sim_store.h"
 #include "threads/base/try.h"
 #include "threads/sync/event.h"

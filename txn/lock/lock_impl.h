@@ -138,7 +138,9 @@ struct LockManager::Impl {
     Result<Grant> lock_long(LockOwner& owner, LockName name, LockMode mode, Ask ask);
     [[gnu::noinline]] Result<void> lock_slow(LockOwner& owner, LockName name, LockMode mode);
     [[gnu::noinline]] bool grantable_slow(const LockOwner& owner, LockName name, LockMode mode);
-    [[gnu::noinline]] bool only_committed_slow(LockOwner& owner, LockName name);
+    // `seen`: raised to the note of the bucket, if true.
+    [[gnu::noinline]] bool only_committed_slow(const LockOwner& owner, LockName name,
+                                               uint64_t& seen);
     [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
                                        LockMode rights);
 

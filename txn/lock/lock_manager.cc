@@ -142,12 +142,22 @@ bool LockManager::grantable(const LockOwner& owner, LockName name, LockMode mode
     return impl_->grantable_slow(owner, name, mode);
 }
 
-bool LockManager::grantable(LockName name, LockMode mode) {
+namespace {
+
+// An owner that holds nothing and is registered nowhere.
+const LockOwner& nobody() {
     struct Nobody : LockOwner {
         Nobody() { slot = UINT32_MAX; }
     };
-    static const Nobody nobody;
-    return grantable(nobody, name, mode);
+    static const Nobody none;
+    DCHECK(none.locks_held == 0);
+    return none;
+}
+
+}  // namespace
+
+bool LockManager::grantable(LockName name, LockMode mode) {
+    return grantable(nobody(), name, mode);
 }
 
 bool LockManager::Impl::grantable_slow(const LockOwner& owner, LockName name, LockMode mode) {
@@ -164,19 +174,35 @@ bool LockManager::only_committed(LockOwner& owner, LockName name) {
     const uint64_t h = array_.bucket(shape, name.value).header.load(std::memory_order_acquire);
     DCHECK(name.value != 0 && owner.intents_used > 0);  // LM-9: an intention on the object
     if (static_cast<uint16_t>(h) != LockArray::empty_header(shape)) [[unlikely]]
-        return impl_->only_committed_slow(owner, name);
+        return impl_->only_committed_slow(owner, name, owner.seen);
     owner.seen = std::max(owner.seen, LockBucket::note_of(h));  // LM-8
     return true;
 }
 
-bool LockManager::Impl::only_committed_slow(LockOwner& owner, LockName name) {
+bool LockManager::only_committed(const ObjectLock& object, LockName name, Lsn& seen) {
+    const uint64_t shape = array_.shape.load(std::memory_order_relaxed);
+    const uint64_t h = array_.bucket(shape, name.value).header.load(std::memory_order_acquire);
+    DCHECK(name.value != 0);
+    uint64_t note = 0;
+    if (static_cast<uint16_t>(h) == LockArray::empty_header(shape)) [[likely]]
+        note = LockBucket::note_of(h);
+    else if (!impl_->only_committed_slow(nobody(), name, note)) return false;
+    if (object.strong.load(std::memory_order_acquire) != 0) return false;
+    // Behind `strong`: an owner notes its commit before it releases a strong lock.
+    note = std::max({note, object.committed.load(std::memory_order_acquire),
+                     impl_->unnamed.load(std::memory_order_acquire)});
+    seen = lsn_of_note(note);
+    return true;
+}
+
+bool LockManager::Impl::only_committed_slow(const LockOwner& owner, LockName name, uint64_t& seen) {
     LockBucket& bucket = latch(name.value);
     LockMode others, waiting;
     rights_of(find(bucket, name.value), owner, &others, &waiting);
     const uint64_t note = bucket.note();
     bucket.unlatch_thin();
     if ((others & LockMode::X) != LockMode::none) return false;
-    owner.seen = std::max(owner.seen, note);  // LM-8
+    seen = std::max(seen, note);  // LM-8
     return true;
 }
 

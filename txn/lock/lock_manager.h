@@ -30,7 +30,10 @@
 //                 changes the page, and releases it after its commit record is in the log or its
 //                 rollback is complete. So at that moment the record had no uncommitted change, and
 //                 the reader sees the record of that moment. An owner with X on the whole object
-//                 has no X on the name: the reader's intention on the object keeps it out.
+//                 has no X on the name: the reader's intention on the object keeps it out. A reader
+//                 without one looks at ObjectLock::strong, and does so after it has looked at the
+//                 name: an owner may exchange its X on names for X on the object, never the other
+//                 way round. [test: OneCall.ReadsSeeNoOpenChange]
 //                 In terms of memory: a page read in a state that an open writer left has a
 //                 version that the writer stored after its lock. The reader loads that version with
 //                 acquire, so its load of the bucket's header sees the lock, or a later release.
@@ -140,6 +143,10 @@ public:
     // For a read without a lock (LM-9): false if another owner has X on `name`. The owner has an
     // intention on the name's object. If true, its seen commits include all that have released X.
     bool only_committed(LockOwner& owner, LockName name);
+    // The same for a reader that is no owner, so without an intention on the object: also false if
+    // an owner has or wants a strong lock on `object`, which the name belongs to. If true, `seen` is
+    // what release_all_of_reader() would return (LM-8). Any kernel thread; never parks.
+    bool only_committed(const ObjectLock& object, LockName name, Lsn& seen);
 
     // Releases rights on one name before the transaction ends: read committed after a read, or a
     // failed recheck after a wait.

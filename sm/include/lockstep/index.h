@@ -29,6 +29,15 @@ class BTree;
 struct IndexAccess;
 }  // namespace sm
 
+// How a call without a transaction runs.
+struct CallOptions {
+    // Of a change: whether the call returns when the change is on disk. Of a read: whether no crash
+    // can take back what it has returned. lazy waits for neither.
+    Durability durability = Durability::durable;
+    // The longest wait for one lock in nanoseconds; kNever: Options::lock_timeout.
+    Nanos lock_timeout = kNever;
+};
+
 // A handle on an index. Copy it freely; it is valid while the store is open and the index exists.
 class Index {
 public:
@@ -88,6 +97,11 @@ public:
     Result<size_t> modify_many(
         Txn& txn, std::span<Lookup> rows,
         FunctionRef<ByteRange(size_t i, std::span<std::byte> value)> change) const;
+    // Adds `n` to the integer of eight bytes, in the byte order of the machine, that stands at
+    // `offset` of the value; it wraps around. The sum, or nothing if there is no such key. One
+    // operation as modify(). Errors: bad_argument if the integer does not lie within the value,
+    // read_only.
+    Result<std::optional<int64_t>> add(Txn& txn, Slice key, size_t offset, int64_t n) const;
     // Erases the record. False: there is no such key. Errors: read_only.
     Result<bool> erase(Txn& txn, Slice key) const;
 
@@ -96,6 +110,60 @@ public:
     // Both bounds are copied before the call may suspend. What forbids the scan is the error of the
     // cursor's first step.
     Cursor scan(Txn& txn, Slice low = {}, Slice high = {}, Access access = Access::read) const;
+
+    // A cursor over the keys that begin with `prefix`; as scan().
+    Cursor scan_prefix(Txn& txn, Slice prefix, Access access = Access::read) const;
+    // The number of records with low <= key < high; an empty `high` means to the end. Reads and
+    // locks them as a scan does. Errors: those of Cursor::next().
+    Result<size_t> count(Txn& txn, Slice low = {}, Slice high = {}) const;
+
+    // --- Calls without a transaction: each is a transaction of its own, which is repeated and
+    // rolled back as Store::run() does it. From any thread. On a user thread of the store a call
+    // runs there. Any other kernel thread waits for a user thread, except in get(), as long as that
+    // needs no wait. Calls are linearizable, and serializable among transactions: each takes effect
+    // at one moment between its begin and its end. Within an open transaction of the same thread
+    // such a call stays apart: it sees no change of that transaction, and its own stays if that
+    // rolls back. If it needs a lock of that transaction it gets self_deadlock at once. Errors:
+    // those of index.h, begin()'s and commit's, store_closed, forked, bad_option, and wrong_thread
+    // in a key function. Not for a store that was destroyed.
+
+    // As get() above. Needs neither lock nor transaction, if the key's pages are in memory and no
+    // transaction has an open change of the key: it looks at the lock table between two looks at
+    // the page, which has not changed in between. So the value is that of the last commit at the
+    // moment of the look at the lock table. Otherwise it locks the key in a transaction.
+    Result<bool> get(Slice key, std::string& value, const CallOptions& options = {}) const;
+    // The same into a buffer of the caller.
+    Result<std::optional<size_t>> get(Slice key, std::span<std::byte> buffer,
+                                      const CallOptions& options = {}) const;
+    // As get_many() above: the state of one moment.
+    Result<size_t> get_many(std::span<Lookup> rows, const CallOptions& options = {}) const;
+    // As insert() above.
+    Result<void> insert(Slice key, Slice value, const CallOptions& options = {}) const;
+    // As put() above.
+    Result<void> put(Slice key, Slice value, const CallOptions& options = {}) const;
+    // As add() above.
+    Result<std::optional<int64_t>> add(Slice key, size_t offset, int64_t n,
+                                       const CallOptions& options = {}) const;
+    // As erase() above.
+    Result<bool> erase(Slice key, const CallOptions& options = {}) const;
+    // As modify() above. `change` may run several times, each time with the value as it is then: a
+    // deadlock victim is repeated. It runs on a user thread of the store.
+    Result<bool> modify(Slice key, std::span<std::byte> buffer,
+                        FunctionRef<ByteRange(std::span<std::byte> value)> change,
+                        const CallOptions& options = {}) const;
+    // Calls each(key, value) for the records with low <= key < high in their order, until it
+    // returns false; an empty `high` means to the end. The number of calls. The records are those
+    // of one moment, a snapshot, so the call waits for no transaction and makes none wait. The bytes
+    // are valid during the call. `each` runs on a user thread of the store, once for each record.
+    // It may call the store and may suspend. Error: snapshot_too_old, behind some calls of `each`.
+    Result<size_t> scan(Slice low, Slice high, FunctionRef<bool(Slice key, Slice value)> each,
+                        const CallOptions& options = {}) const;
+
+    // The same for the keys that begin with `prefix`.
+    Result<size_t> scan_prefix(Slice prefix, FunctionRef<bool(Slice key, Slice value)> each,
+                               const CallOptions& options = {}) const;
+    // As count() above, in a snapshot.
+    Result<size_t> count(Slice low = {}, Slice high = {}, const CallOptions& options = {}) const;
 
     // The index's number in the catalog; 0 for the empty handle.
     ObjectId id() const;

@@ -157,6 +157,46 @@ std::string get_into_buffer(World& w, OpenTxn& t) {
     std::byte room[8];
     return told(w.index.get(t.txn, "k", std::span(room)));
 }
+std::string get_once(World& w) {
+    std::string value;
+    return told(w.index.get("k", value));
+}
+std::string get_into_buffer_once(World& w) {
+    std::byte room[8];
+    return told(w.index.get("k", std::span(room)));
+}
+std::string get_many_once(World& w) {
+    Lookup rows[1] = {{.key = "k", .buffer = {}}};
+    return told(w.index.get_many(rows));
+}
+std::string modify_once(World& w) {
+    std::byte room[8];
+    const auto change = [](std::span<std::byte> value) {
+        value[0] = std::byte('y');
+        return ByteRange{0, 1};
+    };
+    return told(w.index.modify("k", room, change));
+}
+bool more(Slice, Slice) { return true; }
+
+// Calls without a transaction, on keys that the transactions of this test leave alone.
+std::vector<PublicCall> once_calls() {
+    return {
+        CALL("Index::get(key, value, options)", may, get_once(w)),
+        CALL("Index::get(key, buffer, options)", may, get_into_buffer_once(w)),
+        CALL("Index::get_many(rows, options)", may, get_many_once(w)),
+        CALL("Index::insert(key, value, options)", may, told(w.index.insert("once", "v"))),
+        CALL("Index::put(key, value, options)", may, told(w.index.put("k", "w"))),
+        CALL("Index::add(key, offset, n, options)", may, told(w.index.add("none", 0, 1))),
+        CALL("Index::erase(key, options)", may, told(w.index.erase("none"))),
+        CALL("Index::modify(key, buffer, change, options)", may, modify_once(w)),
+        CALL("Index::scan(low, high, each, options)", may, told(w.index.scan({}, {}, more))),
+        CALL("Index::scan_prefix(prefix, each, options)", may,
+             told(w.index.scan_prefix("k", more))),
+        CALL("Index::count(low, high, options)", may, told(w.index.count())),
+    };
+}
+
 std::string heap_get(World& w, OpenTxn& t) {
     std::string value;
     return told(w.heap.get(t.txn, w.record, value));
@@ -178,8 +218,12 @@ std::vector<PublicCall> object_calls() {
                  told(w.index.patch(t.txn, "k", 0, "w", RecordHint{}))),
         TXN_CALL("Index::modify(txn, key, buffer, change)", may, modify(w, t)),
         TXN_CALL("Index::modify_many(txn, rows, change)", may, modify_many(w, t)),
+        TXN_CALL("Index::add(txn, key, offset, n)", may, told(w.index.add(t.txn, "none", 0, 1))),
         TXN_CALL("Index::erase(txn, key)", may, told(w.index.erase(t.txn, "k"))),
         TXN_CALL("Index::scan(txn, low, high, access)", may, told(w.index.scan(t.txn).next())),
+        TXN_CALL("Index::scan_prefix(txn, prefix, access)", may,
+                 told(w.index.scan_prefix(t.txn, "k").next())),
+        TXN_CALL("Index::count(txn, low, high)", may, told(w.index.count(t.txn))),
         CALL("Index::id()", never, filled(w.index.id() != ObjectId{})).not_in(closed),
         CALL("Heap::operator bool()", never, truth(static_cast<bool>(w.heap))),
         TXN_CALL("Heap::insert(txn, record)", may, told(w.heap.insert(t.txn, "v"))),
@@ -230,7 +274,8 @@ std::vector<PublicCall> secondary_calls() {
 
 std::vector<PublicCall> public_calls() {
     std::vector<PublicCall> all;
-    for (auto part : {store_calls, txn_calls, object_calls, secondary_calls, thread_calls})
+    for (auto part :
+         {store_calls, txn_calls, object_calls, once_calls, secondary_calls, thread_calls})
         for (PublicCall& call : part()) all.push_back(std::move(call));
     return all;
 }

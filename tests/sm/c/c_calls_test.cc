@@ -76,6 +76,30 @@ std::vector<Call> store_calls() {
          [](auto& h) {
              return lockstep_run_calls(h.store, nullptr, 0, no_call, nullptr, nullptr, nullptr);
          }},
+        {"lockstep_get_once", s,
+         [](auto& h) {
+             return lockstep_get_once(h.store, h.index, key(), room, sizeof room, &bytes, &found,
+                                      nullptr, nullptr);
+         }},
+        {"lockstep_insert_once", s,
+         [](auto& h) {
+             return lockstep_insert_once(h.store, h.index, key(), key(), nullptr, nullptr);
+         }},
+        {"lockstep_put_once", s,
+         [](auto& h) {
+             return lockstep_put_once(h.store, h.index, key(), key(), nullptr, nullptr);
+         }},
+        {"lockstep_erase_once", s,
+         [](auto& h) {
+             return lockstep_erase_once(h.store, h.index, key(), &found, nullptr, nullptr);
+         }},
+        {"lockstep_add_once", s,
+         [](auto& h) {
+             return lockstep_add_once(h.store, h.index, key(), 0, 1, nullptr, &found, nullptr,
+                                      nullptr);
+         }},
+        {"lockstep_count_once", s,
+         [](auto& h) { return lockstep_count_once(h.store, h.index, key(), {}, &bytes, nullptr); }},
         {"lockstep_begin", s,
          [](auto& h) { return lockstep_begin(h.store, nullptr, &a_txn, nullptr); }},
         {"lockstep_find_index", s,
@@ -200,6 +224,10 @@ std::vector<Call> txn_calls() {
          }},
         {"lockstep_erase", t,
          [](auto& h) { return lockstep_erase(h.txn, h.index, key(), &found, nullptr); }},
+        {"lockstep_add", t,
+         [](auto& h) {
+             return lockstep_add(h.txn, h.index, key(), 0, 1, nullptr, &found, nullptr);
+         }},
         {"lockstep_scan", t,
          [](auto& h) { return lockstep_scan(h.txn, h.index, key(), {}, 0, &a_cursor, nullptr); }},
         {"lockstep_scan_by", t,

@@ -72,6 +72,72 @@ TEST_F(CForms, RecordsOfAnIndex) {
     });
 }
 
+// On this thread, and on a user thread within a transaction that stays apart.
+TEST_F(CForms, CallsWithoutATransaction) {
+    lockstep_index* const index = make_index("i");
+    lockstep_txn_options lazy;
+    lockstep_txn_options_init(&lazy, sizeof lazy);
+    lazy.durability = LOCKSTEP_LAZY;
+    const std::function<void()> calls = [&] {
+        char room[8] = "";
+        size_t bytes = 0;
+        bool found = false;
+        const auto get = [&](const char* key) {
+            EXPECT_C(lockstep_get_once(store, index, lockstep_text(key), room, sizeof room, &bytes,
+                                       &found, nullptr, &error));
+        };
+        EXPECT_C(lockstep_insert_once(store, index, lockstep_text("a"), lockstep_text("one"), &lazy,
+                                      &error));
+        EXPECT_EQ(lockstep_insert_once(store, index, lockstep_text("a"), lockstep_text("two"),
+                                       nullptr, &error),
+                  LOCKSTEP_DUPLICATE_KEY);
+        get("a");
+        EXPECT_TRUE(found);
+        EXPECT_EQ(std::string(room, bytes), "one");
+        EXPECT_C(lockstep_put_once(store, index, lockstep_text("n"),
+                                   lockstep_bytes("\0\0\0\0\0\0\0", 8), nullptr, &error));
+        int64_t sum = 0;
+        EXPECT_C(lockstep_add_once(store, index, lockstep_text("n"), 0, -7, &sum, &found, &lazy,
+                                   &error));
+        EXPECT_EQ(sum, -7);
+        EXPECT_EQ(lockstep_add_once(store, index, lockstep_text("n"), 1, 1, &sum, &found, nullptr,
+                                    &error),
+                  LOCKSTEP_BAD_ARGUMENT);
+        size_t count = 0;
+        EXPECT_C(lockstep_count_once(store, index, {}, {}, &count, &error));
+        EXPECT_EQ(count, 2u);
+        for (const char* key : {"a", "n"})
+            EXPECT_C(
+                lockstep_erase_once(store, index, lockstep_text(key), &found, nullptr, &error));
+        EXPECT_TRUE(found);
+        get("a");
+        EXPECT_FALSE(found);
+    };
+    calls();
+    const auto body = [](lockstep_txn*, void* arg) {
+        (*static_cast<const std::function<void()>*>(arg))();
+        return 0;
+    };
+    auto copy = calls;
+    EXPECT_C(lockstep_run(store, body, &copy, nullptr, &error));
+
+    lockstep_txn* txn = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+    ASSERT_C(lockstep_put(txn, index, lockstep_text("open"), lockstep_text("v"), &error));
+    bool found = true;
+    lazy.lock_timeout = 5 * kMillisecond;
+    EXPECT_EQ(lockstep_get_once(store, index, lockstep_text("open"), nullptr, 0, nullptr, &found,
+                                &lazy, &error),
+              LOCKSTEP_LOCK_TIMEOUT);
+    int64_t sum = 0;
+    EXPECT_C(lockstep_add(txn, index, lockstep_text("none"), 0, 1, &sum, &found, &error));
+    EXPECT_FALSE(found);
+    ASSERT_C(lockstep_commit(txn, nullptr, &error));
+    EXPECT_C(lockstep_get_once(store, index, lockstep_text("open"), nullptr, 0, nullptr, &found,
+                               &lazy, &error));
+    EXPECT_TRUE(found);
+}
+
 TEST_F(CForms, ManyRecords) {
     lockstep_index* const index = make_index("i");
     in_both([&](lockstep_txn* txn) {

@@ -4,8 +4,9 @@
 
     with lockstep.open("first_steps.db") as store:
         cities = store.index("cities", create=True)
+        cities["Lisbon"] = "Portugal"
         with store.transaction() as txn:
-            txn.put(cities, "Lisbon", "Portugal")
+            txn.put(cities, "Porto", "Portugal")
 """
 
 try:

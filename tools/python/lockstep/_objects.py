@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn, Self
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeVar
+
+from . import _core
+from ._errors import StoreClosed, refused
+
+if TYPE_CHECKING:
+    from ._keys import Key, Value
+    from ._options import Durability
+    from ._store import Store
+
+T = TypeVar("T")
 
 
 class RecordId(NamedTuple):
@@ -109,9 +121,108 @@ class Index(_Object):
     """An index of a store, valid as long as the store is open. Any thread may use it.
 
     It does not keep the store open: without the Store nothing can use it.
+
+    Its own methods need no transaction: each call is one, which is repeated after a deadlock. So it
+    sees no change of a transaction that is open, also of the same thread, and waits for it. A read
+    of a record in memory that nobody changes takes no lock. A change is on disk when the call
+    returns, unless its `durability` is "lazy".
     """
 
-    __slots__ = ()
+    __slots__ = ("_store", "_store_number")
+
+    def __init__(self, name: str, number: int, store: Store) -> None:
+        super().__init__(name, number)
+        self._store: weakref.ref[Store] = weakref.ref(store)
+        #: What the extension takes. After close() it is an error.
+        self._store_number = store._handle
+
+    def get(self, key: Key, default: T | None = None) -> bytes | T | None:
+        """The value, or `default` if there is no such key."""
+        value = _core.get_once(self._store_number, self, key)
+        return default if value is None else value
+
+    def __getitem__(self, key: Key) -> bytes:
+        """The value. Raises KeyError."""
+        value = _core.get_once(self._store_number, self, key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: Key) -> bool:
+        return _core.get_once(self._store_number, self, key) is not None
+
+    def insert(self, key: Key, value: Value, *, durability: Durability = "durable") -> None:
+        """Adds a record. Raises DuplicateKey."""
+        _core.insert_once(self._store_number, self, key, value, _lazy(durability))
+
+    def put(self, key: Key, value: Value, *, durability: Durability = "durable") -> None:
+        """Adds the record or replaces its value."""
+        _core.put_once(self._store_number, self, key, value, _lazy(durability))
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        _core.put_once(self._store_number, self, key, value, False)
+
+    def erase(self, key: Key, *, durability: Durability = "durable") -> bool:
+        """Erases the record. False if there is no such key."""
+        return _core.erase_once(self._store_number, self, key, _lazy(durability))
+
+    def __delitem__(self, key: Key) -> None:
+        """Erases the record. Raises KeyError."""
+        if not _core.erase_once(self._store_number, self, key, False):
+            raise KeyError(key)
+
+    def add(
+        self, key: Key, offset: int, n: int, *, durability: Durability = "durable"
+    ) -> int | None:
+        """Adds `n` to the signed integer of eight bytes at `offset` of the value; the sum.
+
+        The integer has the byte order of the machine. None if there is no such key.
+        """
+        return _core.add_once(self._store_number, self, key, offset, n, _lazy(durability))
+
+    def count(self, low: Key | None = None, high: Key | None = None) -> int:
+        """The number of records with low <= key < high, in a snapshot."""
+        return _core.count_once(self._store_number, self, low, high)
+
+    def items(
+        self,
+        low: Key | None = None,
+        high: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records (key, value) of a range, or with a prefix, in the order of their keys.
+
+        They are those of one moment, in blocks, from a snapshot that begins with the first record
+        and ends with the iteration.
+        """
+        store = self._store()
+        if store is None or store._number == 0:
+            raise refused(StoreClosed, "store of an index")
+        return _items(store, self, low, high, prefix, reverse)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The keys."""
+        return (key for key, _ in self.items())
+
+
+def _items(
+    store: Store,
+    index: Index,
+    low: Key | None,
+    high: Key | None,
+    prefix: Key | None,
+    reverse: bool,
+) -> Iterator[tuple[bytes, bytes]]:
+    with store.snapshot() as txn:
+        yield from txn.scan(index, low, high, prefix=prefix, reverse=reverse)
+
+
+def _lazy(durability: Durability) -> bool:
+    if durability not in ("durable", "lazy"):
+        raise ValueError(f"durability {durability!r}: not 'durable' or 'lazy'")
+    return durability == "lazy"
 
 
 class Heap(_Object):

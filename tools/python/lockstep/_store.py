@@ -244,7 +244,7 @@ class Store(OfOneProcess):
         """
         if create:
             return self.run(lambda txn: txn.index(name, create=True))
-        return Index(name, _core.find(self._handle, name, True))
+        return Index(name, _core.find(self._handle, name, True), self)
 
     def heap(self, name: str, *, create: bool = False) -> Heap:
         """A committed heap, as index()."""

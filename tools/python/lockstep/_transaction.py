@@ -401,11 +401,11 @@ class Transaction(OfOneProcess):
     def index(self, name: str, *, create: bool = False) -> Index:
         """The index as the transaction sees the name. `create`: it is made if there is none."""
         how = _OPEN_OR_CREATE if create else _FIND
-        return Index(name, _core.index(self._handle, name, how))
+        return Index(name, _core.index(self._handle, name, how), self._store)
 
     def create_index(self, name: str) -> Index:
         """A new index. Raises AlreadyExists if the name is taken."""
-        return Index(name, _core.index(self._handle, name, _CREATE))
+        return Index(name, _core.index(self._handle, name, _CREATE), self._store)
 
     def secondary_index(
         self,
@@ -439,7 +439,7 @@ class Transaction(OfOneProcess):
             build_bytes,
             progress,
         )
-        return Index(name, handle)
+        return Index(name, handle, self._store)
 
     def heap(self, name: str, *, create: bool = False) -> Heap:
         """The heap as the transaction sees the name. `create`: it is made if there is none."""

@@ -222,6 +222,7 @@ NB_MODULE(_core, module) {
     python::add_procedures(module);
     python::add_objects(module);
     python::add_index(module);
+    python::add_once_calls(module);
     python::add_cursor(module);
     python::add_heap(module);
     python::add_batch(module);

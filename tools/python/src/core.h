@@ -241,6 +241,7 @@ void add_prepared(nb::module_& module);
 void add_procedures(nb::module_& module);
 void add_objects(nb::module_& module);
 void add_index(nb::module_& module);
+void add_once_calls(nb::module_& module);
 void add_cursor(nb::module_& module);
 void add_heap(nb::module_& module);
 void add_batch(nb::module_& module);

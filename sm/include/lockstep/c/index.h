@@ -6,7 +6,7 @@
 #ifndef LOCKSTEP_C_INDEX_H
 #define LOCKSTEP_C_INDEX_H
 
-#include <lockstep/c/base.h>
+#include <lockstep/c/options.h>
 
 // NOLINTBEGIN
 #ifdef __cplusplus
@@ -59,11 +59,40 @@ int lockstep_update(lockstep_txn* txn, lockstep_index* index, lockstep_slice key
 int lockstep_patch(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, size_t offset,
                    lockstep_slice part, const lockstep_hint* hint, bool* found,
                    lockstep_error* error);
+// Adds `n` to the integer of eight bytes, in the byte order of the machine, at `offset` of the
+// value. *sum, if not NULL, is the result. *found as above. Error: LOCKSTEP_BAD_ARGUMENT if the
+// integer does not lie within the value.
+int lockstep_add(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, size_t offset,
+                 int64_t n, int64_t* sum, bool* found, lockstep_error* error);
 // Erases the record. *found as above.
 int lockstep_erase(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, bool* found,
                    lockstep_error* error);
 // Number of an index in the catalog; 0 for what is no index. Never waits.
 uint32_t lockstep_index_id(lockstep_index* index);
+
+// Calls without a transaction, from any thread: each is a transaction of its own, which is repeated
+// after a deadlock. Of `options`, `durability` and `lock_timeout` count. Within an open transaction
+// of the same user thread such a call stays apart: what needs a lock of that transaction returns
+// LOCKSTEP_SELF_DEADLOCK. A read takes no lock and needs no other thread, if the record is in memory
+// and nobody has an open change of it (<lockstep/index.h>). A wait of the others blocks.
+int lockstep_get_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
+                      void* buffer, size_t room, size_t* bytes, bool* found,
+                      const lockstep_txn_options* options, lockstep_error* error);
+int lockstep_insert_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
+                         lockstep_slice value, const lockstep_txn_options* options,
+                         lockstep_error* error);
+int lockstep_put_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
+                      lockstep_slice value, const lockstep_txn_options* options,
+                      lockstep_error* error);
+int lockstep_erase_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
+                        bool* found, const lockstep_txn_options* options, lockstep_error* error);
+// As lockstep_add() above.
+int lockstep_add_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
+                      size_t offset, int64_t n, int64_t* sum, bool* found,
+                      const lockstep_txn_options* options, lockstep_error* error);
+// The number of records with low <= key < high in a snapshot; an empty `high` means to the end.
+int lockstep_count_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                        lockstep_slice high, size_t* count, lockstep_error* error);
 
 // Makes a cursor over low <= key < high; an empty `high` means to the end. It stands before the
 // first record and behind the last. Both bounds are copied.

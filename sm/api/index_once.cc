@@ -1,0 +1,171 @@
+// index_once.cc - public calls on indexes without a transaction: reads that need none, and
+// transactions of one operation.
+//
+// Concepts   A read looks at the record on the calling thread, whichever it is (btree_look.cc). The
+//            gate keeps the tree alive meanwhile. What the look cannot answer, and every change, is
+//            a transaction of Store::run().
+// Invariants ON-1 A read that is durable returns only when no crash can
+//                 take back what it has seen, as TX-3 says of the commit of a reader.
+//                 [test: OneCall.ADurableReadWaitsForTheCommitThatItHasSeen]
+#include <lockstep/index.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sm/btree/btree.h"
+#include "sm/api/engine_of.h"
+#include "sm/api/key_behind.h"
+#include "sm/secondary/key_call.h"
+
+namespace lockstep {
+
+namespace sm {
+namespace {
+
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_handle() {
+    return fail(ErrorCode::no_such_object, "empty handle");
+}
+
+TxnOptions options_of(const CallOptions& options, Isolation isolation, bool read_only) {
+    return {.isolation = isolation,
+            .durability = options.durability,
+            .read_only = read_only,
+            .lock_timeout = options.lock_timeout};
+}
+
+// operation(txn) -> Result<T> as a transaction of its own.
+template <class Operation>
+auto run_once(Engine* engine, const BTree* tree, const TxnOptions& options, Operation operation)
+    -> std::invoke_result_t<Operation, Txn&> {
+    if (tree == nullptr) [[unlikely]]
+        return refuse_handle();
+    std::invoke_result_t<Operation, Txn&> result;
+    // What comes out is the result of the attempt that has committed.
+    const Result<void> done = StoreAccess::run(
+        *engine,
+        [&](Txn& txn) -> Result<void> {
+            result = operation(txn);
+            if (!result.has_value()) return std::unexpected(result.error());
+            return {};
+        },
+        options);
+    if (!done) return std::unexpected(done.error());
+    return result;
+}
+template <class Operation>
+auto change_once(Engine* engine, const BTree* tree, const CallOptions& options,
+                 Operation operation) {
+    return run_once(engine, tree, options_of(options, Isolation::serializable, false), operation);
+}
+
+// ON-1. `seen`: as BTree::look() gives it. A newer commit than any cannot have been seen.
+[[gnu::noinline]] Result<void> wait_for_seen(Engine& engine, Lsn seen) {
+    const Lsn point = std::min(seen, engine.txns->newest_commit());
+    if (point <= engine.log->durable()) return {};
+    return engine.run_and_wait([&] { return engine.log->wait_durable(point); });
+}
+
+// Empty: the look has no answer.
+Result<std::optional<bool>> look_once(Engine* engine, const BTree* tree, Slice key, ValueOut& out,
+                                      Durability durability) {
+    if (tree == nullptr) [[unlikely]]
+        return refuse_handle();
+    const Call call(engine);
+    if (!call) [[unlikely]]
+        return Call::closed();
+    if (engine->forked()) [[unlikely]]
+        return Engine::refuse_child();
+    TRY(require_outside_key_function());
+    if (key.size() > kKeyBytesMax) [[unlikely]]
+        return key_too_long(key.size());
+    if (durability > Durability::lazy) [[unlikely]]
+        return fail(ErrorCode::bad_option, "durability", static_cast<uint64_t>(durability));
+    Lsn seen{};
+    const BTree::FreeLook look = tree->look(key, out, seen);
+    // In a failed store rollbacks may have failed, too.
+    if (engine->log->failed()) [[unlikely]]
+        return engine->log->refused();
+    if (look == BTree::FreeLook::unsure) return std::nullopt;
+    if (durability == Durability::durable && seen > engine->log->durable()) [[unlikely]]
+        TRY(wait_for_seen(*engine, seen));
+    return look == BTree::FreeLook::found;
+}
+
+}  // namespace
+}  // namespace sm
+
+Result<bool> Index::get(Slice key, std::string& value, const CallOptions& options) const {
+    sm::ValueOut out{.text = &value};
+    const auto looked = TRY(sm::look_once(engine_, tree_, key, out, options.durability));
+    if (looked.has_value()) [[likely]]
+        return *looked;
+    return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::serializable, true),
+                        [&](Txn& txn) { return get(txn, key, value); });
+}
+
+Result<std::optional<size_t>> Index::get(Slice key, std::span<std::byte> buffer,
+                                         const CallOptions& options) const {
+    sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
+    const auto looked = TRY(sm::look_once(engine_, tree_, key, out, options.durability));
+    if (!looked.has_value()) [[unlikely]]
+        return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::serializable, true),
+                            [&](Txn& txn) { return get(txn, key, buffer); });
+    return *looked ? std::optional(out.bytes) : std::nullopt;
+}
+
+Result<size_t> Index::get_many(std::span<Lookup> rows, const CallOptions& options) const {
+    return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::serializable, true),
+                        [&](Txn& txn) { return get_many(txn, rows); });
+}
+
+Result<void> Index::insert(Slice key, Slice value, const CallOptions& options) const {
+    return sm::change_once(engine_, tree_, options,
+                           [&](Txn& txn) { return insert(txn, key, value); });
+}
+
+Result<void> Index::put(Slice key, Slice value, const CallOptions& options) const {
+    return sm::change_once(engine_, tree_, options, [&](Txn& txn) { return put(txn, key, value); });
+}
+
+Result<bool> Index::erase(Slice key, const CallOptions& options) const {
+    return sm::change_once(engine_, tree_, options, [&](Txn& txn) { return erase(txn, key); });
+}
+
+Result<bool> Index::modify(Slice key, std::span<std::byte> buffer,
+                           FunctionRef<ByteRange(std::span<std::byte>)> change,
+                           const CallOptions& options) const {
+    return sm::change_once(engine_, tree_, options,
+                           [&](Txn& txn) { return modify(txn, key, buffer, change); });
+}
+
+Result<std::optional<int64_t>> Index::add(Slice key, size_t offset, int64_t n,
+                                          const CallOptions& options) const {
+    return sm::change_once(engine_, tree_, options,
+                           [&](Txn& txn) { return add(txn, key, offset, n); });
+}
+
+Result<size_t> Index::scan_prefix(Slice prefix, FunctionRef<bool(Slice, Slice)> each,
+                                  const CallOptions& options) const {
+    return scan(prefix, sm::KeyBehind(prefix), each, options);
+}
+
+Result<size_t> Index::count(Slice low, Slice high, const CallOptions& options) const {
+    return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::snapshot, true),
+                        [&](Txn& txn) { return count(txn, low, high); });
+}
+
+Result<size_t> Index::scan(Slice low, Slice high, FunctionRef<bool(Slice, Slice)> each,
+                           const CallOptions& options) const {
+    return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::snapshot, true),
+                        [&](Txn& txn) -> Result<size_t> {
+                            Cursor cursor = scan(txn, low, high);
+                            size_t calls = 0;
+                            while (TRY(cursor.next())) {
+                                ++calls;
+                                if (!each(cursor.key(), cursor.value())) break;
+                            }
+                            return calls;
+                        });
+}
+
+}  // namespace lockstep
