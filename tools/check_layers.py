@@ -36,6 +36,7 @@ LAYERS = [
     ["sm/change"],
     ["sm/space"],
     ["sm/btree", "sm/heap"],
+    ["sm/scan"],
     ["sm/recovery"],
     ["sm/backup"],
     ["sm/host"],

@@ -1,6 +1,7 @@
 // database.cc - creates and finds the TPC-C tables.
 #include "tpcc/database.h"
 #include "threads/base/try.h"
+#include "tpcc/columns.h"
 
 namespace lockstep::tpcc {
 
@@ -66,9 +67,15 @@ Result<void> create_tables(Database& db) {
             if (table.index) TRY(db.store->create_index(txn, table.name));
             else TRY(db.store->create_heap(txn, table.name));
         }
-        return {};
+        return describe_tables(*db.store, txn);
     }));
     return find_tables(db);
+}
+
+Result<void> describe_tables(Store& store, Txn& txn) {
+    for (const TableColumns& table : kTableColumns)
+        TRY(store.describe(txn, table.table, table.text));
+    return {};
 }
 
 Result<Database> open_database(Store& store) {

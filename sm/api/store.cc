@@ -297,7 +297,8 @@ Result<Heap> Store::open_or_create_heap(Txn& txn, std::string_view name) {
 
 Result<void> Store::drop(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
-    return sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); });
+    TRY(sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); }));
+    return forget_columns(txn, name);
 }
 
 Result<Index> Store::index(std::string_view name) {

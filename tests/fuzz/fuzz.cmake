@@ -1,6 +1,6 @@
 # The fuzz targets: with LOCKSTEP_FUZZ (clang) one libFuzzer program each; their corpus runs as a
 # test in every build.
-set(LOCKSTEP_FUZZ_TARGETS page log superblock image api c)
+set(LOCKSTEP_FUZZ_TARGETS page log superblock image api c columns)
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*.cc)
 list(FILTER fuzz_sources EXCLUDE REGEX "_test\\.cc$|fuzz_main\\.cc$")
 add_library(lockstep_fuzz_targets OBJECT ${fuzz_sources})

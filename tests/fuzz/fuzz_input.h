@@ -53,5 +53,6 @@ int fuzz_superblock(const uint8_t* data, size_t size);
 int fuzz_image(const uint8_t* data, size_t size);
 int fuzz_api(const uint8_t* data, size_t size);
 int fuzz_c(const uint8_t* data, size_t size);
+int fuzz_columns(const uint8_t* data, size_t size);
 
 }  // namespace lockstep::fuzz

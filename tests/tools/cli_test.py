@@ -124,6 +124,40 @@ def check_numbers(directory):
         assert says in text, (arguments, says, text)
 
 
+def check_describe(directory):
+    """Columns are set, shown, refused with their place, carried by a dump, and removed."""
+    store, copy = os.path.join(directory, "described"), os.path.join(directory, "copy")
+    rows = ['{"lockstep_dump":1}', '{"index":"a"}', '{"index":"a","key":"k","value":"v"}']
+    rows = ("\n".join(rows) + '\n{"end":1}\n').encode()
+    subprocess.run([LOCKSTEP, "load", store], input=rows, check=True, stderr=subprocess.DEVNULL)
+
+    def describe(path, *arguments, status=0):
+        done = subprocess.run(
+            [LOCKSTEP, "describe", path, *arguments], capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == status, (arguments, done.returncode, done.stderr)
+        return done.stdout + done.stderr
+
+    assert "not described" in describe(store, "a", status=1)
+    assert describe(store, "a", "id u32 key,  n char[3] value 0 short null") == ""
+    text = "id u32 key\nn char[3] value 0 short null\n"
+    assert describe(store, "a") == text
+    assert describe(store) == "# a\n" + text + "\n"
+    says = describe(store, "a", "id u32 key, n u7 value 0", status=1)
+    assert 'line 1, column 15: no type "u7"' in says, says
+    columns = json.loads(describe(store, "a", "--json"))["columns"]
+    assert [(c["name"], c["arrow"], c["nullable"]) for c in columns] == [
+        ("id", "I", False),
+        ("n", "u", True),
+    ]
+    assert "no_such_object" in describe(store, "b", "id u32 key", status=1)
+    dump = subprocess.run([LOCKSTEP, "dump", store], capture_output=True, check=True).stdout
+    subprocess.run([LOCKSTEP, "load", copy], input=dump, check=True, stderr=subprocess.DEVNULL)
+    assert describe(copy, "a") == text
+    describe(copy, "a", "")
+    assert "not described" in describe(copy, "a", status=1)
+
+
 def drive(store, *more, kill_after=None):
     """Makes the store or works on it; killed after so many seconds, or closed."""
     small = "--workers 1 --warmup 0 --pool 64M --log-size 256M".split()
@@ -271,6 +305,7 @@ try:
     check_command_line()
     check_versions()
     check_numbers(directory)
+    check_describe(directory)
     path = os.path.join(directory, "store")
     drive(path, "--warehouses", "1", "--transactions", "500")
     check(path)

@@ -29,6 +29,7 @@
 
 #include <lockstep/backup.h>
 #include <lockstep/c/version.h>  // keep: for the application
+#include <lockstep/columns.h>
 #include <lockstep/function_ref.h>
 #include <lockstep/handle.h>
 #include <lockstep/heap.h>
@@ -202,6 +203,19 @@ public:
     Result<Index> index(Txn& txn, std::string_view name);
     // The same for a heap.
     Result<Heap> heap(Txn& txn, std::string_view name);
+    // Says what the bytes of the records of an index or heap mean (columns.h), within `txn`. The
+    // text replaces an earlier one; an empty one removes it. It is kept in the index
+    // "lockstep.columns" under the object's name, and goes when the object is dropped. Records are
+    // not read. Suspends. Errors: no_such_object, wrong_kind (a secondary index), bad_argument (the
+    // text, with its line and column; an id of an index, or a key of a heap), and those of index.h.
+    Result<void> describe(Txn& txn, std::string_view name, std::string_view columns);
+    // The same in a transaction of its own. Suspends a user thread, blocks any other.
+    Result<void> describe(std::string_view name, std::string_view columns);
+    // What describe() said, as `txn` sees it. Errors: no_such_object, no_such_record (the object is
+    // not described), and those of describe().
+    Result<Columns> columns(Txn& txn, std::string_view name);
+    // The same in a transaction of its own. Suspends a user thread, blocks any other.
+    Result<Columns> columns(std::string_view name);
     // A row of list().
     struct Entry {
         std::string name;  // 1..128 bytes
@@ -317,6 +331,7 @@ public:
 private:
     friend struct sm::StoreAccess;
     explicit Store(detail::Owned<sm::Engine> engine);
+    Result<void> forget_columns(Txn& txn, std::string_view name);
     using Body = FunctionRef<Result<void>(Txn&)>;
     static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
     template <class F>
