@@ -1,14 +1,15 @@
 // operation.h - the boundary that every record operation of the public API crosses: is the
 // transaction usable, and which operation comes next?
 //
-// Concepts   There is one place at the begin of each operation and one at its failure. The team
-//            scheduler is called from operation_boundary(). There a thread leaves its team and
-//            joins the team of its next operation (threads/steps/steps.h).
+// Concepts   There is one place at the begin of each operation and one at its failure. The first
+//            crosses operation_boundary() (sm/core/operation_boundary.h).
 #pragma once
 
 #include <utility>
 
+#include <lockstep/function_ref.h>
 #include <lockstep/txn.h>
+#include "sm/core/operation_boundary.h"
 #include "sm/core/txn_local.h"
 #include "sm/engine/engine.h"
 #include "threads/steps/ctx.h"
@@ -17,17 +18,8 @@
 
 namespace lockstep::sm {
 
-// Fetch and fetch for update run the same code except for the lock's mode, so they share one list.
-// Begin, commit, update and scan have one list each. Fetch, insert and erase have one list per
-// index or heap.
-using OpKind = threads::OpKind;
+class BTree;
 
-// The thread is about to run `kind` on `object` and holds no latch.
-inline void operation_boundary(OpKind kind, ObjectId object) {
-    DCHECK(threads::current()->latch_depth == 0);
-    if (threads::Steps* steps = threads::worker_local.steps)
-        steps->boundary(*threads::current(), kind, object.value);
-}
 // Before a transaction begins. Without teams other threads get their turn here: a transaction that
 // never waits would otherwise keep the worker. A packet's first transaction goes on at once,
 // because the packet began when no other thread was ready.
@@ -100,6 +92,10 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
 // The transaction of a schema change: usable, of this store, and not read-only. Crosses the
 // boundary. Null engine: store_closed.
 Result<txn::Transaction*> schema_txn(Engine* engine, Txn& txn);
+
+// Store::bulk_load() into the tree, whose X lock is held, and into its secondaries. Parks.
+Result<void> load_index(Engine& engine, txn::Transaction& txn, BTree& tree,
+                        FunctionRef<bool(Slice& key, Slice& value)> next, uint32_t fill_percent);
 
 // While it lives, an operation of the transaction calls functions of the application, and goes on
 // behind them. So it can neither end nor be rolled back by them: refuse_inside_call().

@@ -1,72 +1,14 @@
-// store_steps.cc - the public side of STEPS: switching it at run time, and its statistics with the
-// objects' names.
-#include <map>
+// store_steps.cc - the public side of STEPS: switching it at run time, and its statistics.
 #include <mutex>
 
 #include <lockstep/store.h>
-#include "sm/catalog/catalog.h"
 #include "sm/engine/engine.h"
-#include "sm/host/engine_stats.h"
 
 namespace lockstep {
 
-using threads::ParkReason;
-
-namespace {
-
-TeamStats stats_of(const threads::TeamStats& s, std::string operation) {
-    const auto count = [&](ParkReason reason) { return s.strays[static_cast<size_t>(reason)]; };
-    uint64_t all = 0;
-    for (const uint64_t strays : s.strays) all += strays;
-    TeamStats f{.operation = std::move(operation),
-                .teams = s.teams,
-                .entered = s.entered,
-                .left = s.left,
-                .ready = s.ready,
-                .strays = {}};
-    // The worker counts on while this reads.
-    if (f.left > f.entered) f.left = f.entered;
-    f.strays.lock = count(ParkReason::lock);
-    f.strays.page = count(ParkReason::page_read) + count(ParkReason::io);
-    f.strays.latch = count(ParkReason::latch);
-    f.strays.log = count(ParkReason::log);
-    DCHECK(all >= f.strays.sum());
-    f.strays.other = all - f.strays.sum();
-    return f;
-}
-
-}  // namespace
-
 StepsStats Store::steps_stats() const {
     const sm::Call call(engine_.get());
-    return call ? sm::steps_stats_of(*engine_) : StepsStats{};
-}
-
-StepsStats sm::steps_stats_of(Engine& engine) {
-    StepsStats stats;
-    if (engine.forked()) return stats;
-    std::map<uint32_t, std::string> names;
-    for (const auto& entry : engine.catalog->list())
-        names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
-    for (const auto& s : engine.runtime->team_stats()) {
-        std::string operation = threads::op_kind_name(s.op);
-        if (s.merged) operation += " (merged)";
-        else if (s.op >= threads::OpKind::fetch)
-            operation += " (" +
-                         (names.contains(s.object) ? names[s.object] : std::to_string(s.object)) +
-                         ")";
-        stats.teams.push_back(stats_of(s, std::move(operation)));
-    }
-    const threads::CtxStats ctx = engine.runtime->ctx_stats();
-    for (unsigned i = 0; i < threads::kCtxPoints; ++i)
-        if (ctx.taken[i] + ctx.off[i] + ctx.alone[i] + ctx.latched[i] > 0)
-            stats.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i],
-                                    ctx.alone[i], ctx.latched[i]});
-    for (const threads::TunerStats& g : engine.runtime->tuner_stats())
-        if (g.setting.team_max != 0)
-            stats.tuner.push_back(
-                {g.setting.mode, g.setting.team_max, g.windows, g.trials, g.changes});
-    return stats;
+    return call ? engine_->steps_stats() : StepsStats{};
 }
 
 StepsStats StepsStats::operator-(const StepsStats& earlier) const {

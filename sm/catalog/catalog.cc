@@ -9,7 +9,6 @@
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_error.h"
-#include "sm/engine/engine.h"
 #include "sm/secondary/secondary.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/on_disk.h"
@@ -30,7 +29,7 @@ struct SecondaryValue {
 };
 static_assert(kOnDisk<EntryValue, 12> && kOnDisk<SecondaryValue, 8>);
 
-std::string text_of(const CatalogEntry& entry) {
+std::string value_of(const CatalogEntry& entry) {
     const EntryValue v{entry.id.value, uint32_t(entry.kind), entry.root.value};
     std::string text(reinterpret_cast<const char*>(&v), sizeof v);
     if (entry.of == ObjectId{}) return text;
@@ -64,10 +63,13 @@ Result<CatalogEntry> entry_of_text(Slice name, Slice value) {
 
 }  // namespace
 
-Catalog::Catalog(Engine& engine, PageId root)
-    : engine_(engine), impl_(std::make_shared<Impl>(engine, root)) {}
+Catalog::Catalog(Host& host, GhostCleaner& ghosts, const PreparedTxns& prepared, PageId root)
+    : engine_(host),
+      ghosts_(ghosts),
+      prepared_(prepared),
+      impl_(std::make_shared<Impl>(host, root)) {}
 
-Result<PageId> Catalog::create(Engine& engine) { return BTree::create(engine, kCatalogObject); }
+Result<PageId> Catalog::create(Env& env) { return BTree::create(env, kCatalogObject); }
 
 Result<void> Catalog::load() {
     {
@@ -146,7 +148,7 @@ Result<void> Catalog::create_named(txn::Transaction& txn, CatalogEntry entry, ui
         if (committed && *settled) impl_->publish(*object, true);
         else destroy(object->entry);
     });
-    auto named = impl_->tree.insert(txn, entry.name, text_of(entry));
+    auto named = impl_->tree.insert(txn, entry.name, value_of(entry));
     if (!named) {
         if (named.error().code == ErrorCode::duplicate_key)
             return fail_with(ErrorCode::already_exists, "index or heap",
@@ -303,7 +305,7 @@ Result<bool> Catalog::has(txn::Transaction& txn, std::string_view name, ObjectId
 
 // Whoever goes down from a root believes in it: looked at once, when the object is first asked for
 // by name, or one of a near number.
-Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
+Result<void> Catalog::Impl::check_root(Host& engine, Object& object) {
     if (object.rooted.load(std::memory_order_relaxed)) return {};
     const CatalogEntry& entry = object.entry;
     bool sound = false;
@@ -331,7 +333,7 @@ Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
 
 // An application asks for all its indexes after an open. The roots of the next ones are read
 // together. Those that are in memory already are looked at, so most calls need no user thread.
-void Catalog::Impl::look_at_next_roots(Engine& engine, const Object& object) {
+void Catalog::Impl::look_at_next_roots(Env& engine, const Object& object) {
     constexpr size_t kNext = 64;
     Object* next[kNext];
     PageId missing[kNext];
@@ -399,9 +401,9 @@ std::optional<CatalogEntry> Catalog::find(ObjectId id) const {
     return it->second.entry;
 }
 
-std::string object_text(Catalog* catalog, ObjectId id) {
+std::string Catalog::text_of(ObjectId id) const {
     if (id == kCatalogObject) return "the catalog";
-    if (const auto entry = catalog ? catalog->find(id) : std::nullopt)
+    if (const auto entry = find(id))
         return (entry->kind == ObjectKind::index ? "index " : "heap ") + printable(entry->name);
     return "object " + std::to_string(id.value);
 }

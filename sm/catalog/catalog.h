@@ -28,20 +28,17 @@ struct CatalogEntry {
     bool unique = false;  // a secondary index: one record for each key
 };
 
-class Engine;
-class Catalog;
+class GhostCleaner;
+class Host;
+class PreparedTxns;
 class Secondaries;
 struct Secondary;
 
-// For error texts: `index "accounts"`, `heap "log"`, `the catalog`. By number if the object is not
-// known, or `catalog` is null.
-std::string object_text(Catalog* catalog, ObjectId id);
-
 class Catalog final : public ObjectDirectory {
 public:
-    Catalog(Engine& engine, PageId root);
+    Catalog(Host& host, GhostCleaner& ghosts, const PreparedTxns& prepared, PageId root);
     // New store: the catalog's own tree.
-    static Result<PageId> create(Engine& engine);
+    static Result<PageId> create(Env& env);
     Result<void> load() override;
 
     // Run inside `txn`; other transactions can use the object once it commits. Errors:
@@ -68,11 +65,11 @@ public:
                                       bool unique, bool open, bool& made);
     // A committed one; reads no page. Errors: no_such_object, wrong_kind.
     Result<Secondary*> secondary(std::string_view name);
-    // Does `txn` see the object under this name? It has made or dropped it itself.
-    Result<bool> has(txn::Transaction& txn, std::string_view name, ObjectId id);
+    Result<bool> has(txn::Transaction& txn, std::string_view name, ObjectId id) override;
+    std::string text_of(ObjectId id) const override;
     BTree* index_by_id(ObjectId id) override;
     txn::ObjectLock* lock_by_id(ObjectId id) override;
-    HeapFile* heap_by_id(ObjectId id);
+    HeapFile* heap_by_id(ObjectId id) override;
     std::vector<CatalogEntry> list() const;
     // Also of objects that are not committed yet. Empty: there is none of that number.
     std::optional<CatalogEntry> find(ObjectId id) const;
@@ -95,7 +92,9 @@ private:
     Result<void> free_entry(const DropEntry& entry);
     bool must_stay(const DropEntry& entry) const;
 
-    Engine& engine_;
+    Host& engine_;
+    GhostCleaner& ghosts_;
+    const PreparedTxns& prepared_;
     std::shared_ptr<Impl> impl_;
 };
 

@@ -46,7 +46,7 @@ Result<void> Catalog::drop_secondaries(txn::Transaction& txn, ObjectId id) {
 // Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there
 // for the next open.
 void Catalog::destroy(const CatalogEntry& entry) {
-    if (engine_.ghosts) engine_.ghosts->hold();
+    ghosts_.hold();
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
         if (BTree* tree = index_by_id(entry.id)) {
             TRY(engine_.locks->lock_object_to_free(txn.locks, tree->lock()));
@@ -57,7 +57,7 @@ void Catalog::destroy(const CatalogEntry& entry) {
         }
         return impl_->drops.remove(txn, Impl::drop_entry(entry));
     });
-    if (engine_.ghosts) engine_.ghosts->resume();
+    ghosts_.resume();
     if (!done)
         engine_.report(
             1, "space of a dropped object is freed at the next open: " + done.error().text());
@@ -96,7 +96,7 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
 // The entry was written by a transaction in doubt, or the sweep that it asks for could take pages
 // that such a transaction would bring back. The next open looks again.
 bool Catalog::must_stay(const DropEntry& entry) const {
-    if (!engine_.prepared->any()) return false;
+    if (!prepared_.any()) return false;
     return entry.kind == DropKind::load || impl_->tree.lock().strong.load() != 0 ||
            !engine_.locks->grantable(DropList::lock_name(entry), txn::LockMode::X);
 }

@@ -19,7 +19,7 @@
 #include <atomic>
 
 #include "sm/catalog/catalog.h"
-#include "sm/engine/engine.h"
+#include "sm/host/host.h"
 #include "sm/secondary/secondary.h"
 #include "threads/base/spin_lock.h"
 
@@ -47,7 +47,7 @@ struct Catalog::Impl {
         }
         std::atomic<bool> rooted{false};  // the root page was seen to be this object's
     };
-    explicit Impl(Engine& engine, PageId root)
+    explicit Impl(Env& engine, PageId root)
         : secondaries(engine), tree(engine, kCatalogObject, root), drops(engine, tree) {}
 
     Secondaries secondaries;
@@ -58,7 +58,7 @@ struct Catalog::Impl {
     std::multimap<std::string, Object*, std::less<>> names;  // under lock
     uint32_t next_id = kFirstUserObject.value;               // under lock
 
-    Object* add(Engine& engine, const CatalogEntry& entry) {
+    Object* add(Env& engine, const CatalogEntry& entry) {
         SpinGuard guard(lock);
         Object& object = objects[entry.id.value];
         if (!object.tree && !object.heap) {
@@ -72,7 +72,7 @@ struct Catalog::Impl {
         return &object;
     }
     // From the tree: several entries may stand for one object, but then they agree.
-    Result<Object*> add_listed(Engine& engine, const CatalogEntry& entry) {
+    Result<Object*> add_listed(Env& engine, const CatalogEntry& entry) {
         if (const Object* known = object(entry.id.value);
             known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
             return fail(ErrorCode::corrupt_page, "catalog entry", entry.id.value, entry.root.value);
@@ -109,8 +109,8 @@ struct Catalog::Impl {
     static DropEntry drop_entry(const CatalogEntry& entry) {
         return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
     }
-    Result<void> check_root(Engine& engine, Object& object);
-    void look_at_next_roots(Engine& engine, const Object& object);
+    Result<void> check_root(Host& engine, Object& object);
+    void look_at_next_roots(Env& engine, const Object& object);
     Result<Object*> see(txn::Transaction& txn, std::string_view name, Access access);
     Result<void> link_secondaries();
     bool named(std::string_view name) const {  // committed and not dropped

@@ -11,6 +11,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "txn/transaction.h"
@@ -18,6 +19,7 @@
 namespace lockstep::sm {
 
 class BTree;
+class HeapFile;
 
 inline constexpr ObjectId kCatalogObject{1};
 inline constexpr ObjectId kFirstUserObject{16};
@@ -71,7 +73,7 @@ public:
     virtual void release(std::vector<ReleasedChain> chains, Lsn committed) = 0;
 };
 
-// Finds objects by number, for undo and for locks of transactions in doubt.
+// Finds objects by number: for undo, for locks of transactions in doubt, for services.
 class ObjectDirectory {
 public:
     virtual ~ObjectDirectory() = default;
@@ -79,8 +81,20 @@ public:
     virtual Result<void> load() = 0;
     // The index, or the catalog's own tree; null if there is none of that number.
     virtual BTree* index_by_id(ObjectId id) = 0;
+    // The heap; null if there is none of that number.
+    virtual HeapFile* heap_by_id(ObjectId id) = 0;
     // The lock of the index, heap or catalog; null if there is none of that number.
     virtual txn::ObjectLock* lock_by_id(ObjectId id) = 0;
+    // Does `txn` see the object under this name? It has made or dropped it itself. Parks.
+    virtual Result<bool> has(txn::Transaction& txn, std::string_view name, ObjectId id) = 0;
+    // For error texts: `index "accounts"`, `heap "log"`, `the catalog`; by number if the object is
+    // not known.
+    virtual std::string text_of(ObjectId id) const = 0;
 };
+
+// The same without a directory: by number.
+inline std::string object_text(const ObjectDirectory* objects, ObjectId id) {
+    return objects ? objects->text_of(id) : "object " + std::to_string(id.value);
+}
 
 }  // namespace lockstep::sm

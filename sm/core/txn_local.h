@@ -8,7 +8,7 @@
 //            TL-2 Hints are only hints: a stale one costs a descent.
 //            [test: Needs.WrongOnesCostTimeOnly]
 //            TL-3 `deferred` is null whenever the transaction object is free. [deferred.cc] So is
-//            `places` [needs.cc], `snapshot` [snapshots.cc] and `savepoints` [savepoints.cc].
+//            `places` [needs.cc], `snapshot` [txn_snapshot.cc] and `savepoints` [savepoints.cc].
 #pragma once
 
 #include "txn/transaction.h"

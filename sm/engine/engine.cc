@@ -30,7 +30,7 @@
 
 namespace lockstep::sm {
 
-Engine::Engine() = default;
+Engine::Engine() : Host(*this) {}
 Engine::~Engine() {
     CHECK(!forked());  // the child of a fork() leaves everything as it is
     (void)close();
@@ -294,7 +294,7 @@ Result<void> Engine::take_fixed_options() {
 Result<void> Engine::start_control() {
     if (!options.control) return {};
     DCHECK(opened_ && control == nullptr && !closing_.load());
-    control = std::make_unique<Control>(*this);
+    control = std::make_unique<Control>(*this, *watch, *prepared);
     return control->start();
 }
 
@@ -339,7 +339,8 @@ Result<void> Engine::build(bool fresh) {
     steps_mode.store(options.steps.mode, std::memory_order_relaxed);
     steps_now = options.steps;
     counters = std::make_unique<ApiCounters[]>(options.workers);
-    needs = std::make_unique<WorkerNeeds[]>(options.workers);
+    own_needs_ = std::make_unique<WorkerNeeds[]>(options.workers);
+    needs = own_needs_.get();
     needs_team = std::make_unique<NeedsTeam>(*this);
     runtime->set_team_hook(needs_team.get());
 
@@ -358,7 +359,7 @@ Result<void> Engine::build(bool fresh) {
                 .timeout = options.lock_timeout,
                 .escalate_at = options.escalate_at.value_or(0),
                 .stage = options.lock_stage,
-                .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
+                .object_text = [this](ObjectId id) { return object_text(objects, id); },
                 .place_text = lock_place_text,
                 .in_doubt_text =
                     [this](TxnId id) {
@@ -385,25 +386,30 @@ Result<void> Engine::build(bool fresh) {
         pool->set_repair([this](PageId id, Page& page) { return repair(id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
+    make_services();
+    assert_state();
+    if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
+    return {};
+}
+
+void Engine::make_services() {
+    DCHECK(checkpointer != nullptr && versions == nullptr);
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
-    watch = std::make_unique<TxnWatch>(*this);
     snapshots = std::make_unique<Snapshots>(*this);
     prepared = std::make_unique<PreparedTxns>(*this);
+    watch = std::make_unique<TxnWatch>(*this, *prepared);
     versions = &snapshots->table();
     tick = [this] { watch->warn(), watch->warn_of_limit(); };
     log_keeper = [this] {
         const auto keeper = keeper_of_log(*this);
         return keeper ? keeper->text : std::string();
     };
-    assert_state();
-    if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
-    return {};
 }
 
-void Engine::adopt_catalog(std::unique_ptr<Catalog> made) {
-    DCHECK(!catalog && objects == nullptr && made);
-    catalog = std::move(made);
+void Engine::adopt_catalog(PageId root) {
+    DCHECK(!catalog && objects == nullptr && root != kPageNone);
+    catalog = std::make_unique<Catalog>(*this, *ghosts, *prepared, root);
     objects = catalog.get();
     drops = &catalog->drop_list();
 }
@@ -413,7 +419,7 @@ Result<void> Engine::make_fresh() {
     TRY(space->format_new_volume());
     pool->set_repaired([this](ExclusivePage& page) { return log_repaired_page(*this, page); });
     const PageId root = TRY(Catalog::create(*this));
-    adopt_catalog(std::make_unique<Catalog>(*this, root));
+    adopt_catalog(root);
     TRY(catalog->load());
     superblock = Superblock{.magic = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'},
                             .version = kFormatVersion,
@@ -484,7 +490,7 @@ Result<void> Engine::recover() {
     DCHECK(!opened_);
     if (archiver) log_read = [this] { return archiver->check(); };
     TRY(space->open());
-    adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
+    adopt_catalog(PageId{superblock.catalog_root});
     const RecoveryReport r = TRY(restart(*this, Lsn{superblock.checkpoint_lsn}));
     if (!r.clean)
         report(2,

@@ -2,9 +2,9 @@
 //
 // Concepts   Engine owns everything that lives as long as the store is open: open and close, user
 //            threads, background services. Structures see only Env (sm/core/env.h), checkpoint and
-//            restart RestartEnv; Engine fills both while it opens. Members are built top to bottom
-//            at open and torn down bottom to top at close. Nothing here is global: several engines
-//            in one process are independent.
+//            restart RestartEnv, services Host; Engine fills them while it opens. Members are built
+//            top to bottom at open and torn down bottom to top at close. Nothing here is global:
+//            several engines in one process are independent.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,10 @@
 #include "sm/buffer/buffer_pool.h"
 #include "sm/engine/call_gate.h"
 #include "sm/engine/log_room.h"
-#include "sm/recovery/restart_env.h"
+#include "sm/host/host.h"
 #include "sm/space/space_map.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/runtime/runtime.h"
-#include "threads/thread/fork_watch.h"
 #include "threads/worker/worker.h"
 #include "txn/transaction.h"
 
@@ -27,6 +26,7 @@ namespace lockstep::sm {
 
 class ArchivePlace;
 class Archiver;
+class BackupTarget;
 class Catalog;
 class Control;
 class GhostCleaner;
@@ -37,18 +37,8 @@ class PreparedTxns;
 class Snapshots;
 struct BackupManifest;
 struct LostMark;
-struct WorkerNeeds;
 
-// Counts of one worker's API calls; a line of its own, so that workers do not share it.
-struct alignas(kCacheLineBytes) ApiCounters {
-    std::atomic<uint64_t> commits{0}, aborts{0}, retries{0};
-    // The worker is the only writer: a plain add, readable by others.
-    static void add(std::atomic<uint64_t>& counter) {
-        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
-};
-
-class Engine : public RestartEnv {
+class Engine final : public Host {
 public:
     Engine();
     ~Engine();
@@ -63,21 +53,20 @@ public:
     // After that only destroy the engine.
     void abandon();
 
-    // Starts a user thread of its own, without admission; close() waits for it. worker < 0: workers
-    // take turns.
-    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
+    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn) override;
     // Enqueues a packet of the application; close() waits for it. worker < 0: workers take turns.
     Result<void> submit(int worker, threads::Packet& packet);
-    // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
-    Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
-    // Waits for a user thread: suspends or blocks, or in a simulation drives it.
-    void wait_for(threads::Completion& done);
-    // Functions and packets of the application that have not ended.
-    uint64_t functions() const;
-    // close() has begun.
-    bool closing() const { return closing_.load(std::memory_order_acquire); }
-    // True on a user thread of this store; never in the child of a fork().
-    bool on_own_thread() const;
+    Result<void> run_and_wait(std::move_only_function<Result<void>()> fn) override;
+    void wait_for(threads::Completion& done) override;
+    uint64_t functions() const override;
+    StoreStats stats() override;
+    StepsStats steps_stats() override;
+    Result<BackupInfo> backup(std::string_view to, const BackupOptions& options,
+                              const std::function<bool()>& abandoned) override;
+    // The same to any target.
+    Result<BackupInfo> backup(BackupTarget& target, const BackupOptions& options,
+                              const std::function<bool()>& abandoned);
+    bool on_own_thread() const override;
     // The same, for a store that another kernel thread may be closing. close() waits for the thread
     // before it shuts the gate.
     bool counted_by_thread() const {
@@ -88,13 +77,9 @@ public:
     bool offloads_here() const;
     // StoreStats::log_durability.
     const char* log_durability() const;
-    // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.
-    bool forked() const { return fork_mark_.forked(); }
     [[gnu::cold]] static std::unexpected<Error> refuse_child() {
         return fail(ErrorCode::forked, "store");
     }
-
-    threads::Directory directory;  // of the store, open as long as the store is
 
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
@@ -102,12 +87,10 @@ public:
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<Snapshots> snapshots;
     std::unique_ptr<PreparedTxns> prepared;
-    std::unique_ptr<ArchivePlace> archive;    // with Options::archive
-    std::unique_ptr<Archiver> archiver;       // with Options::archive or archive_sink
-    std::unique_ptr<PageRebuild> rebuild;     // with Options::archive
-    std::unique_ptr<Control> control;         // with Options::control
-    std::unique_ptr<ApiCounters[]> counters;  // one per worker
-    std::unique_ptr<WorkerNeeds[]> needs;     // one per worker
+    std::unique_ptr<ArchivePlace> archive;  // with Options::archive
+    std::unique_ptr<Archiver> archiver;     // with Options::archive or archive_sink
+    std::unique_ptr<PageRebuild> rebuild;   // with Options::archive
+    std::unique_ptr<Control> control;       // with Options::control
     std::unique_ptr<NeedsTeam> needs_team;
     // Backups that have ended well, and their bytes; those that failed.
     std::atomic<uint64_t> backups{0}, backup_bytes{0}, backup_failures{0};
@@ -115,7 +98,6 @@ public:
     threads::Disk& archive_disk() { return archive_disk_ ? *archive_disk_ : *disk; }
     // Held during Store::set_steps(), over waits.
     Mutex set_steps_mutex;
-    std::atomic<StepsMode> steps_mode{StepsMode::off};  // that set_steps() chose last
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
     KeeperWait keeper_wait;  // of those that wait for log
@@ -142,15 +124,16 @@ private:
     Result<void> end_creation();
     bool stepped() const;
     Result<void> build(bool fresh);
+    void make_services();
     Result<void> open_log(bool fresh);
     Result<std::unique_ptr<txn::Log>> open_known_log(const LostMark& lost) const;
-    void adopt_catalog(std::unique_ptr<Catalog> made);
+    void adopt_catalog(PageId root);
     // EN-1: what the structures see is what the engine owns.
     void assert_state() const {
         DCHECK(runtime == own_runtime_.get() && log == own_log_.get());
         DCHECK(locks == own_locks_.get() && txns == own_txns_.get());
         DCHECK(pool == own_pool_.get() && space == own_space_.get());
-        DCHECK(checkpointer == own_checkpointer_.get());
+        DCHECK(checkpointer == own_checkpointer_.get() && needs == own_needs_.get());
         DCHECK((drops == nullptr) == (objects == nullptr));
     }
     Result<void> make_fresh();
@@ -174,7 +157,6 @@ private:
     void rollback_orphans();
     void release();
 
-    const threads::ForkMark fork_mark_;
     MemoryReserve memory_reserve_;
     std::unique_ptr<threads::Disk> own_disk_;      // unless a test gave one
     std::unique_ptr<threads::Disk> archive_disk_;  // the same
@@ -186,9 +168,10 @@ private:
     std::unique_ptr<BufferPool> own_pool_;
     std::unique_ptr<SpaceMap> own_space_;
     std::unique_ptr<Checkpointer> own_checkpointer_;
+    std::unique_ptr<WorkerNeeds[]> own_needs_;
     std::atomic<uint64_t> user_threads_{0};  // of start_thread(), not ended
     std::atomic<uint32_t> next_worker_{0};
-    std::atomic<bool> closing_{false}, closed_{false};
+    std::atomic<bool> closed_{false};
     Result<void> closed_with_;  // what close() returned; written before closed_
     // The workers of the store, until the gate is shut.
     std::atomic<const threads::RuntimeShared*> own_workers_{nullptr};

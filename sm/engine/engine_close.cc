@@ -167,7 +167,7 @@ void Engine::end_packets() {
     runtime->close_admission();
     if (!stepped()) {
         std::optional<CloseWatch> watches;
-        if (opened_ && functions() != 0) watches.emplace(*this);
+        if (opened_ && functions() != 0) watches.emplace(*this, *watch);
         end_functions();
         return;
     }

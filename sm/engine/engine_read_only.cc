@@ -62,7 +62,7 @@ Result<void> Engine::start_reading() {
     TRY(pool->start_cleaner());
     TRY(space->open());
     txns->set_next_id(TxnId{superblock.next_txn});
-    adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
+    adopt_catalog(PageId{superblock.catalog_root});
     return catalog->load();
 }
 

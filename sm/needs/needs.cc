@@ -51,7 +51,7 @@ struct FoundKeys {
 
 uint64_t lines_of_need(size_t bytes) { return kLinesOfNeed + bytes / kCacheLineBytes; }
 
-WorkerNeeds& mine(Engine& engine) { return engine.needs[threads::worker_index()]; }
+WorkerNeeds& mine(Host& host) { return host.needs[threads::worker_index()]; }
 
 }  // namespace
 
@@ -83,7 +83,7 @@ struct NeedsWalk::Followed {
     }
 };
 
-NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::Use::ahead) {}
+NeedsWalk::NeedsWalk(Host& host) : host_(host), walk_(host, KeyWalk::Use::ahead) {}
 
 [[gnu::always_inline]] inline void NeedsWalk::put(BTree& tree, Slice key, size_t bytes,
                                                   bool for_change, const FollowUp* follow_up,
@@ -102,7 +102,7 @@ NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::U
 
 void NeedsWalk::add(const Need& need, Places& places) {
     BTree* const tree = IndexAccess::tree(need.index);
-    if (tree == nullptr || IndexAccess::engine(need.index) != &engine_ || places.asked_enough() ||
+    if (tree == nullptr || !host_.is(IndexAccess::engine(need.index)) || places.asked_enough() ||
         need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
         return;
     if (followed_ != nullptr) [[unlikely]]
@@ -127,7 +127,7 @@ void NeedsWalk::finish_group() {
                                            .score = static_cast<int16_t>(!look.pos.found),
                                            .leaves_freed = look.leaves_freed});
     }
-    add_to(mine(engine_).walked, walk_.size());
+    add_to(mine(host_).walked, walk_.size());
     if (leads_ > 1) return follow();
     leads_ = 0;
     walk_.clear();
@@ -143,7 +143,7 @@ void NeedsWalk::finish_alone() {
                                            .slot = kSlotUnknown,
                                            .score = 0,
                                            .leaves_freed = look.leaves_freed});
-    add_to(mine(engine_).walked, 1);
+    add_to(mine(host_).walked, 1);
     leads_ = 0;
     walk_.clear();
 }
@@ -167,14 +167,14 @@ void NeedsWalk::follow() {
             *item.places);
 }
 
-void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs) {
+void walk_ahead(Host& host, txn::Transaction& txn, std::span<const Need> needs) {
     DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
     if (!threads::worker_local.needs || needs.empty()) return;
     Places*& places = local_of(txn).places;
     DCHECK(places == nullptr || places->free == nullptr);  // PL-2
-    if (places == nullptr) places = take_places(engine);
+    if (places == nullptr) places = take_places(host);
     else if (places->asked + needs.size() > kPlacesMax) places->clear();
-    NeedsWalk walk(engine);
+    NeedsWalk walk(host);
     for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
         walk.add(need, *places);
     walk.finish();
@@ -182,13 +182,13 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
     threads::current()->to_completion = threads::worker_local.begin_steps != nullptr;
 }
 
-Places* take_places(Engine& engine) { return mine(engine).places.take(); }
+Places* take_places(Host& host) { return mine(host).places.take(); }
 
-void give_places(Engine& engine, Places& places) {
+void give_places(Host& host, Places& places) {
     DCHECK(places.count <= kPlacesMax && places.next <= places.count);
     DCHECK(places.free == nullptr);  // PL-2
-    add_to(mine(engine).used, places.used);
-    mine(engine).places.give(places);
+    add_to(mine(host).used, places.used);
+    mine(host).places.give(places);
 }
 
 void attach_places(txn::Transaction& txn, Places& places) {
@@ -197,10 +197,10 @@ void attach_places(txn::Transaction& txn, Places& places) {
     note_ends(txn, places);
 }
 
-void give_back_places(Engine& engine, txn::Transaction& txn) {
+void give_back_places(Host& host, txn::Transaction& txn) {
     Places*& places = local_of(txn).places;
     DCHECK(places != nullptr && txn.runs_here());
-    give_places(engine, *places);
+    give_places(host, *places);
     places = nullptr;
     threads::current()->to_completion = false;
 }

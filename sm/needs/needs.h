@@ -12,8 +12,8 @@
 #include "sm/btree/btree_key_walk.h"
 #include "sm/change/savepoints.h"
 #include "sm/core/places.h"
-#include "sm/engine/engine.h"
-#include "sm/services/snapshots.h"
+#include "sm/host/host.h"
+#include "sm/version/txn_snapshot.h"
 
 namespace lockstep::sm {
 
@@ -27,7 +27,7 @@ struct alignas(kCacheLineBytes) WorkerNeeds {
 // Walks needs of several transactions in turn. On the stack of one user thread.
 class NeedsWalk {
 public:
-    explicit NeedsWalk(Engine& engine);
+    explicit NeedsWalk(Host& host);
     ~NeedsWalk() { finish(); }
     NeedsWalk(const NeedsWalk&) = delete;
     NeedsWalk& operator=(const NeedsWalk&) = delete;
@@ -49,7 +49,7 @@ private:
     void finish_alone();
     [[gnu::noinline]] void follow();
 
-    Engine& engine_;
+    Host& host_;
     KeyWalk walk_;
     Places* owners_[KeyWalk::kKeys];
     const FollowUp* follow_ups_[KeyWalk::kKeys];
@@ -60,23 +60,23 @@ private:
 
 // The calling user thread's transaction will use these records: walks to them, and runs it to
 // completion if teams are on.
-void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs);
+void walk_ahead(Host& host, txn::Transaction& txn, std::span<const Need> needs);
 // Of the calling worker's pool, for a transaction that has not begun.
-Places* take_places(Engine& engine);
-void give_places(Engine& engine, Places& places);
+Places* take_places(Host& host);
+void give_places(Host& host, Places& places);
 // The transaction that the user thread has begun gets the places of its packet.
 [[gnu::cold, gnu::noinline]] void attach_places(txn::Transaction& txn, Places& places);
 // Call it before the transaction object is free again (TL-3).
-[[gnu::cold, gnu::noinline]] void give_back_places(Engine& engine, txn::Transaction& txn);
-inline void forget_places(Engine& engine, txn::Transaction& txn) {
+[[gnu::cold, gnu::noinline]] void give_back_places(Host& host, txn::Transaction& txn);
+inline void forget_places(Host& host, txn::Transaction& txn) {
     if (local_of(txn).places != nullptr) [[unlikely]]
-        give_back_places(engine, txn);
+        give_back_places(host, txn);
 }
 // All that the transaction object refers to beside its log and locks. At each end but a prepare.
-inline void forget_local(Engine& engine, txn::Transaction& txn) {
-    forget_places(engine, txn);
+inline void forget_local(Host& host, txn::Transaction& txn) {
+    forget_places(host, txn);
     forget_savepoints(txn);
-    engine.snapshots->close(txn);
+    close_snapshot(host, txn);
 }
 
 }  // namespace lockstep::sm

@@ -21,7 +21,7 @@ uint64_t lines_of_a_team() {
 
 }  // namespace
 
-NeedsTeam::NeedsTeam(Engine& engine) : engine_(engine), lines_max_(lines_of_a_team()) {
+NeedsTeam::NeedsTeam(Host& host) : host_(host), lines_max_(lines_of_a_team()) {
     DCHECK(lines_max_ > 0);
 }
 
@@ -34,25 +34,25 @@ size_t NeedsTeam::team_max() {
 size_t NeedsTeam::prepare(threads::Packet* const* packets, size_t n) {
     DCHECK(n > 0 && n <= kTeamMax && threads::current() != nullptr);
     if (!threads::worker_local.needs) return n;
-    NeedsWalk walk(engine_);
+    NeedsWalk walk(host_);
     size_t prepared = 0;
     // The first packet is prepared whatever its size is.
     while (prepared < n && (prepared == 0 || walk.lines() < lines_max_)) {
         threads::Packet& packet = *packets[prepared++];
         DCHECK(packet.above == nullptr);
-        Places& places = *take_places(engine_);
+        Places& places = *take_places(host_);
         const uint64_t before = walk.lines();
         Announcement to(walk, places);
         packet.announce(to);
         if (walk.lines() != before) packet.above = &places;
-        else give_places(engine_, places);
+        else give_places(host_, places);
     }
     DCHECK(prepared > 0 && prepared <= n);
     return prepared;
 }
 
 // The packet began no transaction that took them.
-void NeedsTeam::unused(void* above) { give_places(engine_, *static_cast<Places*>(above)); }
+void NeedsTeam::unused(void* above) { give_places(host_, *static_cast<Places*>(above)); }
 
 }  // namespace lockstep::sm
 

@@ -20,7 +20,7 @@ namespace lockstep::sm {
 
 class NeedsTeam final : public threads::TeamHook {
 public:
-    explicit NeedsTeam(Engine& engine);
+    explicit NeedsTeam(Host& host);
 
     size_t team_max() override;
     size_t prepare(threads::Packet* const* packets, size_t n) override;
@@ -30,7 +30,7 @@ public:
     uint64_t lines_max() const { return lines_max_; }
 
 private:
-    Engine& engine_;
+    Host& host_;
     const uint64_t lines_max_;
 };
 

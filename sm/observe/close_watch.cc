@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sm/engine/engine.h"
+#include "sm/host/host.h"
 #include "sm/observe/txn_watch.h"
 #include "threads/base/check.h"
 
@@ -32,8 +32,8 @@ std::string described(const TransactionInfo& info) {
 
 }  // namespace
 
-CloseWatch::CloseWatch(Engine& engine) : engine_(engine) {
-    DCHECK(engine.closing() && engine.watch != nullptr);
+CloseWatch::CloseWatch(Host& host, TxnWatch& watch) : engine_(host), watch_(watch) {
+    DCHECK(host.closing());
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -87,8 +87,8 @@ void CloseWatch::report(Nanos waited) {
                           " for functions of the application (run(), spawn(), start(), packets) "
                           "that have not ended: " +
                           std::to_string(engine_.functions()));
-    engine_.watch->end_orphans_while_closing();
-    std::vector<TransactionInfo> all = engine_.watch->list_while_closing();
+    watch_.end_orphans_while_closing();
+    std::vector<TransactionInfo> all = watch_.list_while_closing();
     std::erase_if(all, [](const TransactionInfo& info) { return info.internal; });
     std::string text;
     for (size_t i = 0; i < std::min(all.size(), kTransactionsMax); ++i)

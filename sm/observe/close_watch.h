@@ -20,14 +20,15 @@
 
 namespace lockstep::sm {
 
-class Engine;
+class Host;
+class TxnWatch;
 
 class CloseWatch {
 public:
     static constexpr Nanos kFirstPause = kSecond, kPauseMax = 60 * kSecond;
 
-    // `engine` has stopped admission. Without memory for a kernel thread nothing is reported.
-    explicit CloseWatch(Engine& engine);
+    // `host` has stopped admission. Without memory for a kernel thread nothing is reported.
+    CloseWatch(Host& host, TxnWatch& watch);
     ~CloseWatch();
     CloseWatch(const CloseWatch&) = delete;
     CloseWatch& operator=(const CloseWatch&) = delete;
@@ -38,7 +39,8 @@ private:
     void sleep(Nanos pause);
     void report(Nanos waited);
 
-    Engine& engine_;
+    Host& engine_;
+    TxnWatch& watch_;
     std::atomic<uint32_t> ending_{0};  // futex
     bool runs_ = false;
     pthread_t thread_{};

@@ -6,11 +6,8 @@
 
 #include <algorithm>
 #include <optional>
-#include <type_traits>
 
-#include "sm/engine/engine.h"
-#include "sm/host/backup_service.h"
-#include "sm/host/engine_stats.h"
+#include "sm/host/host.h"
 #include "sm/host/test_hooks.h"
 #include "sm/observe/control_json.h"
 #include "sm/observe/gid_text.h"
@@ -31,13 +28,13 @@ constexpr const char* kCommands =
 Json result_json(Json result) { return {{"result", std::move(result)}}; }
 
 // `opened`: no wait of this store is older.
-Json hot_locks_json(const Engine& engine, Nanos now, Nanos opened) {
+Json hot_locks_json(const Host& engine, Nanos now, Nanos opened) {
     DCHECK(opened <= now);
     return json_of(engine.locks->hot_locks(kHotLocksShown, now),
                    std::min(txn::LockManager::hot_locks_look_back(now), now - opened));
 }
 
-Json stat_json(Engine& engine, Nanos opened) {
+Json stat_json(Host& engine, Nanos opened) {
     DCHECK(engine.log != nullptr && !engine.forked());
     const Options& o = engine.options;
     const StoreFailure* failure = engine.log->failure();
@@ -54,13 +51,13 @@ Json stat_json(Engine& engine, Nanos opened) {
               {"pool_bytes", o.pool_bytes},
               {"log_bytes", o.log_bytes},
               {"steps", engine.steps_mode.load(std::memory_order_relaxed) != StepsMode::off}}},
-            {"stats", json_of(store_stats_of(engine))},
-            {"steps", json_of(steps_stats_of(engine))},
+            {"stats", json_of(engine.stats())},
+            {"steps", json_of(engine.steps_stats())},
             {"hot_locks", hot_locks_json(engine, now, opened)}};
 }
 
-Json transactions_json(Engine& engine, uint64_t limit) {
-    std::vector<TransactionInfo> all = engine.watch->list();
+Json transactions_json(TxnWatch& watch, uint64_t limit) {
+    std::vector<TransactionInfo> all = watch.list();
     // Workers give ids in blocks, so ids do not tell which one is older.
     std::ranges::stable_sort(all, std::ranges::greater(), &TransactionInfo::age);
     DCHECK(all.empty() || all.front().age >= all.back().age);
@@ -70,35 +67,36 @@ Json transactions_json(Engine& engine, uint64_t limit) {
     return result_json({{"count", all.size()}, {"transactions", shown}});
 }
 
-Json locks_json(Engine& engine, Nanos opened) {
+Json locks_json(const Host& engine, TxnWatch& watch, Nanos opened) {
     Json waits = Json::array();
-    for (const TransactionInfo& of : engine.watch->list())
+    for (const TransactionInfo& of : watch.list())
         if (of.state == TransactionState::lock_wait) waits.push_back(json_of(of));
     const Nanos now = engine.runtime->clock().now();
     return result_json({{"waits", waits}, {"hot_locks", hot_locks_json(engine, now, opened)}});
 }
 
-Json end_json(Engine& engine, TxnId id) {
+Json end_json(TxnWatch& watch, TxnId id) {
     DCHECK(id != kTxnNone);
-    const auto ended = engine.watch->end(id);
+    const auto ended = watch.end(id);
     if (!ended) return json_of(ended.error());
     return result_json({{"transaction", id.value}});
 }
 
-Json prepared_json(Engine& engine) {
+Json prepared_json(const PreparedTxns& prepared) {
     Json all = Json::array();
-    for (const PreparedInfo& of : engine.prepared->list()) all.push_back(json_of(of));
+    for (const PreparedInfo& of : prepared.list()) all.push_back(json_of(of));
     return result_json({{"prepared", all}});
 }
 
-Json end_prepared_json(Engine& engine, const std::string& gid, PreparedTxns::Decision decision) {
+Json end_prepared_json(PreparedTxns& prepared, const std::string& gid,
+                       PreparedTxns::Decision decision) {
     DCHECK(!gid.empty());
-    const auto ended = engine.prepared->end(gid, decision);
+    const auto ended = prepared.end(gid, decision);
     if (!ended.has_value()) return json_of(ended.error());
     return result_json({{"gid", gid_text(gid)}, {"ended", *ended}});
 }
 
-Json checkpoint_json(Engine& engine) {
+Json checkpoint_json(Host& engine) {
     const Nanos before = threads::now();
     const auto done = engine.checkpointer->run(true);
     if (!done) return json_of(done.error());
@@ -116,7 +114,7 @@ struct BackupRequest {
 };
 
 // A client that goes, as after Ctrl-C, ends its backup: nobody else could, and it may take hours.
-Json backup_json(Engine& engine, const BackupRequest& request, const threads::LineReply& reply) {
+Json backup_json(Host& engine, const BackupRequest& request, const threads::LineReply& reply) {
     DCHECK(engine.on_own_thread() && request.to.starts_with('/'));
     BackupOptions options{.bytes_per_second = request.bytes_per_second};
     BackupInfo since;
@@ -126,8 +124,7 @@ Json backup_json(Engine& engine, const BackupRequest& request, const threads::Li
         since = *read;
         options.since = &since;
     }
-    const auto made =
-        backup_to_directory(engine, request.to, options, [&] { return reply.abandoned(); });
+    const auto made = engine.backup(request.to, options, [&] { return reply.abandoned(); });
     if (!made && reply.abandoned())
         engine.report(1, "the backup to " + request.to + " was ended: " + made.error().text());
     return made ? result_json(json_of(*made)) : json_of(made.error());
@@ -220,9 +217,7 @@ void Control::on_user_thread(threads::LineReply reply, Work work) {
         engine_.start_thread(-1, "control", [this, shared, work = std::move(work)]() mutable {
             DCHECK(engine_.on_own_thread());
             const threads::BetweenCalls waits;
-            if constexpr (std::is_invocable_v<Work, Engine&, const threads::LineReply&>)
-                shared->send(line_of(work(engine_, *shared)));
-            else shared->send(line_of(work(engine_)));
+            shared->send(line_of(work(*shared)));
         });
     if (!started) shared->send(line_of(json_of(started.error())));
 }
@@ -240,18 +235,19 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
     const auto limit = number_of(request, "limit", UINT64_MAX);
     if (command == "stat") return answer(result_json(stat_json(engine_, opened_)));
     if (command == "metrics")
-        return answer(result_json(
-            {{"text", metrics_text(store_stats_of(engine_), steps_stats_of(engine_))}}));
+        return answer(
+            result_json({{"text", metrics_text(engine_.stats(), engine_.steps_stats())}}));
     if (command == "transactions" && !limit) return answer(bad_number(line, "limit"));
     if (command == "transactions")
-        return on_user_thread(std::move(reply), [limit = limit.value_or(0)](Engine& engine) {
-            return transactions_json(engine, limit);
+        return on_user_thread(std::move(reply), [this, limit = limit.value_or(0)](const auto&) {
+            return transactions_json(watch_, limit);
         });
     if (command == "locks")
-        return on_user_thread(std::move(reply), [opened = opened_](Engine& engine) {
-            return locks_json(engine, opened);
-        });
-    if (command == "checkpoint") return on_user_thread(std::move(reply), checkpoint_json);
+        return on_user_thread(std::move(reply),
+                              [this](const auto&) { return locks_json(engine_, watch_, opened_); });
+    if (command == "checkpoint")
+        return on_user_thread(std::move(reply),
+                              [this](const auto&) { return checkpoint_json(engine_); });
     if (command == "backup") {
         const auto wanted = backup_of(request);
         if (!wanted)
@@ -260,18 +256,20 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
                 R"("to" and "since" are absolute paths, "bytes_per_second" is a number)",
                 R"(send {"command": "backup", "to": "/absolute/path"})"));
         return on_user_thread(std::move(reply),
-                              [wanted = *wanted](Engine& engine, const threads::LineReply& asked) {
-                                  return backup_json(engine, wanted, asked);
+                              [this, wanted = *wanted](const threads::LineReply& asked) {
+                                  return backup_json(engine_, wanted, asked);
                               });
     }
-    if (command == "prepared") return on_user_thread(std::move(reply), prepared_json);
+    if (command == "prepared")
+        return on_user_thread(std::move(reply),
+                              [this](const auto&) { return prepared_json(prepared_); });
     if (command == "commit" || command == "rollback") {
         const auto gid = gid_in(request);
         if (!gid) return answer(bad_gid(line, command));
         const auto decision = command == "commit" ? PreparedTxns::Decision::commit
                                                   : PreparedTxns::Decision::roll_back;
-        return on_user_thread(std::move(reply), [gid = *gid, decision](Engine& engine) {
-            return end_prepared_json(engine, gid, decision);
+        return on_user_thread(std::move(reply), [this, gid = *gid, decision](const auto&) {
+            return end_prepared_json(prepared_, gid, decision);
         });
     }
     if (command != "end")
@@ -280,7 +278,7 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
     const auto id = number_of(request, "transaction", 0);
     if (!id || *id == 0) return answer(bad_number(line, "transaction"));
     on_user_thread(std::move(reply),
-                   [id = TxnId{*id}](Engine& engine) { return end_json(engine, id); });
+                   [this, id = TxnId{*id}](const auto&) { return end_json(watch_, id); });
 }
 
 }  // namespace lockstep::sm

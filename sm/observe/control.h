@@ -29,11 +29,14 @@
 
 namespace lockstep::sm {
 
-class Engine;
+class Host;
+class PreparedTxns;
+class TxnWatch;
 
 class Control {
 public:
-    explicit Control(Engine& engine) : engine_(engine) {}
+    Control(Host& host, TxnWatch& watch, PreparedTxns& prepared)
+        : engine_(host), watch_(watch), prepared_(prepared) {}
     // Errors: those of LineServer::start(); bad_option in a simulation.
     Result<void> start();
     // No command begins any more. One that runs goes on, and its client gets the answer.
@@ -49,7 +52,9 @@ private:
     template <class Work>
     void on_user_thread(threads::LineReply reply, Work work);
 
-    Engine& engine_;
+    Host& engine_;
+    TxnWatch& watch_;
+    PreparedTxns& prepared_;
     Nanos opened_ = 0;
     std::unique_ptr<threads::LineServer> server_;
 };

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <lockstep/store.h>
-#include "sm/engine/engine.h"
 #include "sm/observe/metrics_table.h"
 #include "threads/base/check.h"
 
@@ -242,13 +241,3 @@ std::string metrics_text(const StoreStats& stats, const StepsStats& steps) {
 }
 
 }  // namespace lockstep::sm
-
-namespace lockstep {
-
-std::string Store::metrics() const {
-    const sm::Call call(engine_.get());
-    if (!call || engine_->forked()) return {};
-    return sm::metrics_text(stats(), steps_stats());
-}
-
-}  // namespace lockstep

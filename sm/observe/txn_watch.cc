@@ -7,9 +7,10 @@
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_error.h"
-#include "sm/engine/engine.h"
+#include "sm/host/host.h"
 #include "sm/needs/needs.h"
 #include "sm/services/prepared_txns.h"
+#include "sm/version/txn_snapshot.h"
 #include "threads/base/error_detail.h"
 #include "threads/thread/between_calls.h"
 
@@ -61,7 +62,7 @@ bool is_idle(const txn::Transaction& txn) { return thread_gone(txn) || txn.threa
 
 }  // namespace
 
-TxnWatch::TxnWatch(Engine& engine) : engine_(engine) {}
+TxnWatch::TxnWatch(Host& host, const PreparedTxns& prepared) : engine_(host), prepared_(prepared) {}
 
 uint64_t TxnWatch::pinned(const Seen& seen) const {
     const uint64_t tail = engine_.log->tail().value;
@@ -91,7 +92,7 @@ TransactionInfo TxnWatch::describe(const Seen& seen) const {
         info.state = TransactionState::ended;
     } else if (txn.state == txn::TxnState::prepared) {
         info.state = TransactionState::prepared;
-        info.gid = engine_.prepared->gid_of(txn.id);
+        info.gid = prepared_.gid_of(txn.id);
         return info;
     } else if (txn.state == txn::TxnState::aborting) {
         info.state = TransactionState::rolling_back;
@@ -303,7 +304,7 @@ void TxnWatch::roll_back(txn::Transaction& txn) {
     DCHECK(txn.locks.waiting.load() == nullptr);
     txn.reaper = threads::current();
     if (orphan) forget_local(engine_, txn);  // no thread is left to end it
-    else engine_.snapshots->expel(txn);
+    else expel_snapshot(engine_, txn);
     DeferredActions deferred(txn);
     const auto undone = rollback(engine_, txn, kLsnNone);
     if (!undone) engine_.report(0, "rollback failed: " + undone.error().text());
@@ -365,7 +366,7 @@ void TxnWatch::warn() {
     if (seen.id == kTxnNone || pinned(seen) < log.capacity_bytes() / 2) return;
     if (warned_.exchange(seen.id.value) == seen.id.value) return;
     const Nanos now = threads::now();
-    const std::string gid = engine_.prepared->gid_of(seen.id);
+    const std::string gid = prepared_.gid_of(seen.id);
     engine_.report(
         1, text_of(seen.id) +
                (gid.empty() ? "" : ", prepared as " + printable(gid, kGidBytesMax) + ",") +
@@ -401,7 +402,7 @@ void TxnWatch::warn_of_limit() {
 
 std::string TxnWatch::describe_in_doubt(const Seen& seen) const {
     DCHECK(seen.state == txn::TxnState::prepared);
-    const std::string gid = engine_.prepared->gid_of(seen.id);
+    const std::string gid = prepared_.gid_of(seen.id);
     if (gid.empty()) return gid;
     return text_of(seen.id) + ", in doubt as " + printable(gid, kGidBytesMax) + ", pins " +
            std::to_string(pinned(seen)) + " bytes of the log, of log_bytes " +

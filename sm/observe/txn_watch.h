@@ -29,11 +29,12 @@
 
 namespace lockstep::sm {
 
-class Engine;
+class Host;
+class PreparedTxns;
 
 class TxnWatch {
 public:
-    explicit TxnWatch(Engine& engine);
+    TxnWatch(Host& host, const PreparedTxns& prepared);
 
     // With Options::transaction_age_max: the user thread on worker 0 that ends old transactions.
     Result<void> start();
@@ -111,7 +112,8 @@ private:
     std::vector<TxnId> blockers_of(const Seen& oldest, const std::vector<Seen>& all) const;
     void end_old();
 
-    Engine& engine_;
+    Host& engine_;
+    const PreparedTxns& prepared_;
     SpinLock lock_;
     std::vector<Reaper> reapers_;      // TW-2; under lock_
     Seen oldest_{};                    // under lock_

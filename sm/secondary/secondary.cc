@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "sm/catalog/catalog.h"
 #include "sm/change/deferred.h"
+#include "sm/core/cleanup.h"
+#include "sm/core/env.h"
 #include "sm/core/lock_error.h"
-#include "sm/engine/engine.h"
 #include "sm/secondary/key_call.h"
 #include "sm/secondary/secondary_key.h"
 #include "sm/secondary/secondary_upkeep.h"
@@ -33,9 +33,9 @@ void Secondary::attach(KeyFunction key) {
 std::unexpected<Error> record_error(ErrorCode code, const Secondary& secondary, Slice primary_key,
                                     const std::string& text) {
     Error error = fail(code, "secondary index", secondary.tree.id().value).error();
-    Catalog* const catalog = static_cast<Catalog*>(secondary.env.objects);
     set_error_detail(error, "secondary index " + printable(secondary.name) + " of " +
-                                object_text(catalog, secondary.primary.id()) + " " + text +
+                                object_text(secondary.env.objects, secondary.primary.id()) + " " +
+                                text +
                                 (primary_key.empty() ? "" : "; record " + printable(primary_key)));
     return std::unexpected(error);
 }
@@ -86,15 +86,15 @@ Result<std::vector<std::string>> entries_of(const Secondary& secondary, const Ke
     return entries;
 }
 
-Secondaries::Secondaries(Engine& engine) : engine_(engine) {}
+Secondaries::Secondaries(Env& env) : env_(env) {}
 Secondaries::~Secondaries() = default;
 
 Secondary& Secondaries::add(BTree& tree, BTree& primary, std::string_view name, bool unique,
                             bool live) {
     DCHECK(tree.id() != primary.id() && !name.empty());
     DCHECK(primary.upkeep() == nullptr || primary.upkeep()->secondary() == nullptr);
-    auto fresh = std::make_unique<Secondary>(engine_, tree, primary, name, unique);
-    auto upkeep = std::make_unique<PrimaryUpkeep>(*this, engine_, primary);
+    auto fresh = std::make_unique<Secondary>(env_, tree, primary, name, unique);
+    auto upkeep = std::make_unique<PrimaryUpkeep>(*this, env_, primary);
     SpinGuard guard(lock_);
     auto& known = all_[tree.id().value];
     if (known == nullptr) {
@@ -152,7 +152,7 @@ Result<bool> Secondaries::sees(txn::Transaction& txn, const Secondary& secondary
     DCHECK(txn.id != kTxnNone && threads::current()->latch_depth == 0);
     if (secondary.changer.load(std::memory_order_acquire) != txn.id.value)
         return secondary.live.load(std::memory_order_acquire);
-    return engine_.catalog->has(txn, secondary.name, secondary.tree.id());
+    return env_.objects->has(txn, secondary.name, secondary.tree.id());
 }
 
 Result<void> Secondaries::lock_primary(Env& env, txn::Transaction& txn, BTree& primary) {
@@ -161,7 +161,7 @@ Result<void> Secondaries::lock_primary(Env& env, txn::Transaction& txn, BTree& p
 
 Result<void> Secondaries::change(txn::Transaction& txn, Secondary& secondary, bool made) {
     secondary.assert_state();
-    TRY(lock_primary(engine_, txn, secondary.primary));
+    TRY(lock_primary(env_, txn, secondary.primary));
     secondary.changer.store(txn.id.value, std::memory_order_release);
     // Its successor may have begun to change it: the locks have gone.
     const auto ended = [&secondary, id = txn.id.value](bool) {

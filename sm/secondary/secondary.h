@@ -28,7 +28,6 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/function_ref.h>
 #include <lockstep/secondary.h>
 #include "sm/btree/btree.h"
 #include "sm/core/upkeep.h"
@@ -36,7 +35,7 @@
 
 namespace lockstep::sm {
 
-class Engine;
+class Host;
 class PrimaryUpkeep;
 
 // A secondary index. Lives until the store closes, also after it was dropped (CA-1).
@@ -93,7 +92,7 @@ Result<std::vector<std::string>> entries_of(const Secondary& secondary, const Ke
 
 class Secondaries {
 public:
-    explicit Secondaries(Engine& engine);
+    explicit Secondaries(Env& env);
     ~Secondaries();
 
     // The index `tree` is a secondary one of `primary`. Known already: only `live` is set.
@@ -117,23 +116,19 @@ private:
     const PrimaryUpkeep* upkeep_of(const BTree& primary) const;
     Result<bool> sees(txn::Transaction& txn, const Secondary& secondary) const;
 
-    Engine& engine_;
+    Env& env_;
     mutable SpinLock lock_;
     std::map<uint32_t, std::unique_ptr<Secondary>> all_;            // by ObjectId; under lock_
     std::map<uint32_t, std::unique_ptr<PrimaryUpkeep>> primaries_;  // by ObjectId; under lock_
 };
 
 // Fills an empty secondary, which `txn` has made, from the records of its primary (SI-3). Parks.
-Result<void> build_secondary(Engine& engine, txn::Transaction& txn, Secondary& secondary,
+Result<void> build_secondary(Host& host, txn::Transaction& txn, Secondary& secondary,
                              uint64_t build_bytes,
                              const Function<void(const BuildProgress&)>& progress);
 
-// Store::bulk_load() into the tree, whose X lock is held, and into its secondaries.
-Result<void> load_index(Engine& engine, txn::Transaction& txn, BTree& tree,
-                        FunctionRef<bool(Slice& key, Slice& value)> next, uint32_t fill_percent);
-
 // Checks SI-1 for a quiet store; faults are appended as text.
-Result<void> verify_secondary(Engine& engine, const Secondary& secondary,
+Result<void> verify_secondary(Env& env, const Secondary& secondary,
                               std::vector<std::string>& faults);
 
 }  // namespace lockstep::sm

@@ -18,7 +18,7 @@
 #include "sm/btree/btree_leaf_walk.h"
 #include "sm/btree/btree_node.h"
 #include "sm/btree/overflow.h"
-#include "sm/engine/engine.h"
+#include "sm/host/host.h"
 #include "sm/secondary/entry_sort.h"
 #include "sm/secondary/key_call.h"
 #include "sm/secondary/secondary.h"
@@ -157,8 +157,8 @@ public:
         : secondary_(secondary), function_(function), sorter_(directory, memory, true) {}
 
     // On a user thread of its own, so that offload() does not suspend the creator.
-    Result<void> start(Engine& engine) {
-        return engine.start_thread(-1, "building a secondary index", [this] {
+    Result<void> start(Host& host) {
+        return host.start_thread(-1, "building a secondary index", [this] {
             const Result<void> ran = offload([this] { return work(); });
             if (!ran) outcome_ = ran;
             leaves.close();
@@ -248,21 +248,21 @@ private:
 // One build, on the creator's user thread.
 class Build {
 public:
-    Build(Engine& engine, txn::Transaction& txn, Secondary& secondary, uint64_t memory,
+    Build(Host& host, txn::Transaction& txn, Secondary& secondary, uint64_t memory,
           const Function<void(const BuildProgress&)>& progress)
-        : engine_(engine),
+        : host_(host),
           txn_(txn),
           secondary_(secondary),
           function_(secondary.function()),
           memory_(memory),
           progress_(progress),
-          reader_(engine, secondary.primary) {}
+          reader_(host, secondary.primary) {}
 
     Result<void> run() {
         DCHECK(function_ != nullptr && threads::current()->latch_depth == 0);
         DCHECK(!txn_.read_only && txn_.thread == threads::current());
         secondary_.assert_state();
-        TRY(engine_.locks->lock_object(txn_.locks, secondary_.tree.lock(), txn::LockMode::X));
+        TRY(host_.locks->lock_object(txn_.locks, secondary_.tree.lock(), txn::LockMode::X));
         auto first = TRY(reader_.next());
         tell();
         if (reader_.at_end() || threads::current()->worker->shared().simulated)
@@ -301,9 +301,8 @@ private:
         return {};
     }
     Result<void> with_crew(std::unique_ptr<LeafBatch> batch) {
-        const auto crew =
-            std::make_unique<Crew>(secondary_, *function_, engine_.directory, memory_);
-        TRY(crew->start(engine_));
+        const auto crew = std::make_unique<Crew>(secondary_, *function_, host_.directory, memory_);
+        TRY(crew->start(host_));
         Result<void> done = feed(*crew, std::move(batch));
         if (done)
             done = load([&, at = Slice(), held = Crew::Batch()](Slice& key, Slice& value) mutable {
@@ -354,7 +353,7 @@ private:
         return {};
     }
 
-    Engine& engine_;
+    Host& host_;
     txn::Transaction& txn_;
     Secondary& secondary_;
     const std::shared_ptr<const KeyFunction> function_;
@@ -366,11 +365,11 @@ private:
 
 }  // namespace
 
-Result<void> build_secondary(Engine& engine, txn::Transaction& txn, Secondary& secondary,
+Result<void> build_secondary(Host& host, txn::Transaction& txn, Secondary& secondary,
                              uint64_t build_bytes,
                              const Function<void(const BuildProgress&)>& progress) {
     // On the heap: stacks are small.
-    return std::make_unique<Build>(engine, txn, secondary, build_bytes, progress)->run();
+    return std::make_unique<Build>(host, txn, secondary, build_bytes, progress)->run();
 }
 
 }  // namespace lockstep::sm

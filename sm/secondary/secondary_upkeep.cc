@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
-#include "sm/api/operation.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/core/operation_boundary.h"
 #include "sm/secondary/key_call.h"
 #include "sm/secondary/secondary_key.h"
 

@@ -7,8 +7,8 @@
 #include "sm/btree/btree_leaf_walk.h"
 #include "sm/btree/btree_node.h"
 #include "sm/change/rollback.h"
+#include "sm/core/env.h"
 #include "sm/core/lock_error.h"
-#include "sm/engine/engine.h"
 #include "sm/secondary/secondary.h"
 #include "sm/secondary/secondary_key.h"
 
@@ -21,7 +21,7 @@ constexpr size_t kFaultsMax = 100;
 constexpr Nanos kLockWaitMax = kSecond;
 
 struct Check {
-    Engine& engine;
+    Env& env;
     const Secondary& s;
     const KeyFunction* function;  // may be null
     txn::Transaction& txn;
@@ -73,7 +73,7 @@ struct Check {
     template <class Each>
     Result<void> scan(BTree& tree, Each each) {
         const auto leaf = std::make_unique<Page>();  // stacks are small
-        LeafWalk walk(*engine.pool, tree);
+        LeafWalk walk(*env.pool, tree);
         while (TRY(walk.next(*leaf)))
             for (unsigned slot = 0; slot < node::count(*leaf); ++slot)
                 if (!node::ghost(*leaf, slot)) TRY(each(node::full_key(*leaf, slot)));
@@ -83,17 +83,17 @@ struct Check {
 
 }  // namespace
 
-Result<void> verify_secondary(Engine& engine, const Secondary& secondary,
+Result<void> verify_secondary(Env& env, const Secondary& secondary,
                               std::vector<std::string>& faults) {
     const auto function = secondary.function();
     if (function == nullptr)
-        engine.report(2, "verify: secondary index " + printable(secondary.name) +
-                             " has no key function; only its entries are checked");
-    return run_system_txn(engine, [&](txn::Transaction& txn) -> Result<void> {
+        env.report(2, "verify: secondary index " + printable(secondary.name) +
+                          " has no key function; only its entries are checked");
+    return run_system_txn(env, [&](txn::Transaction& txn) -> Result<void> {
         txn.isolation = txn::Isolation::read_committed;
         txn.locks.timeout = std::min(txn.locks.timeout, kLockWaitMax);
         DCHECK(txn.locks.timeout > 0 && txn.locks.locks_held == 0);
-        Check check{engine, secondary, function.get(), txn, faults};
+        Check check{env, secondary, function.get(), txn, faults};
         TRY(check.scan(secondary.tree, [&](Slice key) { return check.entry(key); }));
         if (function == nullptr) return {};
         return check.scan(secondary.primary, [&](Slice key) { return check.record(key); });

@@ -1,11 +1,10 @@
 // ghost_cleaner.cc - notes of leaves and the thread that works them off.
+#include "sm/core/env.h"
 #include "sm/services/ghost_cleaner_impl.h"
 
 #include <algorithm>
 
 #include "sm/btree/btree.h"
-#include "sm/catalog/catalog.h"
-#include "sm/engine/engine.h"
 
 namespace lockstep::sm {
 
@@ -21,7 +20,7 @@ constexpr unsigned kLeavesOfRound = 256;  // that are looked at for refused note
 
 }  // namespace
 
-GhostCleaner::GhostCleaner(Engine& engine) : engine_(engine), state_(std::make_unique<State>()) {}
+GhostCleaner::GhostCleaner(Env& env) : engine_(env), state_(std::make_unique<State>()) {}
 
 GhostCleaner::~GhostCleaner() {
     while (Node* node = state_->take_fresh()) delete node;
@@ -67,9 +66,7 @@ void GhostCleaner::note_leaf(ObjectId object, Slice key) {
 }
 
 BTree* GhostCleaner::tree_of(ObjectId object) const {
-    if (!engine_.catalog) return nullptr;
-    return object == kCatalogObject ? &engine_.catalog->own_tree()
-                                    : engine_.catalog->index_by_id(object);
+    return engine_.objects == nullptr ? nullptr : engine_.objects->index_by_id(object);
 }
 
 Result<bool> GhostCleaner::work(Note& note, bool owned_chains) {

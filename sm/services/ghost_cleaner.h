@@ -36,11 +36,11 @@
 namespace lockstep::sm {
 
 class BTree;
-class Engine;
+struct Env;
 
 class GhostCleaner final : public GhostNotes {
 public:
-    explicit GhostCleaner(Engine& engine);
+    explicit GhostCleaner(Env& env);
     ~GhostCleaner() override;
     Result<void> start();  // user thread on worker 0
     // From a user thread or a foreign kernel thread; idempotent.
@@ -114,7 +114,7 @@ private:
     void refuse(Range range);
     void wake_thread();
 
-    Engine& engine_;
+    Env& engine_;
     std::unique_ptr<State> state_;
     std::atomic<size_t> leaf_notes_{0}, fresh_{0}, chains_{0};
     std::atomic<uint64_t> pages_{0};

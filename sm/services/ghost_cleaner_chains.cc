@@ -3,11 +3,11 @@
 
 #include "sm/btree/btree.h"
 #include "sm/btree/overflow.h"
-#include "sm/catalog/catalog.h"
-#include "sm/engine/engine.h"
+#include "sm/core/cleanup.h"
+#include "sm/core/env.h"
 #include "sm/services/ghost_cleaner_impl.h"
-#include "sm/services/snapshots.h"
 #include "sm/space/space_map.h"
+#include "sm/version/version_table.h"
 
 namespace lockstep::sm {
 
@@ -32,8 +32,7 @@ DropEntry entry_of(const ReleasedChain& chain) {
 
 // What versions may take in memory, or as much as all other pages.
 uint64_t GhostCleaner::pages_waiting_max() const {
-    return std::max(engine_.snapshots->table().limit() / kPageBytes,
-                    engine_.space->pages_total() / 2);
+    return std::max(engine_.versions->limit() / kPageBytes, engine_.space->pages_total() / 2);
 }
 
 // GC-1. Pairs with hold(): one of us sees the other.
@@ -57,7 +56,7 @@ void GhostCleaner::release(std::vector<ReleasedChain> released, Lsn committed) {
     for (ReleasedChain& chain : released)
         chains.push_back({.released = std::move(chain), .committed = committed});
     // A snapshot that is opened from now on sees the commit.
-    const bool seen = engine_.snapshots->table().snapshots().oldest() < committed;
+    const bool seen = engine_.versions->snapshots().oldest() < committed;
     if (!begin_release()) return keep(std::move(chains));
     Result<void> done;
     if (seen) keep(std::move(chains));
@@ -82,8 +81,7 @@ void GhostCleaner::keep(std::vector<Chain> chains) {
         for (Chain& chain : chains) state_->chains.push_back(std::move(chain));
     }
     wake_thread();
-    if (pages_waiting() <= pages_waiting_max() || !engine_.snapshots->table().expel_oldest())
-        return;
+    if (pages_waiting() <= pages_waiting_max() || !engine_.versions->expel_oldest()) return;
     engine_.report(1,
                    "the oldest snapshot has become too old: large values that were replaced or "
                    "erased since it began take " +
@@ -94,7 +92,7 @@ void GhostCleaner::keep(std::vector<Chain> chains) {
 Result<void> GhostCleaner::free_waiting(size_t most, Nanos until) {
     Result<void> result;
     while (most > 0 && chains_.load(std::memory_order_relaxed) != 0 && threads::now() < until) {
-        const Lsn oldest = engine_.snapshots->table().snapshots().oldest();
+        const Lsn oldest = engine_.versions->snapshots().oldest();
         const Nanos now = threads::now();
         std::vector<Chain> ready;
         ready.reserve(kBatch);

@@ -8,7 +8,7 @@
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_error.h"
-#include "sm/engine/engine.h"
+#include "sm/host/host.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/wall_clock.h"
 #include "threads/sync/completion.h"

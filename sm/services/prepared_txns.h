@@ -28,11 +28,11 @@
 
 namespace lockstep::sm {
 
-class Engine;
+class Host;
 
 class PreparedTxns {
 public:
-    explicit PreparedTxns(Engine& engine) : engine_(engine) {}
+    explicit PreparedTxns(Host& engine) : engine_(engine) {}
     ~PreparedTxns();
     PreparedTxns(const PreparedTxns&) = delete;
     PreparedTxns& operator=(const PreparedTxns&) = delete;
@@ -77,7 +77,7 @@ private:
     Result<bool> end_here(Slice gid, Decision decision);
     Result<void> finish(const Entry& entry, Decision decision);
 
-    Engine& engine_;
+    Host& engine_;
     mutable SpinLock lock_;
     Entries entries_;  // by gid; under lock_
 };

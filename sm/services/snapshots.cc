@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "sm/btree/btree.h"
-#include "sm/catalog/catalog.h"
 #include "sm/change/log_kinds.h"
 #include "sm/change/record_changes.h"
-#include "sm/engine/engine.h"
+#include "sm/core/cleanup.h"
 #include "sm/heap/heap_file.h"
 #include "sm/host/test_hooks.h"
+#include "sm/recovery/restart_env.h"
 #include "threads/sync/completion.h"
 
 namespace lockstep::sm {
@@ -48,7 +48,7 @@ struct Snapshots::Writer {
     Lsn last;  // its newest record that left no version
 };
 
-Snapshots::Snapshots(Engine& engine)
+Snapshots::Snapshots(RestartEnv& engine)
     : engine_(engine),
       table_(version_bytes(engine.options), engine.options.workers,
              version_memory(engine.options)) {}
@@ -96,14 +96,6 @@ bool Snapshots::place(Snapshot& snapshot) {
     table_.snapshots().remove(snapshot);
     snapshot.too_old.store(false);  // if it was expelled meanwhile
     return false;
-}
-
-void Snapshots::close_open(txn::Transaction& txn) {
-    DCHECK(txn.isolation == txn::Isolation::snapshot && txn.locks.locks_held == 0);
-    DCHECK(local_of(txn).snapshot->sees == txn.sees);
-    Snapshot* const snapshot = std::exchange(local_of(txn).snapshot, nullptr);
-    table_.snapshots().remove(*snapshot);
-    delete snapshot;
 }
 
 // Runs `work` on a thread of each worker and waits for all.
@@ -229,12 +221,9 @@ Result<void> Snapshots::make_version(Writer& writer, const RecordName& name, boo
     };
     Result<void> seen;
     if (in_heap) {
-        if (HeapFile* const heap = engine_.catalog->heap_by_id(name.object); heap != nullptr)
+        if (HeapFile* const heap = engine_.objects->heap_by_id(name.object); heap != nullptr)
             seen = heap->see_record(slot_of(name.key), see);
-    } else if (BTree* const tree = name.object == kCatalogObject
-                                       ? &engine_.catalog->own_tree()
-                                       : engine_.catalog->index_by_id(name.object);
-               tree != nullptr) {
+    } else if (BTree* const tree = engine_.objects->index_by_id(name.object); tree != nullptr) {
         seen = tree->see_record(name.key, see);
     }
     // The writer has made the object, and rolls back: no snapshot sees it.

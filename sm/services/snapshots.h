@@ -32,27 +32,17 @@
 
 namespace lockstep::sm {
 
-class Engine;
+struct RestartEnv;
 
 class Snapshots {
 public:
-    explicit Snapshots(Engine& engine);
+    explicit Snapshots(RestartEnv& engine);
     ~Snapshots();
 
     // `txn` has just begun, with Isolation::snapshot. Errors: out_of_memory, those of reading the
     // log and pages; snapshot_too_old if the versions of live writers take more than
-    // Options::version_bytes.
+    // Options::version_bytes. Whoever ends the transaction closes it (sm/version/txn_snapshot.h).
     Result<void> open(txn::Transaction& txn);
-    // The transaction is about to end. Does nothing for others.
-    void close(txn::Transaction& txn) {
-        if (local_of(txn).snapshot != nullptr) [[unlikely]]
-            close_open(txn);
-    }
-    // The transaction has been rolled back from outside, and its thread will close() it later:
-    // nothing stays for its snapshot.
-    void expel(txn::Transaction& txn) {
-        if (Snapshot* const snapshot = local_of(txn).snapshot) table_.snapshots().expel(*snapshot);
-    }
     // From a user thread, when no transaction is left.
     void stop();
 
@@ -63,7 +53,6 @@ private:
     enum class State : uint8_t { off, on };
     struct Writer;
 
-    void close_open(txn::Transaction& txn);
     Result<void> begin_period();
     void end_period();
     Result<void> on_each_worker(FunctionRef<Result<void>()> work);
@@ -77,7 +66,7 @@ private:
     void clean(Nanos& idle_since);  // under turn_
     void sweep_keys();
 
-    Engine& engine_;
+    RestartEnv& engine_;
     VersionTable table_;
     threads::Semaphore turn_{1};  // held while a period begins or ends
     std::atomic<State> state_{State::off};
