@@ -235,7 +235,8 @@ class Run:
             self.save()
             caught = result["status"] == "caught"
             what = f"{result['by']}: {result['why']}" if caught else change(mutant)
-            self.say(f"{result['status']:11} {mutant.file}:{mutant.line} {mutant.kind}: {what}")
+            where = mutant.name or f"{mutant.file}:{mutant.line} {mutant.kind}"
+            self.say(f"{result['status']:11} {where}: {what}")
 
         until = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
         hunt.hunt_all(due, args.jobs, told, until)
@@ -284,6 +285,8 @@ class Run:
 
 
 def change(mutant):
+    if mutant.name:
+        return mutant.after
     return f"{mutant.before}  ->  {mutant.after or '(nothing)'}"
 
 

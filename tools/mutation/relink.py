@@ -136,9 +136,11 @@ class Relink(Tree):
             commands = self.commands(due)
             say(f"compiles {len(commands)} sources")
             with ThreadPoolExecutor(self.jobs) as pool:
-                bad = pool.map(lambda it: self.compile(it[0], *it[1]), commands.items())
-                places = set().union(*bad)
-            objects.update(commands)
+                bad = dict(zip(commands, pool.map(
+                    lambda it: self.compile(it[0], *it[1]), commands.items()
+                )))  # fmt: skip
+            objects.update(target for target in bad if not bad[target])
+            places = set().union(*bad.values())
             wrong = at_fault(left, places) if places else []
             if wrong:
                 say(f"{len(wrong)} mutants do not compile: {', '.join(m.title() for m in wrong)}")

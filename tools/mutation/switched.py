@@ -130,6 +130,12 @@ def declares_in(text):
         return False
 
 
+def is_whole(text):
+    """Whether the text ends where a statement does."""
+    found = pieces(text)
+    return not found or found[-1][0] in (";", "}")
+
+
 class Source:
     def __init__(self, text):
         self.text, self.t = text, tokenize(text)
@@ -156,10 +162,14 @@ class Source:
             ]
             if new.startswith("else") and not inside:
                 inside = [k for k, (_, last) in enumerate(found) if t[last].end <= begin][-1:]
+            if not inside and not is_whole(new):
+                inside = [k for k, (first, _) in enumerate(found) if t[first].begin >= end][:1]
             if inside:
                 first, last = found[inside[0]][0], found[inside[-1]][1]
                 whole = [found[k] for k in range(inside[0], inside[-1] + 1)]
                 text = self.text[t[first].begin : begin] + new + self.text[end : t[last].end]
+                if not is_whole(text) and inside[-1] + 1 < len(found):  # it now governs the next
+                    last = found[inside[-1] + 1][1]
             else:
                 first, last, whole, text = None, None, [], new
             if any(declares(t, *statement) for statement in whole) or declares_in(text):
