@@ -65,30 +65,49 @@ auto change_once(Engine* engine, const BTree* tree, const CallOptions& options,
     return engine.run_and_wait([&] { return engine.log->wait_durable(point); });
 }
 
-// Empty: the look has no answer.
-Result<std::optional<bool>> look_once(Engine* engine, const BTree* tree, Slice key, ValueOut& out,
-                                      Durability durability) {
-    if (tree == nullptr) [[unlikely]]
-        return refuse_handle();
-    const Call call(engine);
-    if (!call) [[unlikely]]
-        return Call::closed();
-    if (engine->forked()) [[unlikely]]
-        return Engine::refuse_child();
-    TRY(require_outside_key_function());
-    if (key.size() > kKeyBytesMax) [[unlikely]]
-        return key_too_long(key.size());
-    if (durability > Durability::lazy) [[unlikely]]
+// What forbids a read on the calling thread. `call`: the gate let it in.
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_look(const Engine* engine, bool call,
+                                                                size_t key_bytes,
+                                                                Durability durability) {
+    if (!call) return Call::closed();
+    if (engine->forked()) return Engine::refuse_child();
+    if (in_key_function()) return refuse_in_key_function();  // KC-1
+    if (key_bytes > kKeyBytesMax) return key_too_long(key_bytes);
+    if (durability > Durability::lazy)
         return fail(ErrorCode::bad_option, "durability", static_cast<uint64_t>(durability));
+    // In a failed store rollbacks may have failed, too, so a look may show what was never committed.
+    DCHECK(engine->log->failed());
+    return engine->log->refused();
+}
+
+// Sets `error` and returns unsure if the read is refused.
+[[gnu::always_inline]] inline BTree::FreeLook look_once(Engine* engine, const BTree* tree,
+                                                        Slice key, ValueOut& out,
+                                                        Durability durability, Error& error) {
+    if (tree == nullptr) [[unlikely]] {
+        error = refuse_handle().error();
+        return BTree::FreeLook::unsure;
+    }
+    const Call call(engine);
+    const bool inside = static_cast<bool>(call);
+    if (!inside || engine->forked() || in_key_function() || key.size() > kKeyBytesMax ||
+        durability > Durability::lazy) [[unlikely]] {
+        error = refuse_look(engine, inside, key.size(), durability).error();
+        return BTree::FreeLook::unsure;
+    }
     Lsn seen{};
     const BTree::FreeLook look = tree->look(key, out, seen);
-    // In a failed store rollbacks may have failed, too.
-    if (engine->log->failed()) [[unlikely]]
-        return engine->log->refused();
-    if (look == BTree::FreeLook::unsure) return std::nullopt;
-    if (durability == Durability::durable && seen > engine->log->durable()) [[unlikely]]
-        TRY(wait_for_seen(*engine, seen));
-    return look == BTree::FreeLook::found;
+    if (engine->log->failed()) [[unlikely]] {
+        error = refuse_look(engine, true, 0, durability).error();
+        return BTree::FreeLook::unsure;
+    }
+    if (durability == Durability::durable && seen > engine->log->durable() &&
+        look != BTree::FreeLook::unsure) [[unlikely]] {
+        const Result<void> durable = wait_for_seen(*engine, seen);
+        if (!durable) error = durable.error();
+        return durable ? look : BTree::FreeLook::unsure;
+    }
+    return look;
 }
 
 }  // namespace
@@ -96,9 +115,11 @@ Result<std::optional<bool>> look_once(Engine* engine, const BTree* tree, Slice k
 
 Result<bool> Index::get(Slice key, std::string& value, const CallOptions& options) const {
     sm::ValueOut out{.text = &value};
-    const auto looked = TRY(sm::look_once(engine_, tree_, key, out, options.durability));
-    if (looked.has_value()) [[likely]]
-        return *looked;
+    Error error;
+    const auto look = sm::look_once(engine_, tree_, key, out, options.durability, error);
+    if (look != sm::BTree::FreeLook::unsure) [[likely]]
+        return look == sm::BTree::FreeLook::found;
+    if (error.code != ErrorCode::none) return std::unexpected(error);
     return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::serializable, true),
                         [&](Txn& txn) { return get(txn, key, value); });
 }
@@ -106,11 +127,14 @@ Result<bool> Index::get(Slice key, std::string& value, const CallOptions& option
 Result<std::optional<size_t>> Index::get(Slice key, std::span<std::byte> buffer,
                                          const CallOptions& options) const {
     sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
-    const auto looked = TRY(sm::look_once(engine_, tree_, key, out, options.durability));
-    if (!looked.has_value()) [[unlikely]]
-        return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::serializable, true),
-                            [&](Txn& txn) { return get(txn, key, buffer); });
-    return *looked ? std::optional(out.bytes) : std::nullopt;
+    Error error;
+    const auto look = sm::look_once(engine_, tree_, key, out, options.durability, error);
+    if (look == sm::BTree::FreeLook::found) [[likely]]
+        return out.bytes;
+    if (look == sm::BTree::FreeLook::absent) return std::nullopt;
+    if (error.code != ErrorCode::none) return std::unexpected(error);
+    return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::serializable, true),
+                        [&](Txn& txn) { return get(txn, key, buffer); });
 }
 
 Result<size_t> Index::get_many(std::span<Lookup> rows, const CallOptions& options) const {

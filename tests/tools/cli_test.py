@@ -282,6 +282,44 @@ def check_refused(store):
     assert done.returncode != 0 and "holds no store" in done.stderr, done
 
 
+def check_one_record(directory):
+    """get, put, erase and scan, with each spelling of keys and values."""
+    store = os.path.join(directory, "single")
+
+    def one(*arguments, status=0, out="", says=""):
+        done = subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True)
+        if done.returncode != status or done.stdout != out or says not in done.stderr:
+            sys.exit(f"{arguments}: {done}, expected status {status}, output {out!r}, {says!r}")
+
+    one("put", store, "i", "a", "one", status=1, says="holds no store")
+    one("put", "--create", store, "i", "a", "one")
+    one("put", store, "j", "a", "one", status=1, says="no_such_object")
+    one("put", store, "i", "u64:7", "hex:00ff")
+    one("put", store, "i", "u8:1,i64:-2,text:b", "")
+    one("put", store, "i", "hex:6302", "raw:hex:d")
+    one("put", store, "i", "raw:u8:1", "x")
+    one("get", store, "i", "a", out="one\n")
+    one("get", store, "i", "hex:0000000000000007", "--hex", out="00ff\n")
+    one("get", store, "i", "hex:017ffffffffffffffe620000", out="\n")
+    one("get", store, "i", "b", status=3)
+    one("scan", store, "i", "--prefix", "c", out="c\\x02\thex:d\n")
+    one("scan", store, "i", "--from", "a", "--limit", "2", out="a\tone\nc\\x02\thex:d\n")
+    one("scan", store, "i", "--from", "b", "--to", "d", "--hex", out="6302\t6865783a64\n")
+    one("scan", store, "i", "--limit", "0")
+    one("put", store, "i", "a", "two")
+    one("get", store, "i", "a", out="two\n")
+    one("erase", store, "i", "raw:u8:1")
+    one("erase", store, "i", "raw:u8:1", status=3)
+    for wrong in ("hex:0", "u8:256", "u64:", "u32:1,x:2", "u16:1,"):
+        one("get", store, "i", wrong, status=1, says="bad_argument")
+    one("get", store, "i", "k" * 1025, status=1, says="key_too_long")
+    one("scan", store, "i", "--prefix", "a", "--from", "b", status=108, says="excludes")
+    before = state_of(store)
+    one("get", store, "i", "a", out="two\n")
+    one("scan", store, "i", "--from", "a", "--limit", "1", out="a\ttwo\n")
+    assert state_of(store) == before
+
+
 def check(store):
     for name in os.listdir(store):
         os.chmod(os.path.join(store, name), 0o444)
@@ -315,6 +353,7 @@ try:
     check_log_positions(path)
     check_refused(path)
     check_no_access(path)
+    check_one_record(directory)
     drive(path, "--duration", "60", kill_after=2)
     with open("/dev/full", "w") as full:
         done = subprocess.run([LOCKSTEP, "stat", path], stdout=subprocess.DEVNULL, stderr=full)

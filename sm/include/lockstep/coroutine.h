@@ -17,6 +17,23 @@
 #include <coroutine>
 #include <utility>
 
+// LOCKSTEP_TRY for a coroutine whose result is a Result. LOCKSTEP_CO_TRY(int n, co_await handle)
+// declares `n` with the value; on an error, co_return of the error. A statement and no operand: g++
+// 12 cannot compile a `co_await` inside a statement expression.
+#define LOCKSTEP_CO_TRY(declaration, ...) LOCKSTEP_CO_TRY_AS_(__COUNTER__, declaration, __VA_ARGS__)
+// The same for a Result<void>, which has no value.
+#define LOCKSTEP_CO_TRY_VOID(...) LOCKSTEP_CO_TRY_VOID_AS_(__COUNTER__, __VA_ARGS__)
+#define LOCKSTEP_CO_TRY_AS_(number, declaration, ...) \
+    LOCKSTEP_CO_TRY_NAMED_(number, declaration, __VA_ARGS__)
+#define LOCKSTEP_CO_TRY_NAMED_(number, declaration, ...) \
+    LOCKSTEP_CO_TRY_VOID_NAMED_(number, __VA_ARGS__)     \
+    declaration = ::lockstep::detail::take(try_result_##number)
+#define LOCKSTEP_CO_TRY_VOID_AS_(number, ...) LOCKSTEP_CO_TRY_VOID_NAMED_(number, __VA_ARGS__)
+#define LOCKSTEP_CO_TRY_VOID_NAMED_(number, ...)       \
+    auto try_result_##number = (__VA_ARGS__);          \
+    if (!try_result_##number.has_value()) [[unlikely]] \
+        co_return ::lockstep::Unexpected(try_result_##number.error());
+
 namespace lockstep {
 
 // Resumes a suspended coroutine on the calling thread. An executor gets one, and must call it or a

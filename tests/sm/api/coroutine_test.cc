@@ -200,5 +200,55 @@ TEST_F(CoroutineTest, AnAwaitedFunctionMayBeCancelled) {
     ASSERT_OK(store.close());
 }
 
+// A coroutine of the application with a result, which is there at once or later.
+struct Lazy {
+    struct promise_type {  // NOLINT(readability-identifier-naming): the language's name
+        Lazy get_return_object() {
+            return {std::coroutine_handle<promise_type>::from_promise(*this)};
+        }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        // In await_suspend() the coroutine is suspended: from then on it may be destroyed.
+        struct End {
+            bool await_ready() noexcept { return false; }
+            void await_suspend(std::coroutine_handle<promise_type> coroutine) noexcept {
+                coroutine.promise().ended = true;
+            }
+            void await_resume() noexcept {}
+        };
+        End final_suspend() noexcept { return {}; }
+        void return_value(Result<int> given) { result = given; }
+        void unhandled_exception() { std::terminate(); }
+        Result<int> result;
+        std::atomic<bool> ended{false};
+    };
+    std::coroutine_handle<promise_type> coroutine;
+};
+
+TEST_F(CoroutineTest, CoTryEndsTheCoroutineWithTheError) {
+    Store store = open("s");
+    bool behind = false;
+    const auto body = [&](bool good) -> Lazy {
+        auto handle = store.start([good]() -> Result<int> {
+            if (!good) return fail(ErrorCode::rolled_back, "refused");
+            return 20;
+        });
+        LOCKSTEP_CO_TRY(const int half, co_await handle);
+        LOCKSTEP_CO_TRY(const int one, Result<int>(1));
+        LOCKSTEP_CO_TRY_VOID(Result<void>());
+        behind = good;
+        co_return (half + one) * 2;
+    };
+    for (const bool good : {false, true}) {
+        const Lazy lazy = body(good);
+        await([&] { return lazy.coroutine.promise().ended.load(); });
+        const Result<int> result = lazy.coroutine.promise().result;
+        EXPECT_EQ(code_of(result), good ? ErrorCode::none : ErrorCode::rolled_back);
+        EXPECT_EQ(result.has_value() ? *result : 0, good ? 42 : 0);
+        EXPECT_EQ(behind, good);
+        lazy.coroutine.destroy();
+    }
+    ASSERT_OK(store.close());
+}
+
 }  // namespace coroutine_test
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 // key_test.cc - keys that an application composes: their order, and what happens at the limit of
 // 1024 bytes. No operation may take a key that lost a part.
 #include <lockstep/key.h>
+#include <lockstep/key_reader.h>
 
 #include <functional>
 #include <tuple>
@@ -293,6 +294,45 @@ TEST_F(LongKeys, LongestKeysAreOrdinaryKeys) {
     });
     ASSERT_TRUE(done) << done.error().text();
     EXPECT_TRUE(store.verify()->empty());
+}
+
+TEST(KeyReader, GivesBackWhatKeyHasPacked) {
+    Rng rng(seed_of_run(11));
+    for (int round = 0; round < 2000; ++round) {
+        const uint64_t bits = rng.next();
+        std::string text(rng.below(20), 'x');
+        for (char& c : text) c = static_cast<char>(rng.chance(0.3) ? 0 : rng.below(256));
+        Key key;
+        key.u8(static_cast<uint8_t>(bits)).text(text).i32(static_cast<int32_t>(bits));
+        key.u16(static_cast<uint16_t>(bits)).i64(static_cast<int64_t>(bits)).text("").u64(bits);
+        key.u32(static_cast<uint32_t>(bits));
+        KeyReader reader(key);
+        EXPECT_EQ(reader.u8(), static_cast<uint8_t>(bits));
+        EXPECT_EQ(reader.text(), text);
+        EXPECT_EQ(reader.i32(), static_cast<int32_t>(bits));
+        EXPECT_EQ(reader.u16(), static_cast<uint16_t>(bits));
+        EXPECT_EQ(reader.i64(), static_cast<int64_t>(bits));
+        EXPECT_EQ(reader.text(), "");
+        EXPECT_EQ(reader.u64(), bits);
+        EXPECT_EQ(reader.rest().size(), 4u);
+        EXPECT_TRUE(reader.ok() && !reader.at_end());
+        EXPECT_EQ(reader.u32(), static_cast<uint32_t>(bits));
+        ASSERT_TRUE(reader.at_end());
+    }
+}
+
+TEST(KeyReader, SaysThatAPartIsNotThere) {
+    for (const Slice cut : {Slice("\1\2\3", 3), Slice("a\0", 2), Slice("a\0b", 3), Slice("a", 1),
+                            Slice("\0", 1), Slice()}) {
+        KeyReader text(cut), number(cut), negative(cut);
+        EXPECT_EQ(text.text(), "");
+        EXPECT_EQ(number.u32(), 0u);
+        EXPECT_EQ(negative.i64(), 0);
+        for (const KeyReader* reader : {&text, &number, &negative})
+            EXPECT_FALSE(reader->ok() || reader->at_end());
+        EXPECT_EQ(number.u8(), 0u);  // for good
+        EXPECT_FALSE(number.ok());
+    }
 }
 
 }  // namespace key_test

@@ -14,6 +14,7 @@
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
+#include "tpcc/option_checks.h"
 
 namespace lockstep::cli {
 namespace {
@@ -64,12 +65,13 @@ Result<std::string> key_of(std::string_view spelled) {
     if (first == std::string_view::npos || !is_type(spelled.substr(0, first)))
         return std::string(spelled);
     Key key;
-    while (!spelled.empty()) {
-        const size_t comma = std::min(spelled.find(','), spelled.size());
+    for (bool more = true; more;) {
+        const size_t comma = spelled.find(',');
         const std::string_view part = spelled.substr(0, comma);
         const size_t colon = std::min(part.find(':'), part.size());
         TRY(append_part(key, part.substr(0, colon), part.substr(std::min(colon + 1, part.size()))));
-        spelled.remove_prefix(std::min(comma + 1, spelled.size()));
+        more = comma != std::string_view::npos;
+        if (more) spelled.remove_prefix(comma + 1);
     }
     return std::string(Slice(key));
 }
@@ -194,7 +196,8 @@ void add_one_record(CLI::App& app, int& status) {
     scan_command->add_option("--prefix", scan_options->prefix, "Only keys that begin so")
         ->excludes(low)
         ->excludes(high);
-    scan_command->add_option("--limit", scan_options->limit, "At most so many records");
+    scan_command->add_option("--limit", scan_options->limit, "At most so many records")
+        ->check(tpcc::kNotNegative);
     scan_command->add_flag("--hex", scan_options->hex, "Print hexadecimal digits");
 }
 
