@@ -14,7 +14,7 @@
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
-#include "tpcc/option_checks.h"
+#include "tools/base/option_checks.h"
 
 namespace lockstep::cli {
 namespace {
@@ -197,7 +197,7 @@ void add_one_record(CLI::App& app, int& status) {
         ->excludes(low)
         ->excludes(high);
     scan_command->add_option("--limit", scan_options->limit, "At most so many records")
-        ->check(tpcc::kNotNegative);
+        ->check(kNotNegative);
     scan_command->add_flag("--hex", scan_options->hex, "Print hexadecimal digits");
 }
 
