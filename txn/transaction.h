@@ -34,6 +34,7 @@
 #include <lockstep/txn_options.h>
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "txn/isolation_rules.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/log/log.h"
 #include "txn/outcome.h"
