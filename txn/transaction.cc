@@ -143,7 +143,7 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
 }
 
 void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options) {
-    DCHECK(options.isolation <= Isolation::snapshot);
+    DCHECK(is_level(options.isolation));
     DCHECK(options.durability <= Durability::lazy && threads::current() != nullptr);
     DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
@@ -154,7 +154,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     std::atomic_ref(txn.state).store(TxnState::active, std::memory_order_release);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
-    txn.read_only = options.read_only || options.isolation == Isolation::snapshot;
+    txn.read_only = options.read_only || rules_of(options.isolation).by_snapshot;
     txn.heed = Heed::nothing;
     txn.thread = threads::current();
     txn.thread_id = txn.thread->id;

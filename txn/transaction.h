@@ -33,6 +33,7 @@
 
 #include <lockstep/txn_options.h>
 #include "threads/base/check.h"
+#include "txn/isolation_rules.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/log/log.h"
 #include "txn/outcome.h"

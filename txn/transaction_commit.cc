@@ -99,7 +99,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     if (end == kLsnNone && durable) must_be_durable = table.release_locks_of_reader(*this, txn);
     else table.release_locks_and_undo(txn, end);
     // A snapshot locked nothing: it may have read from every commit below its place.
-    if (txn.isolation == Isolation::snapshot && durable) [[unlikely]]
+    if (rules_of(txn.isolation).by_snapshot && durable) [[unlikely]]
         must_be_durable = std::min(txn.sees, newest_commit());
     DCHECK(must_be_durable <= table.log.tail());
     Result<void> outcome{};

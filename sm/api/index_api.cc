@@ -130,7 +130,7 @@ Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
     if (!t) return Cursor(txn, {}, sm::refused(txn, engine_, tree_).error());
     if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
         return Cursor(txn, {}, sm::key_too_long(longer).error());
-    if (t->isolation == Isolation::snapshot && access != Access::read) [[unlikely]]
+    if (txn::rules_of(t->isolation).by_snapshot && access != Access::read) [[unlikely]]
         return Cursor(txn, {}, fail(ErrorCode::read_only, "transaction", t->id.value).error());
     // Copies the bounds. At the boundary other threads may run, to whom the caller's buffer may
     // belong as well.

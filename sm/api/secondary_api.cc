@@ -147,7 +147,7 @@ Result<bool> SecondaryCursor::read_record() {
     if (!t) return std::unexpected(sm::TxnAccess::why_not(*txn_));
     DCHECK(secondary_ != nullptr);
     DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
-    const bool again = t->isolation == Isolation::read_committed;
+    const bool again = txn::rules_of(t->isolation).gives_back;
     txn::LockManager& locks = *secondary_->env.locks;
     const txn::LockName name = txn::key_lock_name(tree.id(), cursor_.key());
     const bool held = again && txn::covers(locks.held(t->locks, name), txn::LockMode::S);

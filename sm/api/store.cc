@@ -110,7 +110,7 @@ namespace {
 }
 
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> refuse_options(const TxnOptions& options) {
-    if (options.isolation > Isolation::snapshot)
+    if (!txn::is_level(options.isolation))
         return fail(ErrorCode::bad_option, "isolation", static_cast<uint64_t>(options.isolation));
     DCHECK(options.durability > Durability::lazy);
     return fail(ErrorCode::bad_option, "durability", static_cast<uint64_t>(options.durability));
@@ -118,15 +118,14 @@ namespace {
 
 inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOptions& options) {
     TRY(MemoryReserve::require());
-    if (options.isolation > Isolation::snapshot || options.durability > Durability::lazy)
-        [[unlikely]]
+    if (!txn::is_level(options.isolation) || options.durability > Durability::lazy) [[unlikely]]
         return refuse_options(options);
-    if (engine.log->filling() && !options.read_only && options.isolation != Isolation::snapshot)
-        [[unlikely]] {
+    if (engine.log->filling() && !options.read_only &&
+        !txn::rules_of(options.isolation).by_snapshot) [[unlikely]] {
         if (engine.options.read_only) return begin_reader(engine, options);
         TRY(sm::wait_to_begin(engine));
     }
-    if (options.isolation == Isolation::snapshot) [[unlikely]]
+    if (txn::rules_of(options.isolation).by_snapshot) [[unlikely]]
         return begin_snapshot(engine, options);
     if (options.retry.first != kTxnNone) [[unlikely]]
         return begin_repetition(engine, options);

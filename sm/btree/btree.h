@@ -265,6 +265,9 @@ public:
     Result<GapCheck> check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,
                                txn::LockName name, NextKey& next);
     // Waits for what check_gap() found in the way of inserting `key`. `next`: name of the next key.
+    // Locks the key; parks if it must wait, so no latch is held. In btree_impl.h.
+    Result<void> lock_key(txn::Transaction& txn, const node::SearchKey& key, txn::LockName name,
+                          txn::LockMode mode);
     [[gnu::cold, gnu::noinline]] Result<void> wait_for_gap(txn::Transaction& txn, GapCheck gap,
                                                            txn::LockName name, txn::LockName next,
                                                            const SearchKey& key);

@@ -23,7 +23,6 @@ namespace lockstep::sm {
 
 using namespace node;
 using txn::covers;
-using txn::Isolation;
 using txn::LockMode;
 
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
@@ -36,42 +35,41 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
       access_(access) {
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = mode_of(access);
-    if (txn.isolation == Isolation::snapshot)
+    if (txn::rules_of(txn.isolation).by_snapshot)
         snapshot_scan_ =
             std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high, keys_[0]);
-    if (txn.isolation == Isolation::serializable) {
+    if (serializable()) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
     }
-    gives_back_ = access == Access::read && txn.isolation == Isolation::read_committed;
+    gives_back_ = access == Access::read && txn::rules_of(txn.isolation).gives_back;
 }
 
-inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode) {
-    return tree_.env().locks->ask_record(txn_.locks, tree_.lock(), name, mode);
+inline bool BTreeCursor::lock(txn::LockName name, LockMode mode) {
+    return tree_.env().locks->try_lock_record(txn_.locks, tree_.lock(), name, mode);
 }
 // The same for what was read under `hold`: the lock is tried under the latch and waited for
 // without it (BT-3). Releasing the latch first would let a waiting writer in before every
 // validation, and the scan would make no progress.
-inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode, SharedPage& hold) {
+inline bool BTreeCursor::lock(txn::LockName name, LockMode mode, SharedPage& hold) {
     if (hold) [[unlikely]] {
-        if (TRY(tree_.env().locks->try_lock_record(txn_.locks, tree_.lock(), name, mode)))
-            return {};
+        if (lock(name, mode)) return true;
         hold.release();
     }
     return lock(name, mode);
 }
 // The lock on a candidate. At read_committed it is taken only where the look finds a writer (LM-9):
 // the candidate's leaf has a version already, which is validated behind the look.
-inline Result<void> BTreeCursor::lock_key(txn::LockName name, SharedPage& hold) {
+inline Result<bool> BTreeCursor::lock_key(txn::LockName name, SharedPage& hold) {
     if (gives_back_) [[unlikely]]
         return look_at_key(name, hold);
     return lock(name, mode_, hold);
 }
-Result<void> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
+Result<bool> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
     to_unlock_ = kept_ == name;
     if (to_unlock_) [[unlikely]] {
         kept_ = {};
-        return {};
+        return true;
     }
     unlock_kept();
     if (!intended_) {
@@ -82,11 +80,11 @@ Result<void> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
         }
         intended_ = true;
     }
-    if (tree_.env().locks->only_committed(txn_.locks, name)) return {};
+    if (tree_.env().locks->only_committed(txn_.locks, name)) return true;
     return lock_briefly(name, hold);
 }
 // A lock that was held before is not released after the read.
-Result<void> BTreeCursor::lock_briefly(txn::LockName name, SharedPage& hold) {
+bool BTreeCursor::lock_briefly(txn::LockName name, SharedPage& hold) {
     to_unlock_ = !covers(tree_.env().locks->held(txn_.locks, name), LockMode::S);
     return lock(name, mode_, hold);
 }
@@ -233,8 +231,8 @@ Result<bool> BTreeCursor::move_over_ghosts() {
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::take(
     Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(key);
-    if (auto locked = lock_key(name, hold); !locked) [[unlikely]]
-        TRY(wait(locked.error(), key));
+    if (!TRY(lock_key(name, hold))) [[unlikely]]
+        TRY(wait(name, mode_, key));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
@@ -242,8 +240,8 @@ Result<bool> BTreeCursor::move_over_ghosts() {
         ref = overflow_ref(node::value(page, pos.slot));
         // Without the lock its pages may be freed.
         if (gives_back_ && !to_unlock_)
-            if (auto locked = lock_briefly(name, hold); !locked) [[unlikely]]
-                TRY(wait(locked.error(), key));
+            if (!lock_briefly(name, hold)) [[unlikely]]
+                TRY(wait(name, mode_, key));
     } else if (!is_ghost) copy_value(node::value(page, pos.slot));
     // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]] {
@@ -295,10 +293,11 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
         if (serializable())
-            if (auto locked = lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold);
-                !locked) [[unlikely]] {
+            if (const txn::LockName end = txn::end_lock_name(tree_.id());
+                !lock(end, LockMode::gap_read, hold)) [[unlikely]] {
                 waited_ = true;
-                TRY(wait_for_end(*tree_.env().locks, txn_.locks, locked.error()));
+                TRY(wait_for_end(*tree_.env().locks, txn_.locks,
+                                 {tree_.lock(), end, LockMode::gap_read}));
             }
         return pos.at.valid() ? Step::end : Step::again;
     }
@@ -324,8 +323,9 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
                                                                      SharedPage& hold) {
     DCHECK(bounded_ && beyond(key));
     if (serializable())
-        if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
-            TRY(wait(locked.error(), key));
+        if (const txn::LockName name = name_of(key); !lock(name, LockMode::gap_read, hold))
+            [[unlikely]]
+            TRY(wait(name, LockMode::gap_read, key));
     return at.valid() ? Step::end : Step::again;
 }
 
@@ -361,8 +361,8 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, bool passed
     BTree::NextKey above;
     if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
-    if (auto locked = lock(above.name, LockMode::gap_read, hold); !locked) [[unlikely]]
-        TRY(wait_above(locked.error()));
+    if (!lock(above.name, LockMode::gap_read, hold)) [[unlikely]]
+        TRY(wait_above(above.name));
     // By now they may have: a key that the scan would miss, with its gap locked instead of the one
     // above it.
     if (passed && bounded_) {
@@ -446,8 +446,8 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     if (gives_back_) [[unlikely]] {
         if (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key)))
             return Step::again;
-    } else if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]] {
-        TRY(wait(locked.error(), key));
+    } else if (const txn::LockName name = name_of(key); !lock(name, mode_)) [[unlikely]] {
+        TRY(wait(name, mode_, key));
     }
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return Step::again;

@@ -52,17 +52,19 @@ private:
     using Side = BTree::Side;
     enum class Step : uint8_t { record, ghost, end, again };
 
-    bool serializable() const { return txn_.isolation == txn::Isolation::serializable; }
+    bool serializable() const { return txn::rules_of(txn_.isolation).locks_gaps; }
     // Locks.
-    Result<void> lock(txn::LockName name, txn::LockMode mode);
-    Result<void> lock(txn::LockName name, txn::LockMode mode, SharedPage& hold);
-    Result<void> lock_key(txn::LockName name, SharedPage& hold);
-    [[gnu::noinline]] Result<void> look_at_key(txn::LockName name, SharedPage& hold);
-    [[gnu::cold, gnu::noinline]] Result<void> lock_briefly(txn::LockName name, SharedPage& hold);
+    // False: wait() for it.
+    bool lock(txn::LockName name, txn::LockMode mode);
+    bool lock(txn::LockName name, txn::LockMode mode, SharedPage& hold);
+    Result<bool> lock_key(txn::LockName name, SharedPage& hold);
+    [[gnu::noinline]] Result<bool> look_at_key(txn::LockName name, SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] bool lock_briefly(txn::LockName name, SharedPage& hold);
     void unlock_read(txn::LockName name);
     [[gnu::cold, gnu::noinline]] void keep_for_next_try(txn::LockName name);
     void unlock_kept();
-    [[gnu::cold, gnu::noinline]] Result<void> wait(const Error& refused, Slice key);
+    [[gnu::cold, gnu::noinline]] Result<void> wait(txn::LockName name, txn::LockMode mode,
+                                                   Slice key);
     txn::LockName name_of(Slice candidate) const;
     // Where the next candidate is.
     bool same_leaf(Position& pos);
@@ -91,7 +93,7 @@ private:
     [[gnu::always_inline]] Result<Step> forward(unsigned tries);
     Result<Step> backward(unsigned tries);
     Result<Step> first_backward(Position& pos, bool passed, SharedPage& hold);
-    Result<void> wait_above(const Error& refused);
+    Result<void> wait_above(txn::LockName name);
     [[gnu::cold, gnu::noinline]] Result<unsigned> try_again(unsigned tries);
     // A step, made until it succeeds.
     template <Result<Step> (BTreeCursor::*step)(unsigned)>

@@ -16,14 +16,16 @@ void BTreeCursor::keep_for_next_try(txn::LockName name) {
     if (std::exchange(to_unlock_, false)) kept_ = name;
 }
 
-// Waits for the lock on a key that ask_record() refused.
-Result<void> BTreeCursor::wait(const Error& refused, Slice key) {
+// Waits for the lock on a key that lock() refused.
+Result<void> BTreeCursor::wait(txn::LockName name, txn::LockMode mode, Slice key) {
+    DCHECK(name.value != 0 && mode != txn::LockMode::none);
     waited_ = true;
-    return wait_for_key(*tree_.env().locks, txn_.locks, refused, key);
+    return wait_for_key(*tree_.env().locks, txn_.locks, {tree_.lock(), name, mode}, key);
 }
 
-Result<void> BTreeCursor::wait_above(const Error& refused) {
+Result<void> BTreeCursor::wait_above(txn::LockName name) {
     txn::LockManager& locks = *tree_.env().locks;
+    const Refused refused{tree_.lock(), name, txn::LockMode::gap_read};
     waited_ = true;
     return bounded_ ? wait_for_gap(locks, txn_.locks, refused, high_)
                     : wait_for_end(locks, txn_.locks, refused);

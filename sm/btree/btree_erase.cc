@@ -54,10 +54,7 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
         TRY(check_write(txn, key.size(), 0));
     }
     const node::SearchKey wanted(key);
-    if (auto locked =
-            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
-        !locked) [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    TRY(lock_key(txn, wanted, wanted.lock_name(id_), txn::LockMode::X));
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return upkeep->erase(txn, key);
     BTree::Target t;

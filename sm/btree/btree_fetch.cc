@@ -35,9 +35,9 @@ inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
 
 // Special cases: a snapshot, no lock to be kept, or an invalid key.
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
+    const txn::IsolationRules rules = txn::rules_of(txn.isolation);
     return key.size() > kKeyBytesMax ||
-           (txn.isolation >= txn::Isolation::read_committed &&
-            (access == Access::read || txn.isolation == txn::Isolation::snapshot));
+           (!rules.keeps_reads && (access == Access::read || rules.by_snapshot));
 }
 
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
@@ -109,8 +109,7 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
         if (uncached) prefetch_record(pos, kRecordAhead);
         if (mode != txn::LockMode::S) env_.pool->prefetch_for_change(pos.at);
     }
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, mode); !locked) [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
+    TRY(lock_key(txn, key, name, mode));
     if (!uncached) return located;
     CTX(record);
     return revalidate(key, pos);
@@ -118,8 +117,8 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
 
 Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, Access access,
                                     ValueOut& out) {
-    return txn.isolation == txn::Isolation::snapshot ? fetch_snapshot(txn, key, access, out)
-                                                     : fetch_committed(txn, key, out);
+    return txn::rules_of(txn.isolation).by_snapshot ? fetch_snapshot(txn, key, access, out)
+                                                    : fetch_committed(txn, key, out);
 }
 
 // A read at read_committed, without a lock on the key (LM-9). The look at the lock table comes
@@ -161,8 +160,7 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
 Result<bool> BTree::fetch_briefly_locked(txn::Transaction& txn, const SearchKey& key,
                                          txn::LockName name, ValueOut& out) {
     const bool held_before = txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::S); !locked)
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
+    TRY(lock_key(txn, key, name, txn::LockMode::S));
     Result<bool> found = read_locked(txn, key, out);
     if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;
@@ -182,9 +180,7 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
     }
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, mode_of(access)); !locked)
-        [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    TRY(lock_key(txn, wanted, name, mode_of(access)));
     return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 

@@ -11,6 +11,7 @@
 #include "sm/btree/btree_payload.h"
 #include "sm/btree/btree_position.h"
 #include "sm/change/page_change.h"
+#include "sm/core/lock_wait.h"
 #include "sm/core/txn_local.h"
 
 namespace lockstep::sm {
@@ -92,6 +93,14 @@ inline bool too_large(size_t key_bytes, size_t value_bytes) {
 inline bool writable(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     return key_bytes <= kKeyBytesMax && value_bytes <= kValueBytesMax && !txn.read_only &&
            !txn.must_abort();
+}
+
+[[gnu::always_inline]] inline Result<void> BTree::lock_key(txn::Transaction& txn,
+                                                           const node::SearchKey& key,
+                                                           txn::LockName name, txn::LockMode mode) {
+    if (!env_.locks->try_lock_record(txn.locks, lock_, name, mode)) [[unlikely]]
+        return wait_for_key(*env_.locks, txn.locks, {lock_, name, mode}, key);
+    return {};
 }
 
 }  // namespace lockstep::sm

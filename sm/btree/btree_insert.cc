@@ -32,7 +32,7 @@ Result<GapCheck> BTree::check_gap(txn::LockManager& locks, txn::Transaction& txn
     // The new key splits a gap: a transaction that protects the whole gap must protect both halves.
     if (local_of(txn).gap_reader == txn.id &&
         (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
-        if (!TRY(locks.try_lock_record(txn.locks, lock(), name, LockMode::gap_read)))
+        if (!locks.try_lock_record(txn.locks, lock(), name, LockMode::gap_read))
             return GapCheck::wait_own;
     return next.valid() ? GapCheck::clear : GapCheck::changed;
 }
@@ -133,8 +133,7 @@ Result<void> BTree::wait_for_gap(txn::Transaction& txn, GapCheck gap, txn::LockN
         TRY(wait_for_insert(*env_.locks, txn.locks, id_, next, key));
     }
     if (gap == GapCheck::wait_own) {
-        auto locked = env_.locks->ask_record(txn.locks, lock_, name, LockMode::gap_read);
-        if (!locked) TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
+        TRY(lock_key(txn, key, name, LockMode::gap_read));
     }
     return {};
 }
@@ -191,9 +190,7 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     const BTree::Position* ahead = nullptr;
     if (!in_uncached_team(txn)) env_.locks->prefetch(name);
     else if (Descent::locate_ahead(*this, txn, wanted, name, place, expected)) ahead = &place;
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, LockMode::X); !locked)
-        [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    TRY(lock_key(txn, wanted, name, LockMode::X));
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return upkeep->insert(txn, key, value);
     if (too_large(key.size(), value.size())) [[unlikely]]

@@ -72,11 +72,13 @@ void Run::set_keys() {
 Result<void> Run::lock() {
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
     const std::span<const txn::LockName> names(names_.items, count_);
-    for (size_t i = 0; i < count_; ++i)
-        if (auto locked =
-                env_.locks->ask_records(txn_.locks, tree_.lock(), names, txn::LockMode::X, i);
-            !locked) [[unlikely]]
-            TRY(wait_for_key(*env_.locks, txn_.locks, locked.error(), key(i)));
+    for (size_t i = 0; i < count_; ++i) {
+        i += env_.locks->try_lock_records(txn_.locks, tree_.lock(), names.subspan(i),
+                                          txn::LockMode::X);
+        if (i < count_) [[unlikely]]
+            TRY(wait_for_key(*env_.locks, txn_.locks, {tree_.lock(), names[i], txn::LockMode::X},
+                             key(i)));
+    }
     return {};
 }
 

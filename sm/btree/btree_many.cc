@@ -59,9 +59,9 @@ public:
         DCHECK(threads::current()->latch_depth == 0);  // BT-3
         const std::span names = walk_.names();
         for (size_t i = 0; i < names.size(); ++i) {
-            if (auto locked = locks_.ask_records(txn_.locks, tree_.lock(), names, mode, i); !locked)
-                [[unlikely]]
-                TRY(wait_for_key(locks_, txn_.locks, locked.error(), walk_[i].key));
+            i += locks_.try_lock_records(txn_.locks, tree_.lock(), names.subspan(i), mode);
+            if (i < names.size()) [[unlikely]]
+                TRY(wait_for_key(locks_, txn_.locks, {tree_.lock(), names[i], mode}, walk_[i].key));
         }
         return {};
     }
@@ -226,9 +226,8 @@ Result<size_t> BTree::fetch_group_snapshot(txn::Transaction& txn, std::span<Look
 }
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
-    const bool committed =
-        access == Access::read && txn.isolation == txn::Isolation::read_committed;
-    const bool snapshot = txn.isolation == txn::Isolation::snapshot;
+    const bool committed = access == Access::read && txn::rules_of(txn.isolation).gives_back;
+    const bool snapshot = txn::rules_of(txn.isolation).by_snapshot;
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));

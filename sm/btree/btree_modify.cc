@@ -71,9 +71,7 @@ Result<bool> BTree::find_and_lock_in_team(txn::Transaction& txn, const SearchKey
         if (uncached) prefetch_record(pos, kRecordAhead);
         env_.pool->prefetch_for_change(pos.at);
     }
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::X); !locked)
-        [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
+    TRY(lock_key(txn, key, name, txn::LockMode::X));
     if (!uncached) return located;
     CTX(record);
     return revalidate(key, pos);
@@ -98,9 +96,7 @@ Result<bool> BTree::modify(txn::Transaction& txn, Slice key, ValueOut& out, Chan
             prefetch_record(pos, out.capacity);
             env_.pool->prefetch_for_change(pos.at);
         }
-        if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::X); !locked)
-            [[unlikely]]
-            TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+        TRY(lock_key(txn, wanted, name, txn::LockMode::X));
     }
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return modify_slowly(txn, wanted, out, change, upkeep);

@@ -146,10 +146,7 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
         TRY(check_write(txn, key.size(), value.size()));
     }
     const SearchKey wanted(key);
-    if (auto locked =
-            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
-        !locked) [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    TRY(lock_key(txn, wanted, wanted.lock_name(id_), txn::LockMode::X));
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return upkeep->update(txn, key, value);
     if (too_large(key.size(), value.size())) [[unlikely]]
@@ -173,10 +170,7 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
         TRY(check_write(txn, key.size(), part.size()));
     }
     const SearchKey wanted(key);
-    if (auto locked =
-            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
-        !locked) [[unlikely]]
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    TRY(lock_key(txn, wanted, wanted.lock_name(id_), txn::LockMode::X));
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return upkeep->patch(txn, key, offset, part);
     return patch_locked(txn, wanted, offset, part);

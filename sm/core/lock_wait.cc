@@ -30,15 +30,15 @@ private:
     txn::LockOwner& owner_;
 };
 
-Result<void> wait_for(txn::LockManager& locks, txn::LockOwner& owner, const Error& refused,
+Result<void> wait_for(txn::LockManager& locks, txn::LockOwner& owner, const Refused& refused,
                       const LockPlace& place) {
-    if (!txn::LockManager::would_wait(refused)) return std::unexpected(refused);
+    DCHECK(refused.name.value != 0 && refused.mode != txn::LockMode::none);
     DCHECK(owner.thread == nullptr || owner.thread == threads::current());
     DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);  // BT-3
     Result<void> locked;
     {
         const Told told(owner, place);
-        locked = locks.wait_for_record(owner, refused);
+        locked = locks.lock_record(owner, refused.object, refused.name, refused.mode);
     }
     if (!locked) return named_lock_error(locked.error(), lock_place_text(place));
     return {};
@@ -46,18 +46,18 @@ Result<void> wait_for(txn::LockManager& locks, txn::LockOwner& owner, const Erro
 
 }  // namespace
 
-Result<void> wait_for_key(txn::LockManager& locks, txn::LockOwner& owner, const Error& refused,
+Result<void> wait_for_key(txn::LockManager& locks, txn::LockOwner& owner, const Refused& refused,
                           Slice key) {
     return wait_for(locks, owner, refused, LockPlace::of_key(PlaceKind::key, key));
 }
-Result<void> wait_for_gap(txn::LockManager& locks, txn::LockOwner& owner, const Error& refused,
+Result<void> wait_for_gap(txn::LockManager& locks, txn::LockOwner& owner, const Refused& refused,
                           Slice key) {
     return wait_for(locks, owner, refused, LockPlace::of_key(PlaceKind::gap_above, key));
 }
-Result<void> wait_for_end(txn::LockManager& locks, txn::LockOwner& owner, const Error& refused) {
+Result<void> wait_for_end(txn::LockManager& locks, txn::LockOwner& owner, const Refused& refused) {
     return wait_for(locks, owner, refused, LockPlace{.kind = PlaceKind::gap_at_end});
 }
-Result<void> wait_for_record(txn::LockManager& locks, txn::LockOwner& owner, const Error& refused,
+Result<void> wait_for_record(txn::LockManager& locks, txn::LockOwner& owner, const Refused& refused,
                              RecordId id) {
     DCHECK(id.page != kPageNone);
     return wait_for(locks, owner, refused, LockPlace{.kind = PlaceKind::record, .record = id});

@@ -1,9 +1,9 @@
 // lock_wait.h - how an operation waits for a lock that it was refused, and says what the lock's
 // name stands for.
 //
-// Concepts   LockManager::ask_record() never waits. Where it would, it returns an error that these
-//            functions take: they wait, and give any other error back. So the path without a wait
-//            has no instruction for the key. While a transaction waits, Store::transactions() shows
+// Concepts   LockManager::try_lock_record() never waits. Where it returns false, these functions
+//            lock the record, and wait. So the path without a wait has no instruction for the key.
+//            While a transaction waits, Store::transactions() shows
 //            the key, and afterwards the list of hot locks does. The lock manager's own error texts
 //            contain the name as a number; here it is replaced. Names that only other transactions
 //            asked for stay numbers.
@@ -16,22 +16,29 @@
 
 namespace lockstep::sm {
 
-// `refused`: what ask_record() returned. Errors: those of LockManager::lock_record(). The lock on
-// the key `key`:
+// What try_lock_record() refused.
+struct Refused {
+    txn::ObjectLock& object;
+    txn::LockName name;
+    txn::LockMode mode;
+};
+
+// Errors: those of LockManager::lock_record(). The lock on the key `key`:
 [[gnu::cold, gnu::noinline]] Result<void> wait_for_key(txn::LockManager& locks,
-                                                       txn::LockOwner& owner, const Error& refused,
-                                                       Slice key);
+                                                       txn::LockOwner& owner,
+                                                       const Refused& refused, Slice key);
 // The gap above `key`, which has that key's name.
 [[gnu::cold, gnu::noinline]] Result<void> wait_for_gap(txn::LockManager& locks,
-                                                       txn::LockOwner& owner, const Error& refused,
-                                                       Slice key);
+                                                       txn::LockOwner& owner,
+                                                       const Refused& refused, Slice key);
 // The gap above the largest key.
 [[gnu::cold, gnu::noinline]] Result<void> wait_for_end(txn::LockManager& locks,
-                                                       txn::LockOwner& owner, const Error& refused);
+                                                       txn::LockOwner& owner,
+                                                       const Refused& refused);
 // A heap's record.
 [[gnu::cold, gnu::noinline]] Result<void> wait_for_record(txn::LockManager& locks,
                                                           txn::LockOwner& owner,
-                                                          const Error& refused, RecordId id);
+                                                          const Refused& refused, RecordId id);
 // Waits until an insert of `key` into the gap below the name `next` could be granted.
 [[gnu::cold, gnu::noinline]] Result<void> wait_for_insert(txn::LockManager& locks,
                                                           txn::LockOwner& owner, ObjectId object,

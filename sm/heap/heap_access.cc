@@ -112,21 +112,27 @@ Result<bool> HeapFile::read(RecordId id, std::move_only_function<void(Slice)> ta
 
 Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out) {
     if (!plausible(id)) return false;
-    if (txn.isolation == txn::Isolation::snapshot) return fetch_snapshot(txn, id, access, out);
+    if (txn::rules_of(txn.isolation).by_snapshot) return fetch_snapshot(txn, id, access, out);
     txn::LockManager& locks = *env_.locks;
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
     const bool brief = access == Access::read && gives_back(txn, name);
-    if (auto locked = locks.ask_record(txn.locks, lock_, name, mode_of(access)); !locked)
-        [[unlikely]]
-        TRY(wait_for_record(locks, txn.locks, locked.error(), id));
+    TRY(lock_record(txn, id, name, mode_of(access)));
     const bool found = TRY(read(id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }
 
+Result<void> HeapFile::lock_record(txn::Transaction& txn, RecordId id, txn::LockName name,
+                                   txn::LockMode mode) {
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);  // HF-5
+    if (!env_.locks->try_lock_record(txn.locks, lock_, name, mode)) [[unlikely]]
+        return wait_for_record(*env_.locks, txn.locks, {lock_, name, mode}, id);
+    return {};
+}
+
 bool HeapFile::gives_back(txn::Transaction& txn, txn::LockName name) {
-    return txn.isolation == txn::Isolation::read_committed &&
+    return txn::rules_of(txn.isolation).gives_back &&
            !txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
 }
 
@@ -169,9 +175,7 @@ Result<bool> HeapFile::scan_records(txn::Transaction& txn, PageId id, Each& each
         const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
         const txn::LockName name = txn::record_lock_name(id_, record);
         const bool brief = gives_back(txn, name);
-        if (auto locked = locks.ask_record(txn.locks, lock_, name, txn::LockMode::S); !locked)
-            [[unlikely]]
-            TRY(wait_for_record(locks, txn.locks, locked.error(), record));
+        TRY(lock_record(txn, record, name, txn::LockMode::S));
         const bool found = TRY(read(record, [&](Slice value) { text.assign(value); }));
         if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
         if (found && !each(record, text)) return false;
@@ -188,7 +192,7 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
         TRY(history_.check(*snapshot, lock_));
         return done;
     }
-    const bool whole = txn.isolation == txn::Isolation::serializable;
+    const bool whole = txn::rules_of(txn.isolation).locks_gaps;
     TRY(env_.locks->lock_object(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
     return scan_pages([&](PageId page) -> Result<bool> {
         return whole ? scan_locked(page, each) : scan_records(txn, page, each);

@@ -1,7 +1,6 @@
 // heap_change.cc - updating and erasing heap records, moving those that outgrow their page.
 #include <algorithm>
 
-#include "sm/core/lock_wait.h"
 #include "sm/heap/heap_impl.h"
 
 namespace lockstep::sm {
@@ -169,10 +168,7 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
     if (record.size() > kHeapRecordBytesMax)
         return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     if (!plausible(id)) return false;
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, txn::record_lock_name(id_, id),
-                                             txn::LockMode::X);
-        !locked) [[unlikely]]
-        TRY(wait_for_record(*env_.locks, txn.locks, locked.error(), id));
+    TRY(lock_record(txn, id, txn::record_lock_name(id_, id), txn::LockMode::X));
     for (;;) {
         const Outcome outcome = TRY(update_in_place(txn, id, record));
         if (outcome != Outcome::no_room) return outcome == Outcome::done;
@@ -182,10 +178,7 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
 
 Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     if (!plausible(id)) return false;
-    if (auto locked = env_.locks->ask_record(txn.locks, lock_, txn::record_lock_name(id_, id),
-                                             txn::LockMode::X);
-        !locked) [[unlikely]]
-        TRY(wait_for_record(*env_.locks, txn.locks, locked.error(), id));
+    TRY(lock_record(txn, id, txn::record_lock_name(id_, id), txn::LockMode::X));
     LatchedPages pages;
     RecordId moved{};
     pages.want(id.page);

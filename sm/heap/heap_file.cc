@@ -113,13 +113,11 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
         const txn::LockName name = txn::record_lock_name(id_, id);
         // Under the latch the lock is only tried. After a refusal the insert unlatches, waits and
         // starts over. HF-3: an empty slot whose lock is held must not be filled.
-        if (!TRY(locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X))) [[unlikely]] {
+        if (!locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X)) [[unlikely]] {
             page.release();
             TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
             if (++skip == kSlotsTried) {
-                if (auto locked = locks.ask_record(txn.locks, lock_, name, txn::LockMode::X);
-                    !locked)
-                    TRY(wait_for_record(locks, txn.locks, locked.error(), id));
+                TRY(lock_record(txn, id, name, txn::LockMode::X));
                 skip = 0;
             }
             continue;

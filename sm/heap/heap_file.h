@@ -98,6 +98,9 @@ private:
     Result<bool> read(RecordId id, std::move_only_function<void(Slice)> take);
     // A read lock on the name is given back after the read: read committed, and not held otherwise.
     bool gives_back(txn::Transaction& txn, txn::LockName name);
+    // Locks the record of that name; parks if it must wait.
+    Result<void> lock_record(txn::Transaction& txn, RecordId id, txn::LockName name,
+                             txn::LockMode mode);
     using Each = std::move_only_function<bool(RecordId, Slice)>;
     // One page of a scan; false: `each` wants no more.
     Result<void> scan_pages(FunctionRef<Result<bool>(PageId)> visit);

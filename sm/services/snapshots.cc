@@ -56,7 +56,7 @@ Snapshots::Snapshots(RestartEnv& engine)
 Snapshots::~Snapshots() = default;
 
 Result<void> Snapshots::open(txn::Transaction& txn) {
-    DCHECK(txn.isolation == txn::Isolation::snapshot && txn.runs_here());
+    DCHECK(txn::rules_of(txn.isolation).by_snapshot && txn.runs_here());
     DCHECK(local_of(txn).snapshot == nullptr);
     std::unique_ptr<Snapshot> snapshot(new (std::nothrow) Snapshot);
     if (!snapshot) return fail(ErrorCode::out_of_memory, "snapshot", sizeof(Snapshot));

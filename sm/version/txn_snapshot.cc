@@ -6,7 +6,7 @@
 namespace lockstep::sm {
 
 void close_open_snapshot(VersionTable& versions, txn::Transaction& txn) {
-    DCHECK(txn.isolation == txn::Isolation::snapshot && txn.locks.locks_held == 0);
+    DCHECK(txn::rules_of(txn.isolation).by_snapshot && txn.locks.locks_held == 0);
     DCHECK(local_of(txn).snapshot->sees == txn.sees);
     Snapshot* const snapshot = std::exchange(local_of(txn).snapshot, nullptr);
     versions.snapshots().remove(*snapshot);

@@ -109,6 +109,15 @@ class Checks(CheckedTree):
         self.write("sm/btree/a.cc", "// a.cc - for this test.\n" + twice)
         self.expect("tools/checks/style.py", "more than one anonymous")
 
+    def test_style_order_of_isolation_levels(self):
+        for code in ("level >= txn::Isolation::snapshot", "t.isolation < other", "t.isolation<=a"):
+            line = f"bool f() {{ return {code}; }}\n"
+            self.write("sm/btree/a.cc", "// a.cc - for this test.\n" + line)
+            self.expect("tools/checks/style.py", "compares isolation levels by their order")
+        line = "bool f() { return t.isolation == txn::Isolation::snapshot; }\n"
+        self.write("sm/btree/a.cc", "// a.cc - for this test.\n" + line)
+        self.expect_sound("tools/checks/style.py")
+
     def test_style_formatting(self):
         shutil.copy(ROOT / ".clang-format", self.tree)
         self.write("sm/btree/a.cc", "// a.cc - for this test.\nint  x;\n")

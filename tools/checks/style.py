@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""style - checks line width, function length, header lines, anonymous namespaces, unused includes
-and packages, and formatting.
+"""style - checks line width, function length, header lines, anonymous namespaces, comparisons of
+isolation levels, unused includes and packages, and formatting.
 
 Usage: style.py [ROOT]. Prints one offence a line; the exit status is then 1. clang-format-16 checks
 the formatting."""
@@ -68,6 +68,11 @@ DECLARES = re.compile(
     re.M,
 )
 SANITIZED = "threads/base/sanitized.h"
+# A level more or less would change what such a comparison means: ask txn/isolation_rules.h.
+ORDERED = re.compile(
+    r"(?<![<>-])[<>]=?\s*(?:\w+::)*Isolation::[a-z]|Isolation::[a-z]\w*\s*[<>]=?(?![<>])"
+    r"|\bisolation\s*[<>]=?\s*[A-Za-z]"
+)
 INCLUDE = re.compile(r'^#include (?:"([^"]+)"|<(lockstep/[^>]+)>)(.*)$', re.M)
 
 
@@ -107,6 +112,8 @@ def shape_offences(tree: pathlib.Path):
             most = function_lines_max(name)
             if length > most:
                 yield f"{name}:{line}: {length} lines in '{head}'; {most} at most"
+        for found in ORDERED.finditer(without_comments(text)):
+            yield f"{name}: compares isolation levels by their order: '{found.group(0)}'"
         if name.parts[0] != "tests" and len(re.findall(r"^namespace \{", text, re.M)) > 1:
             yield f"{name}: more than one anonymous namespace"
         if name.parts[0] == "tests" and path.name.endswith("_test.cc"):

@@ -235,31 +235,31 @@ struct LockManager::Impl {
 
     // --- lock_record.cc
     bool escalate(LockOwner& owner, Intent& intent, LockMode record_mode);
-    [[gnu::noinline]] Result<bool> record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent,
-                                               LockName name, LockMode mode, Ask ask);
-    [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
-                                               ObjectLock& object, LockName name, LockMode mode,
-                                               Ask ask);
-    // The rest of it, with the intention in `intent` noted: `confirmed` or not (IL-1).
-    [[gnu::always_inline]] Result<bool> record_noted(LockManager& self, LockOwner& owner,
-                                                     ObjectLock& object, LockName name,
-                                                     LockMode mode, Ask ask, Intent* intent,
-                                                     uint64_t before, bool confirmed);
-    // False: nothing is done, and the latch is still held.
-    static bool record_in_used(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name,
-                               LockMode mode);
-    [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner,
-                                                    ObjectLock& object, LockName name,
-                                                    LockMode mode);
-    [[gnu::noinline]] Result<void> ask_record_latched(LockOwner& owner, Intent& intent,
-                                                      LockName name, LockMode mode);
-    [[gnu::noinline]] Result<void> ask_record_long(LockManager& self, LockOwner& owner,
-                                                   ObjectLock& object, LockName name,
-                                                   LockMode mode);
-    [[gnu::noinline]] Result<void> ask_record_noted(LockManager& self, LockOwner& owner,
-                                                    ObjectLock& object, LockName name,
-                                                    LockMode mode, Intent* intent, uint64_t before,
-                                                    bool confirmed);
+    // Notes the intention, then locks. False, with Ask::attempt only: it would have to wait.
+    [[gnu::noinline]] Result<bool> note_and_lock(LockManager& self, LockOwner& owner,
+                                                 ObjectLock& object, LockName name, LockMode mode,
+                                                 Ask ask);
+    // The rest of it, with the intention in `noted.intent`.
+    struct Noted {
+        Intent* intent = nullptr;  // null: no free note for the object
+        uint64_t before = 0;       // its word before
+        bool confirmed = false;    // IL-1
+    };
+    [[gnu::noinline]] Result<bool> lock_noted(LockManager& self, LockOwner& owner,
+                                              ObjectLock& object, LockName name, LockMode mode,
+                                              Ask ask, Noted noted);
+    // In a bucket that has locks. False: nothing is done, and the latch is still held.
+    static bool lock_in_used(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name,
+                             LockMode mode);
+    // The same where others hold or want the name. Releases the latch.
+    [[gnu::noinline]] Result<bool> lock_in_queue(LockBucket& bucket, LockOwner& owner,
+                                                 Intent& intent, LockName name, LockMode mode,
+                                                 Ask ask);
+    // For try_lock_record(): without a note of the intention, and in a bucket that has locks.
+    [[gnu::noinline]] bool try_unnoted(LockManager& self, LockOwner& owner, ObjectLock& object,
+                                       LockName name, LockMode mode);
+    [[gnu::noinline]] bool try_in_used(LockOwner& owner, Intent& intent, LockName name,
+                                       LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
@@ -278,6 +278,7 @@ struct LockManager::Impl {
         LockPool<LockHead, &LockHead::pool_next> heads;
         BucketPool overflows;
         LockPool<LockOwner::Chunk, &LockOwner::Chunk::before> chunks;
+        LockPool<LockOwner::Objects, &LockOwner::Objects::before> objects;
         // Names released by owners of this partition, without those granted after a wait.
         std::atomic<uint64_t> released{0};
         explicit Partition(const threads::StageOptions<LockRequest>& options) : stage(options) {}

@@ -15,10 +15,10 @@ LockList LockManager::list(const LockOwner& owner) const {
     for (uint32_t i = 0; i < owner.intents_used; ++i)
         if (owner.intents[i].held != LockMode::none)
             all.objects.push_back({owner.intents[i].lock->id, owner.intents[i].held});
-    for (const auto* chunk = owner.strong_unlisted; chunk; chunk = chunk->before)
-        for (uint64_t i = 0; i < chunk->used; ++i) {
-            const auto* object = reinterpret_cast<const ObjectLock*>(chunk->names[i].value);
-            all.objects.push_back({object->id, held(owner, object_lock_name(object->id))});
+    for (const auto* objects = owner.strong_unlisted; objects; objects = objects->before)
+        for (uint64_t i = 0; i < objects->used; ++i) {
+            const ObjectId id = objects->of[i]->id;
+            all.objects.push_back({id, held(owner, object_lock_name(id))});
         }
     all.names.reserve(owner.locks_held);
     for (const auto* chunk = owner.chunk; chunk; chunk = chunk->before)

@@ -271,7 +271,8 @@ size_t LockManager::memory_bytes() const {
                                                 sizeof(DeadlockSearch::Node) + sizeof(LockBucket*));
     for (const Impl::Partition& partition : impl_->partitions)
         bytes += partition.requests.memory_bytes() + partition.heads.memory_bytes() +
-                 partition.overflows.memory_bytes() + partition.chunks.memory_bytes();
+                 partition.overflows.memory_bytes() + partition.chunks.memory_bytes() +
+                 partition.objects.memory_bytes();
     return bytes;
 }
 

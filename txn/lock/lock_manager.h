@@ -192,19 +192,13 @@ public:
     // record. Escalates: after escalate_at record locks it tries the object's lock in S or X. If
     // others hold it back, record locks continue and the number to the next attempt doubles.
     Result<void> lock_record(LockOwner& owner, ObjectLock& object, LockName name, LockMode mode);
-    Result<bool> try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
-                                 LockMode mode);
-
-    // As lock_record(), but where that would wait it returns an error at once. wait_for_record()
-    // takes that error, and waits. Between the two the caller can say what it waits for
-    // (LockOwner::place).
-    Result<void> ask_record(LockOwner& owner, ObjectLock& object, LockName name, LockMode mode);
-    // The same for `names` from number `next` on, in one loop. After an error `next` is the number
-    // of the name that it is about.
-    Result<void> ask_records(LockOwner& owner, ObjectLock& object, std::span<const LockName> names,
-                             LockMode mode, size_t& next);
-    static bool would_wait(const Error& refused) { return refused.code == ErrorCode::none; }
-    Result<void> wait_for_record(LockOwner& owner, const Error& refused);
+    // Never parks. True: granted. False: lock_record() would wait, or fail, and says which. Before
+    // that call the caller can say what it waits for (LockOwner::place).
+    [[nodiscard]] bool try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
+                                       LockMode mode);
+    // The same for one name after the other, until one is refused. How many are granted.
+    [[nodiscard]] size_t try_lock_records(LockOwner& owner, ObjectLock& object,
+                                          std::span<const LockName> names, LockMode mode);
 
     // What a repetition of the owner's transaction needs. `victim`: a deadlock ended it.
     static Retry retry_of(const LockOwner& owner, bool victim);

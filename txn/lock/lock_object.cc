@@ -124,15 +124,15 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object
 }
 
 bool LockManager::Impl::note_unlisted(LockOwner& owner, ObjectLock& object) {
-    LockOwner::Chunk*& chunk = owner.strong_unlisted;
-    if (!chunk || chunk->used == LockOwner::Chunk::kNames) {
-        LockOwner::Chunk* more = partition(owner).chunks.get();
+    LockOwner::Objects*& newest = owner.strong_unlisted;
+    if (!newest || newest->used == LockOwner::Objects::kMax) {
+        LockOwner::Objects* more = partition(owner).objects.get();
         if (!more) return false;
-        more->before = chunk;
+        more->before = newest;
         more->used = 0;
-        chunk = more;
+        newest = more;
     }
-    chunk->names[chunk->used++] = LockName{reinterpret_cast<uint64_t>(&object)};
+    newest->of[newest->used++] = &object;
     return true;
 }
 
@@ -218,9 +218,8 @@ void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uin
 // afterwards sees the note.
 void LockManager::Impl::note_unlisted_commit(const LockOwner& owner, uint64_t note) {
     DCHECK(owner.intents_used == LockOwner::kIntentsMax);
-    for (const LockOwner::Chunk* chunk = owner.strong_unlisted; chunk; chunk = chunk->before)
-        for (uint64_t i = 0; i < chunk->used; ++i)
-            raise_note(reinterpret_cast<ObjectLock*>(chunk->names[i].value)->committed, note);
+    for (const auto* objects = owner.strong_unlisted; objects; objects = objects->before)
+        for (uint64_t i = 0; i < objects->used; ++i) raise_note(objects->of[i]->committed, note);
 }
 
 // From the last to the first (IL-2); the table before `strong` (IL-4). A commit is noted before
@@ -238,13 +237,10 @@ void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
             release_real(owner, intent, last, note);
         intent.lock = nullptr;
     }
-    while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
-        while (chunk->used) {
-            auto* object = reinterpret_cast<ObjectLock*>(chunk->names[--chunk->used].value);
-            object->strong.fetch_sub(1);
-        }
-        owner.strong_unlisted = chunk->before;
-        partition(owner).chunks.put(chunk);
+    while (LockOwner::Objects* objects = owner.strong_unlisted) {
+        while (objects->used) objects->of[--objects->used]->strong.fetch_sub(1);
+        owner.strong_unlisted = objects->before;
+        partition(owner).objects.put(objects);
     }
 }
 

@@ -145,6 +145,13 @@ struct alignas(kCacheLineBytes) LockOwner {
         LockName names[kNames];
     };
     static_assert(sizeof(Chunk) == 8 * kCacheLineBytes);
+    struct alignas(kCacheLineBytes) Objects {
+        static constexpr size_t kMax = 6;
+        Objects* before = nullptr;
+        uint64_t used = 0;
+        ObjectLock* of[kMax];
+    };
+    static_assert(sizeof(Objects) == kCacheLineBytes);
     // Objects noted per transaction; further ones take real locks.
     static constexpr size_t kIntentsMax = 32;
 
@@ -173,8 +180,8 @@ struct alignas(kCacheLineBytes) LockOwner {
     // --- The line that begin and release touch.
     // The newest chunk. One stays with the owner until remove_owner().
     Chunk* chunk = nullptr;
-    // ObjectLock addresses counted in `strong` for which no intent was free.
-    Chunk* strong_unlisted = nullptr;
+    // Objects that count it in `strong` and for which no intent was free.
+    Objects* strong_unlisted = nullptr;
     // Names granted after a wait, since the last release_all.
     uint32_t waits = 0;
     // Low bits of the id that `thread` had when it began. Thread objects are reused: an owner that
@@ -222,7 +229,7 @@ struct alignas(kCacheLineBytes) LockOwner {
         DCHECK(chunk == nullptr ? locks_held == 0 : locks_held >= used_in(chunk));  // LM-4
         DCHECK(chunk == nullptr || end == chunk->names + Chunk::kNames);
         DCHECK(next <= end && (chunk == nullptr) == (end == nullptr));
-        DCHECK(strong_unlisted == nullptr || strong_unlisted->used <= Chunk::kNames);
+        DCHECK(strong_unlisted == nullptr || strong_unlisted->used <= Objects::kMax);
         DCHECK(intents_used <= kIntentsMax && (intents_used == 0) == (intents_of == 0));
         DCHECK(intents_used == 0 || noted[intents_used - 1].load() != 0);        // IL-2
         DCHECK(intents_used == kIntentsMax || noted[intents_used].load() == 0);  // IL-2

@@ -8,7 +8,7 @@
 //            lock: S if it only reads there, else X. It never waits for that lock, so it causes no
 //            deadlock. A refusal doubles the number until the next attempt. Earlier record locks
 //            stay until the end: releasing them one by one would cost more than keeping them.
-// Blocking   lock_record parks like lock(). try_lock_record and escalation never park.
+// Blocking   lock_record() parks like lock(). The try_ calls and escalation never park.
 #include <algorithm>
 
 #include "txn/lock/lock_impl.h"
@@ -31,6 +31,9 @@ inline bool short_way(const LockOwner& owner, const Intent& intent, const Object
            has_room(owner);
 }
 
+// An attempt that fails counts as refused: lock_record() says why.
+inline bool granted(const Result<bool>& attempt) { return attempt.has_value() && *attempt; }
+
 // Locks names from the front on whose buckets are empty, as far as the owner's list has room and no
 // escalation is due. How many.
 inline size_t lock_in_row(const LockArray& array, LockOwner& owner, Intent& intent,
@@ -49,95 +52,50 @@ inline size_t lock_in_row(const LockArray& array, LockOwner& owner, Intent& inte
     return n;
 }
 
-// For wait_for_record().
-[[gnu::cold]] std::unexpected<Error> refusal(const ObjectLock& object, LockName name,
-                                             LockMode mode) {
-    DCHECK(name.value != 0 && mode != LockMode::none);
-    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
-    return std::unexpected(Error{.what = "a lock that must be waited for",
-                                 .a = name.value,
-                                 .b = static_cast<uint64_t>(mode),
-                                 .c = reinterpret_cast<uint64_t>(&object)});
-}
-
 }  // namespace
 
 Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& object, LockName name,
                                       LockMode mode) {
-    DCHECK(name.value != 0);
+    DCHECK(name.value != 0 && owner.waiting.load(std::memory_order_relaxed) == nullptr);  // LM-3
     Intent& intent = likely_intent(owner, object);
     if (!short_way(owner, intent, object, mode) || !lock_in_empty(array_, owner.slot, name, mode))
-        [[unlikely]]
-        return impl_->lock_record_long(*this, owner, object, name, mode);
+        [[unlikely]] {
+        TRY(impl_->note_and_lock(*this, owner, object, name, mode, Ask::wait));
+        return {};
+    }
     push_name(owner, name);
     count_record(intent);
     return {};
 }
 
-Result<void> LockManager::ask_record(LockOwner& owner, ObjectLock& object, LockName name,
-                                     LockMode mode) {
-    DCHECK(name.value != 0);
+bool LockManager::try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
+                                  LockMode mode) {
+    DCHECK(name.value != 0 && mode != LockMode::none);
     Intent& intent = likely_intent(owner, object);
     if (!short_way(owner, intent, object, mode)) [[unlikely]]
-        return impl_->ask_record_long(*this, owner, object, name, mode);
+        return impl_->try_unnoted(*this, owner, object, name, mode);
     if (!lock_in_empty(array_, owner.slot, name, mode)) [[unlikely]]
-        return impl_->ask_record_latched(owner, intent, name, mode);
-    push_name(owner, name);
-    count_record(intent);
-    return {};
-}
-
-Result<void> LockManager::ask_records(LockOwner& owner, ObjectLock& object,
-                                      std::span<const LockName> names, LockMode mode,
-                                      size_t& next) {
-    DCHECK(next <= names.size() && mode != LockMode::none);
-    for (;; ++next) {
-        Intent& intent = likely_intent(owner, object);
-        if (short_way(owner, intent, object, mode)) [[likely]]
-            next += lock_in_row(array_, owner, intent, names.subspan(next), mode);
-        if (next == names.size()) return {};
-        TRY(ask_record(owner, object, names[next], mode));
-    }
-}
-
-Result<void> LockManager::wait_for_record(LockOwner& owner, const Error& refused) {
-    DCHECK(would_wait(refused) && refused.a != 0 && refused.c != 0);
-    DCHECK(refused.b != 0 && refused.b <= static_cast<uint64_t>(kAllRights));
-    DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);  // LM-3
-    return lock_record(owner, *reinterpret_cast<ObjectLock*>(refused.c), LockName{refused.a},
-                       static_cast<LockMode>(refused.b));
-}
-
-Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
-                                          LockMode mode) {
-    DCHECK(name.value != 0);
-    Intent& intent = likely_intent(owner, object);
-    if (!short_way(owner, intent, object, mode) || !lock_in_empty(array_, owner.slot, name, mode))
-        [[unlikely]]
-        return impl_->record_long(*this, owner, object, name, mode, Ask::attempt);
+        return impl_->try_in_used(owner, intent, name, mode);
     push_name(owner, name);
     count_record(intent);
     return true;
 }
 
-// Enters with the bucket's latch held and releases it.
-Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
-                                            LockName name, LockMode mode, Ask ask) {
-    owner.waits_in = intent.lock->id;
-    const Grant grant = TRY(acquire(b, owner, name, mode, ask));
-    DCHECK(intent.lock != nullptr && (ask == Ask::attempt || grant != Grant::refused));
-    if (grant == Grant::fresh) {
-        push_name(owner, name);
-        count_record(intent);
+size_t LockManager::try_lock_records(LockOwner& owner, ObjectLock& object,
+                                     std::span<const LockName> names, LockMode mode) {
+    DCHECK(!names.empty() && mode != LockMode::none);
+    for (size_t n = 0;; ++n) {
+        Intent& intent = likely_intent(owner, object);
+        if (short_way(owner, intent, object, mode)) [[likely]]
+            n += lock_in_row(array_, owner, intent, names.subspan(n), mode);
+        if (n == names.size() || !try_lock_record(owner, object, names[n], mode)) return n;
     }
-    return grant != Grant::refused;
 }
 
 // The bucket has locks already, perhaps the owner's own.
-[[gnu::always_inline]] inline bool LockManager::Impl::record_in_used(LockBucket& b,
-                                                                     LockOwner& owner,
-                                                                     Intent& intent, LockName name,
-                                                                     LockMode mode) {
+[[gnu::always_inline]] inline bool LockManager::Impl::lock_in_used(LockBucket& b, LockOwner& owner,
+                                                                   Intent& intent, LockName name,
+                                                                   LockMode mode) {
     DCHECK(intent.lock != nullptr && has_room(owner));
     const Grant grant = acquire_thin(b, owner.slot, name, mode);
     if (grant == Grant::slow) [[unlikely]]
@@ -150,13 +108,52 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
     return true;
 }
 
-inline Result<bool> LockManager::Impl::record_noted(LockManager& self, LockOwner& owner,
-                                                    ObjectLock& object, LockName name,
-                                                    LockMode mode, Ask ask, Intent* intent,
-                                                    uint64_t before, bool confirmed) {
+// Mostly it is the owner's first lock in the object.
+bool LockManager::Impl::try_unnoted(LockManager& self, LockOwner& owner, ObjectLock& object,
+                                    LockName name, LockMode mode) {
+    DCHECK(name.value != 0 && mode != LockMode::none);
+    if ((owner.intents_of >> object.id.value % 64 & 1) != 0 || !has_room(owner)) [[unlikely]]
+        return granted(note_and_lock(self, owner, object, name, mode, Ask::attempt));
+    owner.assert_state();
+    Noted noted;
+    noted.confirmed = note_weak(owner, object, intention_for(mode), options.escalate_at,
+                                noted.intent, noted.before);
+    if (!noted.confirmed || !lock_in_empty(array, owner.slot, name, mode)) [[unlikely]]
+        return granted(lock_noted(self, owner, object, name, mode, Ask::attempt, noted));
+    push_name(owner, name);
+    count_record(*noted.intent);
+    return true;
+}
+
+bool LockManager::Impl::try_in_used(LockOwner& owner, Intent& intent, LockName name,
+                                    LockMode mode) {
+    LockBucket& b = latch(name.value);
+    DCHECK(intent.lock != nullptr && mode != LockMode::none);
+    if (lock_in_used(b, owner, intent, name, mode)) return true;
+    return granted(lock_in_queue(b, owner, intent, name, mode, Ask::attempt));
+}
+
+Result<bool> LockManager::Impl::note_and_lock(LockManager& self, LockOwner& owner,
+                                              ObjectLock& object, LockName name, LockMode mode,
+                                              Ask ask) {
+    const LockMode intention = intention_for(mode);
+    owner.assert_state();
+    if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
+    Noted noted{.intent = find_intent(owner, object)};
+    noted.confirmed =
+        (noted.intent && covers(noted.intent->held, intention)) ||
+        note_weak(owner, object, intention, options.escalate_at, noted.intent, noted.before);
+    return lock_noted(self, owner, object, name, mode, ask, noted);
+}
+
+Result<bool> LockManager::Impl::lock_noted(LockManager& self, LockOwner& owner, ObjectLock& object,
+                                           LockName name, LockMode mode, Ask ask, Noted noted) {
     const bool attempt = ask == Ask::attempt;
     const LockMode intention = intention_for(mode);
-    if (!confirmed) [[unlikely]] {
+    Intent* const intent = noted.intent;
+    DCHECK(has_room(owner) && (intent == nullptr || intent->lock == &object));
+    DCHECK(intent != nullptr || !noted.confirmed);
+    if (!noted.confirmed) [[unlikely]] {
         if (!intent) {  // no free note for this object: no escalation
             if (!TRY(acquire_object(owner, object, intention, attempt, true))) return false;
             if (attempt) return self.try_lock(owner, name, mode);
@@ -164,7 +161,8 @@ inline Result<bool> LockManager::Impl::record_noted(LockManager& self, LockOwner
             TRY(self.lock(owner, name, mode));
             return true;
         }
-        if (!TRY(lock_weak_slow(owner, object, *intent, intention, before, attempt))) return false;
+        if (!TRY(lock_weak_slow(owner, object, *intent, intention, noted.before, attempt)))
+            return false;
     }
     DCHECK(intent->lock == &object && covers(intent->held, intention));
     if (record_covered(*intent, mode)) return true;
@@ -175,62 +173,20 @@ inline Result<bool> LockManager::Impl::record_noted(LockManager& self, LockOwner
         return true;
     }
     LockBucket& b = latch(name.value);
-    if (record_in_used(b, owner, *intent, name, mode)) return true;
-    return record_slow(b, owner, *intent, name, mode, ask);
+    if (lock_in_used(b, owner, *intent, name, mode)) return true;
+    return lock_in_queue(b, owner, *intent, name, mode, ask);
 }
 
-Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& object,
-                                            LockName name, LockMode mode, Ask ask) {
-    const LockMode intention = intention_for(mode);
-    owner.assert_state();
-    if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
-    Intent* intent = find_intent(owner, object);
-    uint64_t before = 0;
-    const bool confirmed = (intent && covers(intent->held, intention)) ||
-                           note_weak(owner, object, intention, options.escalate_at, intent, before);
-    return record_noted(self, owner, object, name, mode, ask, intent, before, confirmed);
-}
-
-Result<void> LockManager::Impl::ask_record_latched(LockOwner& owner, Intent& intent, LockName name,
-                                                   LockMode mode) {
-    LockBucket& b = latch(name.value);
-    if (record_in_used(b, owner, intent, name, mode)) return {};
-    const ObjectLock& object = *intent.lock;
-    if (TRY(record_slow(b, owner, intent, name, mode, Ask::attempt))) return {};
-    return refusal(object, name, mode);
-}
-
-// Mostly it is the owner's first lock in the object.
-Result<void> LockManager::Impl::ask_record_long(LockManager& self, LockOwner& owner,
-                                                ObjectLock& object, LockName name, LockMode mode) {
-    if ((owner.intents_of >> object.id.value % 64 & 1) == 0 && has_room(owner)) [[likely]] {
-        owner.assert_state();
-        Intent* intent = nullptr;
-        uint64_t before = 0;
-        const bool confirmed =
-            note_weak(owner, object, intention_for(mode), options.escalate_at, intent, before);
-        if (!confirmed || !lock_in_empty(array, owner.slot, name, mode)) [[unlikely]]
-            return ask_record_noted(self, owner, object, name, mode, intent, before, confirmed);
+Result<bool> LockManager::Impl::lock_in_queue(LockBucket& b, LockOwner& owner, Intent& intent,
+                                              LockName name, LockMode mode, Ask ask) {
+    owner.waits_in = intent.lock->id;
+    const Grant grant = TRY(acquire(b, owner, name, mode, ask));
+    DCHECK(intent.lock != nullptr && (ask == Ask::attempt || grant != Grant::refused));
+    if (grant == Grant::fresh) {
         push_name(owner, name);
-        count_record(*intent);
-        return {};
+        count_record(intent);
     }
-    if (TRY(record_long(self, owner, object, name, mode, Ask::attempt))) return {};
-    return refusal(object, name, mode);
-}
-
-Result<void> LockManager::Impl::ask_record_noted(LockManager& self, LockOwner& owner,
-                                                 ObjectLock& object, LockName name, LockMode mode,
-                                                 Intent* intent, uint64_t before, bool confirmed) {
-    if (TRY(record_noted(self, owner, object, name, mode, Ask::attempt, intent, before, confirmed)))
-        return {};
-    return refusal(object, name, mode);
-}
-
-Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner,
-                                                 ObjectLock& object, LockName name, LockMode mode) {
-    TRY(record_long(self, owner, object, name, mode, Ask::wait));
-    return {};
+    return grant != Grant::refused;
 }
 
 // True if the record needs no lock any more. Intent::left counts grants, and locks_held bounds the

@@ -152,7 +152,7 @@ TEST(LockStore, MoreStoresThanNotes) {
     for (uint32_t i = 0; i < LockOwner::kIntentsMax + 8; ++i) {
         objects.push_back(&s.object(i));
         ASSERT_TRUE(granted(s.lock_object(0, *objects[i], i % 2 ? IX : IS)));
-        ASSERT_TRUE(*s.locks.try_lock_record(s.owner[0], *objects[i], record(i), S));
+        ASSERT_TRUE(s.locks.try_lock_record(s.owner[0], *objects[i], record(i), S));
     }
     EXPECT_EQ(s.owner[0].intents_used, LockOwner::kIntentsMax);
     EXPECT_EQ(s.check(), "");
@@ -184,7 +184,7 @@ TEST(LockStore, RecordsTakeTheirIntention) {
     EXPECT_EQ(s.owner[0].intents[0].left, 4998u);  // counted once
     EXPECT_TRUE(waits(s.lock_object(1, object, S)));
     // Would pass the waiting reader.
-    EXPECT_FALSE(*s.locks.try_lock_record(s.owner[2], object, record(9), X));
+    EXPECT_FALSE(s.locks.try_lock_record(s.owner[2], object, record(9), X));
     EXPECT_EQ(s.check(), "");
     s.release(0);
 }
@@ -213,11 +213,11 @@ TEST(LockStore, EscalationSucceedsWhenAlone) {
         EXPECT_EQ(s.owner[0].locks_held, 100u);
         EXPECT_EQ(s.locks.stats().escalations, 1u);
         EXPECT_TRUE(covers(s.locks.held(s.owner[0], table_name(object)), mode));
-        EXPECT_FALSE(*s.locks.try_lock_record(s.owner[2], object, record(5000), X));
+        EXPECT_FALSE(s.locks.try_lock_record(s.owner[2], object, record(5000), X));
         EXPECT_EQ(s.check(), "");
         s.release(0);
         EXPECT_EQ(object.strong.load(), 0u);
-        EXPECT_TRUE(*s.locks.try_lock_record(s.owner[2], object, record(5), X));
+        EXPECT_TRUE(s.locks.try_lock_record(s.owner[2], object, record(5), X));
     }
 }
 
