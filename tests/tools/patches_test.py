@@ -41,6 +41,7 @@ int sum(int n) {
         if (i == 3) continue;
         all += limit(i);
     }
+    all += 1;
     return all;
 }
 
@@ -53,6 +54,7 @@ CHANGES = {
     "case_empty": ("        case 1: a += 1; break;\n", "        case 1: break;\n"),
     "returns_early": ("    int all = 0;\n", "    int all = 0;\n    if (n == 5) return all;\n"),
     "takes_three": ("        if (i == 3) continue;\n", "        if (i == 2) continue;\n"),
+    "guarded": ("    all += 1;\n", "    if (n == 4)\n        all += 1;\n"),
     "counts_twice": ("        all += limit(i);\n", "        all += 2 * limit(i);\n"),
 }
 
@@ -179,8 +181,9 @@ class Switched(Sample):
                                       text=True, check=True)  # fmt: skip
                 answers[known[number].name if number else ""] = done.stdout
         self.assertEqual(answers, {
-            "": "8 10", "most_wrong": "8 11", "most_ignored": "8 12", "case_empty": "7 10",
-            "returns_early": "0 10", "takes_three": "9 10", "counts_twice": "16 10",
+            "": "9 10", "most_wrong": "9 11", "most_ignored": "9 12", "case_empty": "8 10",
+            "returns_early": "0 10", "takes_three": "10 10", "counts_twice": "17 10",
+            "guarded": "8 10",
         })  # fmt: skip
 
     def test_an_error_has_the_line_of_its_patch(self):
