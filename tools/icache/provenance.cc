@@ -16,13 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-template <class T>
-std::string name_of(const Names<T>& names, T value) {
-    for (const auto& [name, one] : names)
-        if (one == value) return name;
-    return "unknown";
-}
-
 // The time of day at the beginning.
 std::string date_now() {
     return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(wall_now(MonotonicClock()) / kSecond));
