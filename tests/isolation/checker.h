@@ -76,8 +76,8 @@ private:
         versions_.each_succession([&](Object object, Element was, Element is) {
             const auto* const before = versions_.write_of(was);
             if (before == nullptr) return;
-            graph_.add({before->txn, versions_.write_of(is)->txn, EdgeKind::ww, true, object, was,
-                        is});
+            graph_.add(
+                {before->txn, versions_.write_of(is)->txn, EdgeKind::ww, true, object, was, is});
         });
     }
     std::vector<uint32_t> in_order_of(uint64_t Observed::*time) const {
@@ -133,7 +133,9 @@ private:
             const auto records = [&](const Edge& e) {
                 return all(e) && e.kind != EdgeKind::rw_absent;
             };
-            const auto writers = [&](const Edge& e) { return records(e) && !is_wr(e) && !order(e); };
+            const auto writers = [&](const Edge& e) {
+                return records(e) && !is_wr(e) && !order(e);
+            };
             const auto record = [&](const Edge& e) {
                 return e.kind == EdgeKind::rw_record && e.counted != permitted;
             };
@@ -152,8 +154,8 @@ private:
                    permitted, where);
             report(graph_.shortest(record, known, tries), Anomaly::fuzzy_read, permitted, where);
             report(graph_.shortest(absent, all, tries), Anomaly::phantom, permitted, where);
-            report(graph_.shortest(record, records, tries, several), Anomaly::write_skew,
-                   permitted, where);
+            report(graph_.shortest(record, records, tries, several), Anomaly::write_skew, permitted,
+                   where);
         }
     }
     void report(const Graph::Cycle& cycle, Anomaly anomaly, bool permitted, const char* where) {
@@ -177,9 +179,8 @@ private:
         if (!arrives) return "  T" + std::to_string(e.from) + " had ended before\n";
         const std::string to = "T" + std::to_string(e.to);
         if (!leaves) return "  " + to + " began\n";
-        std::string out =
-            "  T" + std::to_string(e.from) + " -" + kEdgeNames[static_cast<size_t>(e.kind)] +
-            "-> " + to;
+        std::string out = "  T" + std::to_string(e.from) + " -" +
+                          kEdgeNames[static_cast<size_t>(e.kind)] + "-> " + to;
         const std::string was = std::to_string(e.was), is = std::to_string(e.is),
                           of = " of " + e.object.text();
         if (e.kind == EdgeKind::ww) out += ": " + is + of + " came behind " + was;

@@ -16,15 +16,15 @@
 namespace lockstep::isolation {
 
 enum class Anomaly : uint8_t {
-    dirty_write,   // G0: a cycle of overwrites
-    dirty_read,    // G1a, G1b: a value that was undone, or not the last one of its transaction
-    circular,      // G1c: a cycle of overwrites and reads
-    lost_update,   // P4: two changes of one object by transactions that had read the same version
-    fuzzy_read,    // G-single: a cycle with one anti-dependency
-    phantom,       // a cycle with an anti-dependency through what was absent
-    write_skew,    // G2-item: a cycle with several anti-dependencies, all of records
-    read_only,     // the same with a transaction that only reads
-    impossible,    // no level explains it: an element that nobody wrote, or twice; two orders
+    dirty_write,  // G0: a cycle of overwrites
+    dirty_read,   // G1a, G1b: a value that was undone, or not the last one of its transaction
+    circular,     // G1c: a cycle of overwrites and reads
+    lost_update,  // P4: two changes of one object by transactions that had read the same version
+    fuzzy_read,   // G-single: a cycle with one anti-dependency
+    phantom,      // a cycle with an anti-dependency through what was absent
+    write_skew,   // G2-item: a cycle with several anti-dependencies, all of records
+    read_only,    // the same with a transaction that only reads
+    impossible,   // no level explains it: an element that nobody wrote, or twice; two orders
 };
 inline constexpr size_t kAnomalies = 9;
 

@@ -32,11 +32,13 @@ struct MixedTable : Table {
     }
     // First key of a queue.
     static uint32_t slots_of(uint32_t queue) { return 1 + (queue - 1) * kSlots; }
+    static uint32_t slot_of(uint32_t queue, uint32_t row) { return slots_of(queue) + row % kSlots; }
 };
 
 inline Element element_at(Slice value, size_t n) {
     Element e = 0;
-    if (value.size() >= (n + 1) * sizeof(e)) std::memcpy(&e, value.data() + n * sizeof(e), sizeof(e));
+    if (value.size() >= (n + 1) * sizeof(e))
+        std::memcpy(&e, value.data() + n * sizeof(e), sizeof(e));
     return e;
 }
 inline std::string bytes_of(std::initializer_list<uint64_t> words, size_t bytes = 0) {
@@ -44,35 +46,46 @@ inline std::string bytes_of(std::initializer_list<uint64_t> words, size_t bytes 
     std::memcpy(value.data(), words.begin(), words.size() * 8);
     return value;
 }
+// Behind the last element there are zeros only. Anything else becomes an element that nobody wrote.
 inline std::vector<Element> elements_of(Slice value) {
     std::vector<Element> all;
-    for (size_t n = 0; n < value.size() / 8 && element_at(value, n) != 0; ++n)
-        all.push_back(element_at(value, n));
+    size_t n = 0;
+    for (; element_at(value, n) != 0; ++n) all.push_back(element_at(value, n));
+    if (value.find_first_not_of('\0', n * sizeof(Element)) != Slice::npos)
+        all.push_back(UINT64_MAX);
     return all;
 }
 
-// A record of a list or register, or that there is none.
+inline constexpr Element kGraveUnknown = UINT64_MAX;
+
+// A record of a list or register, or that there is none. `grave`: the erase of a register that the
+// reader keeps absent; kInitial if there was none.
 inline void note_record(Observed& seen, const MixedTable& t, uint32_t key, const Slice* value,
-                        Held held, const char* way) {
-    seen.operations.push_back(
-        {.kind = Operation::read,
-         .object = t.object(key),
-         .seen = value ? elements_of(*value) : std::vector<Element>{},
-         .absence = value ? Operation::present : Operation::absent,
-         .held = held,
-         .way = way});
+                        Held held, const char* way, Element grave) {
+    Operation op{.object = t.object(key), .held = held, .way = way};
+    if (value != nullptr) {
+        op.seen = elements_of(*value);
+    } else if (grave == kGraveUnknown) {
+        op.absence = Operation::absent;
+    } else {
+        op.absence = grave == kInitial ? Operation::before_birth : Operation::after_death;
+        op.element = grave;
+    }
+    seen.operations.push_back(std::move(op));
 }
-inline void note_records(Observed& seen, const MixedTable& t, uint32_t low, uint32_t high,
-                         const Records& records, Held held, const char* way) {
+// `grave` gives that of a key.
+template <class Grave>
+void note_records(Observed& seen, const MixedTable& t, uint32_t low, uint32_t high,
+                  const Records& records, Held held, const char* way, Grave grave) {
     for (uint32_t key = low; key < high; ++key) {
         bool found = false;
         for (const Record& r : records) {
             if (r.key != key) continue;
             const Slice value = r.value;
-            note_record(seen, t, key, &value, held, way);
+            note_record(seen, t, key, &value, held, way, kGraveUnknown);
             found = true;
         }
-        if (!found) note_record(seen, t, key, nullptr, held, way);
+        if (!found) note_record(seen, t, key, nullptr, held, way, grave(key));
     }
     // Outside of the bounds: as something that nobody wrote.
     for (const Record& r : records)
@@ -100,14 +113,16 @@ inline void note_queue(Observed& seen, const MixedTable& t, uint32_t queue, cons
     const QueueRows rows = rows_of(records);
     for (const Record& r : records) {
         const auto row = static_cast<uint32_t>(element_at(r.value, 0));
-        const bool misplaced = r.key != MixedTable::slots_of(queue) + row % kSlots;
+        const bool misplaced = r.key != MixedTable::slot_of(queue, row);
         note(row, {misplaced ? UINT64_MAX : element_at(r.value, 1)}, Operation::present);
     }
-    if (held != Held::range) return;
-    if (rows.empty()) return note(0, {UINT64_MAX}, Operation::present);  // one row always stays
+    // One row always stays, but a scan may miss it if its level permits phantoms.
+    if (rows.empty())
+        return held == Held::range ? note(0, {UINT64_MAX}, Operation::present) : void();
     const uint32_t first = rows.begin()->first, last = rows.rbegin()->first;
-    if (first > 0) note(first - 1, {}, Operation::after_death);
     note(last + 1, {}, Operation::before_birth);
+    if (held != Held::range) return;
+    if (first > 0) note(first - 1, {}, Operation::after_death);
     for (uint32_t row = first; row < last; ++row)
         if (!rows.contains(row)) note(row, {}, Operation::absent);
 }

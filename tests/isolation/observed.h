@@ -48,9 +48,10 @@ struct Operation {
     std::vector<Element> seen = {};
     Absence absence = present;
     Held held = Held::range;
-    Element element = kInitial;  // of a write or erase
-    size_t from = 0;             // rollback: undoes the writes of operations [from, this one)
-    const char* way = "";        // the call
+    // Of a write or erase. Of a read after_death: the erase, or kInitial if it is not known.
+    Element element = kInitial;
+    size_t from = 0;       // rollback: undoes the writes of operations [from, this one)
+    const char* way = "";  // the call
 };
 
 enum class Ended : uint8_t { committed, aborted, unknown };

@@ -113,9 +113,9 @@ public:
 private:
     void fault(Anomaly anomaly, uint32_t txn, const Operation& op, const std::string& what) {
         faults_.push_back({anomaly, false,
-                           std::string(name_of(anomaly)) + ": " + what + ": " +
-                               Observed::text(op) + "\n  T" + std::to_string(txn) + " (" +
-                               history_[txn].text() + ")\n"});
+                           std::string(name_of(anomaly)) + ": " + what + ": " + Observed::text(op) +
+                               "\n  T" + std::to_string(txn) + " (" + history_[txn].text() +
+                               ")\n"});
     }
 
     void index_writes(uint32_t t) {
@@ -208,8 +208,8 @@ private:
             const bool dead = op.absence == Operation::after_death;
             if (erases == erases_.end()) {
                 if (dead) fault(Anomaly::impossible, t, op, "it is gone, and nobody erased it");
-            } else if (dead && erases->second.size() == 1) {
-                read.version = erases->second.front();
+            } else if (dead && (op.element != kInitial || erases->second.size() == 1)) {
+                read.version = op.element != kInitial ? op.element : erases->second.front();
                 look(t, op, read.version, true);
             } else {
                 return;  // which one is not known
