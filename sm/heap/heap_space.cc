@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "sm/heap/heap_impl.h"
+#include "threads/base/limits.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -10,8 +11,6 @@ namespace lockstep::sm {
 using namespace heap;
 
 namespace {
-
-constexpr uint32_t kCandidatesTried = 4;
 
 uint32_t class_needed(uint32_t bytes) {
     return std::min((bytes + kClassBytes - 1) / kClassBytes, kClasses - 1);
@@ -96,7 +95,8 @@ void HeapFile::Hints::prune() {
             return std::unexpected(noted.error());
 
     PageId refused = kPageNone;  // the first one of class `lowest`
-    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < kCandidatesTried; ++tried) {
+    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < limits::heap_candidates();
+         ++tried) {
         hints.latch.lock();
         // Another thread of this worker may have found one.
         const PageId current{mine.load(std::memory_order_relaxed)};

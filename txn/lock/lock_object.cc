@@ -31,6 +31,7 @@
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
 #include <algorithm>
 
+#include "threads/base/limits.h"
 #include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_impl.h"
@@ -219,7 +220,7 @@ void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uin
 // LM-8. Before the names of these objects are released with the others: whoever gets a right
 // afterwards sees the note.
 void LockManager::Impl::note_unlisted_commit(const LockOwner& owner, uint64_t note) {
-    DCHECK(owner.intents_used == LockOwner::kIntentsMax);
+    DCHECK(owner.intents_used == limits::intents());
     for (const LockOwner::Chunk* chunk = owner.strong_unlisted; chunk; chunk = chunk->before)
         for (uint64_t i = 0; i < chunk->used; ++i)
             raise_note(reinterpret_cast<ObjectLock*>(chunk->names[i].value)->committed, note);
