@@ -7,6 +7,19 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include "threads/base/limits.h"
+
+namespace lockstep {
+
+// sm/host/test_hooks.h: a store has closed, and everything that it had noted must be gone.
+void observe_rest(std::string_view fault);
+void observe_rest(std::string_view fault) {
+    if (!fault.empty()) ADD_FAILURE() << "a store that closes is not at rest: " << fault;
+}
+
+}  // namespace lockstep
 
 namespace {
 
@@ -53,6 +66,15 @@ bool keep_tests_of(const std::string& called) {
 
 }  // namespace
 
+namespace {
+
+// What one test has drawn for itself is not for the next one.
+class LimitsOfTests : public testing::EmptyTestEventListener {
+    void OnTestEnd(const testing::TestInfo&) override { lockstep::limits::reset(); }
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     const std::string called = std::filesystem::path(argv[0]).filename();
@@ -61,5 +83,6 @@ int main(int argc, char** argv) {
                      called.c_str());
         return 2;
     }
+    testing::UnitTest::GetInstance()->listeners().Append(new LimitsOfTests);
     return RUN_ALL_TESTS();
 }

@@ -8,12 +8,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include <lockstep/store.h>
 #include "sm/api/engine_of.h"
+#include "sm/engine/engine.h"
 #include "sm/host/test_hooks.h"
 #include "tests/steps_of_run.h"
 #include "threads/io/sim_disk.h"
@@ -117,6 +119,17 @@ public:
     // The same, but a hang stops the process.
     void on_thread(std::function<void()> fn) { CHECK(drive(std::move(fn))); }
 
+    // Nothing runs, and no transfer is in flight.
+    void check_at_rest() {
+        if (!store_) return;
+        sm::Engine& at_rest = sm::engine_of(*store_);
+        std::string fault = at_rest.failed() ? "" : at_rest.runtime->verify();
+        if (fault.empty()) fault = at_rest.verify_rest();
+        if (fault.empty()) return;
+        std::fprintf(stderr, "not at rest: %s\n", fault.c_str());
+        CHECK(fault.empty());
+    }
+
 private:
     // Of closed stores, for the next one.
     static threads::MappingCache& mappings() {
@@ -127,6 +140,7 @@ private:
         // open() and close() step by themselves, so a hang shows here.
         CHECK(++idle_turns_ < kStepsMax);
         if (disk_.advance(clock_)) return true;
+        check_at_rest();
         const Nanos next = store_ ? sm::engine_of(*store_).runtime->next_deadline() : kNever;
         clock_.advance(next != kNever && next > clock_.now()
                            ? std::min(next - clock_.now(), kSecond)

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <span>
 
+#include "threads/base/limits.h"
+
 namespace lockstep::txn {
 
 namespace {
@@ -38,9 +40,10 @@ std::vector<std::string> prepare_payloads(const Prepared& prepared) {
     DCHECK(!prepared.gid.empty() && prepared.gid.size() <= kGidBytesMax);
     std::vector<std::string> payloads;
     for (bool more = true; more;) {
-        more = objects.size() > kPreparedObjectsMax || names.size() > kPreparedNamesMax;
-        const size_t o = std::min(objects.size(), kPreparedObjectsMax);
-        const size_t n = std::min(names.size(), kPreparedNamesMax);
+        more =
+            objects.size() > limits::prepared_objects() || names.size() > limits::prepared_names();
+        const size_t o = std::min<size_t>(objects.size(), limits::prepared_objects());
+        const size_t n = std::min<size_t>(names.size(), limits::prepared_names());
         PreparePayload head{};
         head.objects = static_cast<uint32_t>(o);
         head.names = static_cast<uint32_t>(n);

@@ -20,6 +20,7 @@
 
 #include <lockstep/prepared.h>
 #include <lockstep/result.h>
+#include "threads/base/limits.h"
 #include "threads/base/on_disk.h"
 #include "txn/lock/lock_list.h"
 #include "txn/log/log_record.h"
@@ -42,7 +43,8 @@ struct PreparedObject {
 };
 static_assert(kOnDisk<PreparedObject, 8>);
 
-inline constexpr size_t kPreparedObjectsMax = 4096, kPreparedNamesMax = 16384;  // of one record
+inline constexpr size_t kPreparedObjectsMax = limits::most::prepared_objects,
+                        kPreparedNamesMax = limits::most::prepared_names;  // of one record
 static_assert(sizeof(LogRecordHeader) + sizeof(PreparePayload) + kGidBytesMax +
                   kPreparedObjectsMax * sizeof(PreparedObject) +
                   kPreparedNamesMax * (sizeof(uint64_t) + 1) <=

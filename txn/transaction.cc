@@ -60,8 +60,8 @@ uint32_t TransactionTable::Impl::pop(TxnShard& shard) {
 uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
     shard.assert_state();
     if (shard.id_next == shard.id_end) [[unlikely]] {
-        shard.id_next = next_id.fetch_add(kIdBlock);
-        shard.id_end = shard.id_next + kIdBlock;
+        shard.id_next = next_id.fetch_add(limits::transaction_ids());
+        shard.id_end = shard.id_next + limits::transaction_ids();
     }
     DCHECK(shard.id_next < shard.id_end);
     return shard.id_next++;

@@ -29,6 +29,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <lockstep/txn_options.h>
@@ -197,6 +198,10 @@ public:
     // All transactions that are neither committed nor rolled back. Call it only while no thread
     // uses any.
     std::vector<Transaction*> unfinished();
+    // While nothing runs: checks that each slot is free once or has a transaction, that ids are
+    // unique and below next_id(), and the counts, locks and promises of all. Text of a fault, or
+    // empty.
+    std::string verify() const;
     // From now on begin() fails with store_closed. Waits until no transaction is live.
     void close();
     // After a simulated crash or a failed restart: live transactions stay live until the table is

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/base/limits.h"
 #include "threads/base/spin_lock.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
@@ -28,7 +29,6 @@
 namespace lockstep::txn {
 
 inline constexpr uint32_t kTxnChunk = 64;  // transactions per chunk
-inline constexpr uint32_t kIdBlock = 64;   // ids a shard takes at once
 inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 static_assert(TransactionTable::kSystemSlots == kTxnChunk);  // chunk 0
@@ -52,7 +52,7 @@ struct alignas(kCacheLineBytes) TxnShard {
 
     void assert_state() const {
         DCHECK(lock.is_held());
-        DCHECK(id_next <= id_end && id_end - id_next <= kIdBlock);
+        DCHECK(id_next <= id_end && id_end - id_next <= limits::transaction_ids());
         DCHECK(live >= 0);
     }
 };

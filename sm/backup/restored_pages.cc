@@ -9,6 +9,7 @@
 #include "sm/backup/backup_pages.h"
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/error_detail.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
@@ -16,8 +17,7 @@ namespace {
 
 using threads::Disk, threads::DiskFile;
 
-constexpr size_t kRunPages = 128;    // written at once
-constexpr uint64_t kGrowPages = 32;  // the file grows by so many at least
+constexpr size_t kRunPages = limits::most::restored_run;
 
 }  // namespace
 
@@ -96,7 +96,8 @@ Result<bool> RestoredPages::read(PageId id, Page& page) {
 }
 
 Result<void> RestoredPages::grow(PageId id) {
-    const uint64_t pages = (uint64_t{id.value} / kGrowPages + 1) * kGrowPages;
+    const uint64_t pages =
+        (uint64_t{id.value} / limits::restored_growth() + 1) * limits::restored_growth();
     DCHECK(pages > here_.size());
     TRY(disk_->allocate(file_.id(), pages * kPageBytes));
     here_.resize(pages, kNotHere);
@@ -144,7 +145,8 @@ Result<void> RestoredPages::write(std::vector<uint32_t> frames) {
     const auto page_number = [&](size_t i) { return frames_[frames[i]].page.value; };
     for (size_t i = 0, n = 0; i < frames.size(); i += n) {
         const uint32_t first = page_number(i);
-        for (n = 0; i + n < frames.size() && n < kRunPages && page_number(i + n) == first + n;
+        for (n = 0;
+             i + n < frames.size() && n < limits::restored_run() && page_number(i + n) == first + n;
              ++n) {
             Page& page = page_of(frames[i + n]);
             page.assert_state();

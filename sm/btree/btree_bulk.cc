@@ -13,6 +13,7 @@
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
 #include "sm/version/version_table.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
@@ -20,7 +21,7 @@ using namespace node;
 
 namespace {
 
-constexpr size_t kGroup = 8;
+constexpr size_t kGroup = limits::most::bulk_group;
 constexpr size_t kUsable = kPageBytes - kSlotsAt;
 static_assert(kGroup * sizeof(PageId) <= sizeof(PageReservation::pages));  // one reservation
 
@@ -104,13 +105,13 @@ private:
         finished_.push_back({std::move(draft_), fence, false});
         draft_ = Draft{};
         draft_.low = std::move(fence);
-        if (finished_.size() < kGroup) return {};
+        if (finished_.size() < limits::bulk_group()) return {};
         TRY(write_group(level));
         give_way();
         return {};
     }
     void assert_state() const {
-        DCHECK(finished_.size() < kGroup && written_.size() <= pages_.size());
+        DCHECK(finished_.size() < limits::bulk_group() && written_.size() <= pages_.size());
         DCHECK(limit_ <= kUsable);
     }
     Result<void> write_group(unsigned level);

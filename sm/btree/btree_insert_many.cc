@@ -13,6 +13,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/btree_key_order.h"
 #include "sm/core/lock_wait.h"
+#include "threads/base/limits.h"
 #include "threads/base/unmade.h"
 
 namespace lockstep::sm {
@@ -21,9 +22,9 @@ using namespace node;
 
 namespace {
 
-constexpr size_t kRunMax = 16;      // records
-constexpr size_t kKeyRoom = 48;     // longer keys are inserted alone
-constexpr size_t kRunBytes = 2048;  // of payload
+constexpr size_t kRunMax = limits::most::insert_run;  // records
+constexpr size_t kKeyRoom = 48;                       // longer keys are inserted alone
+constexpr size_t kRunBytes = 2048;                    // of payload
 static_assert(kKeyRoom <= kKeyBytesMax && kRunBytes < kPageBytes - kSlotsAt);
 
 class Run {
@@ -32,7 +33,7 @@ public:
         : tree_(tree),
           env_(env),
           txn_(txn),
-          records_(records.first(std::min(records.size(), kRunMax))) {}
+          records_(records.first(std::min<size_t>(records.size(), limits::insert_run()))) {}
 
     // How many records from the front are in; 0: the first must go in alone.
     Result<size_t> insert();

@@ -22,6 +22,7 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/places.h"
 #include "sm/version/version_table.h"
+#include "threads/base/limits.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -230,7 +231,8 @@ Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, 
     const bool snapshot = txn::rules_of(txn.isolation).by_snapshot;
     size_t found = 0;
     while (!rows.empty()) {
-        const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
+        const std::span<Lookup> group =
+            rows.first(std::min<size_t>(rows.size(), limits::get_group()));
         found += TRY(group.size() == 1 ? fetch_each(txn, group, access)
                      : snapshot        ? fetch_group_snapshot(txn, group, access)
                                        : fetch_group(txn, group, access, committed));

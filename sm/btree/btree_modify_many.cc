@@ -15,6 +15,7 @@
 #include "sm/btree/btree_key_walk.h"
 #include "sm/btree/btree_patch.h"
 #include "sm/core/upkeep.h"
+#include "threads/base/limits.h"
 #include "threads/base/unmade.h"
 
 namespace lockstep::sm {
@@ -29,7 +30,7 @@ static_assert(kLogBytes < kPageBytes);
 
 // The longest run of ascending keys at the front.
 size_t ascending_run(std::span<const Lookup> rows) {
-    const size_t most = std::min(rows.size(), kGroup);
+    const size_t most = std::min<size_t>(rows.size(), limits::modify_group());
     size_t n = 1;
     while (n < most && key_below(rows[n - 1].key, rows[n].key)) ++n;
     return n;

@@ -8,6 +8,7 @@
 
 #include "sm/core/cleanup.h"
 #include "sm/core/record.h"
+#include "threads/base/limits.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/base/on_disk.h"
 
@@ -15,7 +16,8 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr uint32_t kGroup = 8;  // pages per record: what one space reservation gives
+constexpr uint32_t kGroup =
+    limits::most::overflow_group;  // pages per record: what one space reservation gives
 
 struct OverflowPayload {
     uint32_t page, object;
@@ -136,7 +138,7 @@ Result<std::string> write_overflow(Env& env, txn::Transaction* txn, ObjectId obj
     uint64_t chain = 0;
     // From the end, so that each page's successor is known.
     for (size_t left = pages.size(); left > 0;) {
-        const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
+        const uint32_t n = static_cast<uint32_t>(std::min<size_t>(limits::overflow_group(), left));
         const PageId next = left < pages.size() ? pages[left] : kPageNone;
         const Result<void> done =
             write_group(env, txn, object, value, chain, left - n, n, next, &pages[left - n]);

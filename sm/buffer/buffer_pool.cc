@@ -96,6 +96,7 @@ void BufferPool::Impl::size_memory() {
     batch_count = runtime.workers() + 1;
     batch_pages = static_cast<uint32_t>(
         std::clamp<uint64_t>(options.bytes / 32 / batch_count / kPageBytes, 4, kWriteBatchMax));
+    batch_pages = std::min(batch_pages, limits::write_batch());
     const uint64_t writing =
         uint64_t{batch_count} * (batch_pages * kPageBytes + sizeof(WriteBatch)) +
         uint64_t{runtime.workers()} * kReadAheadMax * sizeof(ReadAhead);

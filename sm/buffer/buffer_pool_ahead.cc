@@ -22,7 +22,7 @@ void BufferPool::Impl::make_read_ahead() {
     ahead = std::make_unique<ReadAheadSlots[]>(runtime.workers());
     for (uint32_t w = 0; w < runtime.workers(); ++w) {
         ahead[w].slots = std::make_unique<ReadAhead[]>(kReadAheadMax);
-        for (uint32_t i = 0; i < kReadAheadMax; ++i) {
+        for (uint32_t i = 0; i < limits::read_ahead(); ++i) {
             ReadAhead& slot = ahead[w].slots[i];
             slot.pool = this;
             slot.worker = w;

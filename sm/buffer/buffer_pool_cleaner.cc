@@ -9,11 +9,10 @@
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
-namespace {
-constexpr uint32_t kCleanerGoal = 128;  // frames between two looks at other threads
-}
+namespace {}
 
 void BufferPool::Impl::run_cleaner(uint32_t worker) {
     DCHECK(worker == threads::worker_index());
@@ -32,7 +31,8 @@ void BufferPool::Impl::run_cleaner(uint32_t worker) {
             me.sleeping.store(false);
             continue;
         }
-        const Result<uint32_t> made = make_room(std::min(high_water - free_now, kCleanerGoal));
+        const Result<uint32_t> made =
+            make_room(std::min(high_water - free_now, limits::cleaner_goal()));
         if (!made) {
             // stop_cleaner() wakes it. Under pressure faults make room themselves.
             threads::park_until(threads::now() + pause, threads::ParkReason::sleep);

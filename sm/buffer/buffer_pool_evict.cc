@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
@@ -9,7 +10,6 @@ namespace latch = threads::latch;
 
 namespace {
 // Frames a fault frees when it has to do so itself.
-constexpr uint32_t kFaultGoal = 8;
 static_assert(kLooksPerSlice % kHandStep == 0);
 // Between two tries of a fault while pages cannot be written; a free frame ends the pause.
 constexpr Nanos kPauseMin = 10 * kMillisecond, kPauseMax = 100 * kMillisecond;
@@ -83,7 +83,7 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
             return frame;
         }
         // What is evicted while no page can be written is soon read again.
-        const Result<uint32_t> made = make_room(backoff.failing() ? 1 : kFaultGoal);
+        const Result<uint32_t> made = make_room(backoff.failing() ? 1 : limits::fault_goal());
         if (made && *made > 0) continue;
         TRY(wait_for_room(made, pause));
     }

@@ -34,14 +34,15 @@
 #include "sm/buffer/dirty_pages.h"
 #include "sm/buffer/first_touch.h"
 #include "sm/buffer/write_backoff.h"
+#include "threads/base/limits.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/event.h"
 
 namespace lockstep::sm {
 
-inline constexpr uint32_t kWriteBatchMax = 64;  // pages
+inline constexpr uint32_t kWriteBatchMax = limits::most::write_batch;  // pages
 // Active read-ahead requests, for each worker.
-inline constexpr uint32_t kReadAheadMax = 64;
+inline constexpr uint32_t kReadAheadMax = limits::most::read_ahead;
 inline constexpr uint32_t kHandStep = 32;  // frames that one step of the clock hand takes
 // Frames that a scan passes before other threads run: some 0.1 ms.
 inline constexpr uint32_t kLooksPerSlice = 1024;
@@ -88,8 +89,8 @@ struct alignas(kCacheLineBytes) ReadAheadSlots {  // used by one worker only
     uint32_t busy = 0;
 
     void assert_state() const {
-        DCHECK(busy <= kReadAheadMax);
-        DCHECK((free == nullptr) == (busy == kReadAheadMax));
+        DCHECK(busy <= limits::read_ahead());
+        DCHECK((free == nullptr) == (busy == limits::read_ahead()));
     }
 };
 

@@ -72,11 +72,11 @@ std::string BufferPool::Impl::verify_free() const {
     return {};
 }
 
-std::string BufferPool::verify() const {
+std::string BufferPool::verify(bool at_rest) const {
     const Impl& p = *impl_;
     bool quiet = true;
     for (uint32_t w = 0; w < p.runtime.workers(); ++w) quiet &= p.cleaners[w].done == nullptr;
-    if (quiet)
+    if (quiet || at_rest)
         if (std::string fault = p.verify_free(); !fault.empty()) return fault;
     const uint32_t seen = p.frames_seen.load(std::memory_order_acquire);
     for (uint32_t f = 1; f < seen; ++f)

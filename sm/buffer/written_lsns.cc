@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/base/limits.h"
 #include "threads/base/on_disk.h"
 #include "threads/base/zero_bytes.h"
 #include "threads/io/aligned_buffer.h"
@@ -22,8 +23,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x534e534c50534b4cull;
 constexpr uint32_t kVersion = 1;
-constexpr uint32_t kSlotsAtOnce = 16;  // written together
-constexpr uint32_t kBlocksPerRead = 32;
+constexpr uint32_t kSlotsAtOnce = limits::most::lsn_blocks_written;
 
 }  // namespace
 
@@ -87,12 +87,12 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
     const uint64_t blocks = std::min(blocks_, (bytes + 2 * kSlotBytes - 1) / (2 * kSlotBytes));
     loaded.missing = blocks == 0;
     if (!open(blocks * kPagesPerBlock)) return {.missing = true};
-    auto buffer =
-        threads::make_aligned_buffer(std::min<uint64_t>(kBlocksPerRead, blocks) * 2 * kSlotBytes);
+    auto buffer = threads::make_aligned_buffer(
+        std::min<uint64_t>(limits::lsn_blocks_read(), blocks) * 2 * kSlotBytes);
     if (!buffer) return {.missing = true};
     const auto* slots = reinterpret_cast<const Slot*>(buffer->get());
-    for (uint64_t first = 0; first < blocks; first += kBlocksPerRead) {
-        const uint64_t n = std::min<uint64_t>(kBlocksPerRead, blocks - first),
+    for (uint64_t first = 0; first < blocks; first += limits::lsn_blocks_read()) {
+        const uint64_t n = std::min<uint64_t>(limits::lsn_blocks_read(), blocks - first),
                        want = n * 2 * kSlotBytes;
         auto got = disk.read_now(file, first * 2 * kSlotBytes, buffer->get(), want);
         if (!got) got = disk.read_now(file, first * 2 * kSlotBytes, buffer->get(), want);
@@ -136,7 +136,7 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
     threads::IoRequest requests[kSlotsAtOnce];
     uint32_t count = 0;
     for (const uint64_t used = used_.load(std::memory_order_acquire);
-         next < used && count < kSlotsAtOnce; ++next) {
+         next < used && count < limits::lsn_blocks_written(); ++next) {
         if (!(changed_[next].load(std::memory_order_relaxed) & kChanged)) continue;
         changed_[next].exchange(kSaving, std::memory_order_acq_rel);
         DCHECK(slot_[next] <= 1);

@@ -11,6 +11,7 @@
 #include "sm/core/lock_error.h"
 #include "sm/secondary/secondary.h"
 #include "threads/base/error_detail.h"
+#include "threads/base/limits.h"
 #include "threads/base/on_disk.h"
 #include "threads/base/spin_lock.h"
 
@@ -334,15 +335,15 @@ Result<void> Catalog::Impl::check_root(Host& engine, Object& object) {
 // An application asks for all its indexes after an open. The roots of the next ones are read
 // together. Those that are in memory already are looked at, so most calls need no user thread.
 void Catalog::Impl::look_at_next_roots(Env& engine, const Object& object) {
-    constexpr size_t kNext = 64;
+    constexpr size_t kNext = limits::most::roots_ahead;
     Object* next[kNext];
     PageId missing[kNext];
     size_t n = 0, reads = 0;
     DCHECK(threads::current()->latch_depth == 0 && object.entry.root != kPageNone);
     {
         SpinGuard guard(lock);
-        for (auto at = objects.upper_bound(object.entry.id.value); at != objects.end() && n < kNext;
-             ++at)
+        for (auto at = objects.upper_bound(object.entry.id.value);
+             at != objects.end() && n < limits::roots_ahead(); ++at)
             if (at->second.named && !at->second.rooted.load(std::memory_order_relaxed))
                 next[n++] = &at->second;
     }

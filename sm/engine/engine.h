@@ -53,6 +53,11 @@ public:
     // After that only destroy the engine.
     void abandon();
 
+    // While nothing runs and no transfer is in flight: checks all parts, and that nobody waits
+    // without a reason. Text of a fault, or empty. Nothing is said of a store that has failed or
+    // does not run yet.
+    std::string verify_rest() const;
+
     Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn) override;
     // Enqueues a packet of the application; close() waits for it. worker < 0: workers take turns.
     Result<void> submit(int worker, threads::Packet& packet);
@@ -154,6 +159,7 @@ private:
     void end_functions();
     void shut_gate();
     void note_failure();
+    void show_rest() const;
     void rollback_orphans();
     void release();
 

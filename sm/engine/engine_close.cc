@@ -142,6 +142,7 @@ Result<void> Engine::close_parts() {
     });
     if (result) result = stopped;
     if (!stepped()) runtime->stop();
+    if (result) show_rest();
     // What has stopped the store since the checkpoint: the last writes of the log, for example.
     if (result && opened_ && failed()) result = log->refused();
     return result;

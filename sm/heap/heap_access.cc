@@ -4,14 +4,13 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/txn_local.h"
 #include "sm/heap/heap_impl.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
 using namespace heap;
 
 namespace {
-
-constexpr size_t kScanAhead = 32;  // pages that a scan has read ahead
 
 txn::LockMode mode_of(Access access) {
     switch (access) {
@@ -219,9 +218,9 @@ Result<void> HeapFile::scan_pages(FunctionRef<Result<bool>(PageId)> visit) {
             // Pages that are here or were asked for ahead.
             size_t asked = 1;
             for (size_t i = 0; i < pages.size(); ++i) {
-                if (i + kScanAhead / 2 >= asked && asked < pages.size()) {
-                    const auto next =
-                        std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
+                if (i + limits::scan_ahead() / 2 >= asked && asked < pages.size()) {
+                    const auto next = std::span(pages).subspan(
+                        asked, std::min<size_t>(limits::scan_ahead(), pages.size() - asked));
                     asked += std::max<size_t>(env_.pool->read_ahead(next), 1);
                 }
                 if (!TRY(visit(pages[i]))) return {};

@@ -5,6 +5,7 @@
 
 #include "sm/core/lock_wait.h"
 #include "sm/heap/heap_impl.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
@@ -82,14 +83,14 @@ Result<void> HeapFile::destroy() {
 
 namespace {
 
-constexpr uint32_t kEmptyTried = 4, kSlotsTried = 16;
+constexpr uint32_t kSlotsTried = 16;
 
 // Candidates for the new record's slot: a few empty ones, then new ones at the end; `skip` counts
 // the refused locks.
 uint32_t choose_slot(const Page& page, uint32_t skip) {
     const DataHeader& head = data(page);
     DCHECK(skip < kSlotsTried && head.empty_slots <= head.slot_count);
-    const uint32_t empty = std::min<uint32_t>(head.empty_slots, kEmptyTried);
+    const uint32_t empty = std::min<uint32_t>(head.empty_slots, limits::empty_slots_tried());
     if (empty <= skip) [[likely]]
         return head.slot_count + skip - empty;
     for (uint32_t i = 0, seen = 0; i < head.slot_count; ++i)

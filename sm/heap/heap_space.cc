@@ -3,14 +3,13 @@
 #include <vector>
 
 #include "sm/heap/heap_impl.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
 using namespace heap;
 
 namespace {
-
-constexpr uint32_t kCandidatesTried = 4;
 
 uint32_t class_needed(uint32_t bytes) {
     return std::min((bytes + kClassBytes - 1) / kClassBytes, kClasses - 1);
@@ -95,7 +94,8 @@ void HeapFile::Hints::prune() {
             return std::unexpected(noted.error());
 
     PageId refused = kPageNone;  // the first one of class `lowest`
-    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < kCandidatesTried; ++tried) {
+    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < limits::heap_candidates();
+         ++tried) {
         hints.latch.lock();
         // Another thread of this worker may have found one.
         const PageId current{mine.load(std::memory_order_relaxed)};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include <lockstep/clock.h>
 #include "threads/base/mapping_cache.h"
@@ -14,6 +15,10 @@ namespace lockstep {
 namespace sm {
 class Engine;
 }
+
+// Defined by test programs only, null elsewhere. Each close() calls it when all threads of the store
+// have ended, with the fault that Engine::verify_rest() has found, or with an empty text.
+[[gnu::weak]] void observe_rest(std::string_view fault);
 
 // Options::test_hooks. Everything it names must outlive the store.
 struct TestHooks {

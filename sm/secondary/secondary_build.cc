@@ -23,17 +23,17 @@
 #include "sm/secondary/key_call.h"
 #include "sm/secondary/secondary.h"
 #include "sm/secondary/secondary_key.h"
+#include "threads/base/limits.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::sm {
 
 namespace {
 
-constexpr size_t kLeaves = 64;             // of a batch
+constexpr size_t kLeaves = limits::most::build_leaves;
 constexpr size_t kBatchBytes = 256 << 10;  // of sorted entries
-constexpr size_t kBatches = 8;             // on their way
 constexpr uint32_t kFillPercent = 90;
-static_assert(kBatchBytes > 2 * kKeyBytesMax && kLeaves > 0 && kBatches > 0);
+static_assert(kBatchBytes > 2 * kKeyBytesMax && kLeaves > 0);
 static_assert(kFillPercent >= 50 && kFillPercent <= 100);  // BTree::bulk_load()
 
 // Leaves of the primary. The values in overflow chains are in `large`, in the order of their slots.
@@ -52,7 +52,7 @@ public:
     Result<std::unique_ptr<LeafBatch>> next() {
         DCHECK(!at_end_ && threads::current()->latch_depth == 0);
         auto batch = std::make_unique<LeafBatch>();
-        while (!at_end_ && batch->count < kLeaves) {
+        while (!at_end_ && batch->count < limits::build_leaves()) {
             Page& page = batch->pages[batch->count];
             at_end_ = !TRY(walk_.next(page));
             if (at_end_) break;
@@ -62,7 +62,7 @@ public:
                     TRY(read_overflow(*env_.pool, tree_.id(), overflow_ref(node::value(page, slot)),
                                       batch->large.emplace_back()));
         }
-        DCHECK(batch->count <= kLeaves && (at_end_ || batch->count == kLeaves));
+        DCHECK(batch->count <= kLeaves && (at_end_ || batch->count == limits::build_leaves()));
         pages_ += batch->count;
         threads::yield();
         return batch;
@@ -174,8 +174,8 @@ public:
         return outcome_;
     }
 
-    Channel<Leaves> leaves{kBatches};
-    Channel<Batch> sorted{kBatches};
+    Channel<Leaves> leaves{limits::build_batches()};
+    Channel<Batch> sorted{limits::build_batches()};
 
 private:
     Result<void> work() {

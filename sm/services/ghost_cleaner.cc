@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sm/btree/btree.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
@@ -15,8 +16,6 @@ constexpr Nanos kNoteDelayMax = 2 * kSecond;
 constexpr unsigned kStuckTriesMax = 8;
 constexpr Nanos kStopMax = 2 * kSecond;  // for what is left when the store closes
 constexpr Nanos kHoldPause = 100 * kMicrosecond;
-constexpr size_t kNotesOfHelp = 4;
-constexpr unsigned kLeavesOfRound = 256;  // that are looked at for refused notes
 
 }  // namespace
 
@@ -136,7 +135,7 @@ void GhostCleaner::help() {
     DCHECK(threads::current()->latch_depth == 0);
     if (!begin_release()) return;
     Result<void> result;
-    for (size_t n = 0; n < kNotesOfHelp; ++n) {
+    for (size_t n = 0; n < limits::notes_of_help(); ++n) {
         Node* const node = state_->take_fresh();
         if (node == nullptr) break;
         if (const auto done = process(node, threads::now(), false); !done) result = done;
@@ -196,7 +195,7 @@ Result<void> GhostCleaner::process(Node* node, Nanos now, bool owned_chains) {
 }
 
 Result<void> GhostCleaner::sweep_leaves() {
-    for (unsigned leaves = 0; leaves < kLeavesOfRound; ++leaves) {
+    for (unsigned leaves = 0; leaves < limits::leaves_of_round(); ++leaves) {
         const Result<bool> looked = sweep_leaf();
         if (!looked.has_value() && looked.error().code != ErrorCode::no_such_object)
             return std::unexpected(looked.error());

@@ -8,12 +8,12 @@
 #include "sm/services/ghost_cleaner_impl.h"
 #include "sm/space/space_map.h"
 #include "sm/version/version_table.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
 namespace {
 
-constexpr size_t kBatch = 32;  // chains that leave the drop list together
 constexpr unsigned kTriesMax = 8;
 constexpr Nanos kTryAgain = 500 * kMillisecond;
 
@@ -95,11 +95,11 @@ Result<void> GhostCleaner::free_waiting(size_t most, Nanos until) {
         const Lsn oldest = engine_.versions->snapshots().oldest();
         const Nanos now = threads::now();
         std::vector<Chain> ready;
-        ready.reserve(kBatch);
+        ready.reserve(limits::chains_freed());
         {
             const SpinGuard guard(state_->lock);
             std::deque<Chain>& all = state_->chains;
-            while (!all.empty() && ready.size() < std::min(most, kBatch) &&
+            while (!all.empty() && ready.size() < std::min<size_t>(most, limits::chains_freed()) &&
                    all.front().committed <= oldest && all.front().due <= now) {
                 ready.push_back(std::move(all.front()));
                 all.pop_front();
@@ -119,18 +119,18 @@ Result<void> GhostCleaner::free_waiting(size_t most, Nanos until) {
 
 Result<void> GhostCleaner::free_chains(std::vector<Chain> chains) {
     Result<void> result;
-    for (size_t at = 0; at < chains.size(); at += kBatch) {
+    for (size_t at = 0; at < chains.size(); at += limits::chains_freed()) {
         const auto begin = chains.begin() + static_cast<std::ptrdiff_t>(at);
         std::vector<Chain> batch(
             std::make_move_iterator(begin),
-            std::make_move_iterator(
-                begin + static_cast<std::ptrdiff_t>(std::min(kBatch, chains.size() - at))));
+            std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(std::min<size_t>(
+                                                limits::chains_freed(), chains.size() - at))));
         std::vector<DropEntry> gone;
         Result<void> freed = free_batch(batch, gone);
         if (!gone.empty() && engine_.drops != nullptr)
             if (const auto removed = engine_.drops->remove_now(gone); !removed && freed)
                 freed = removed;
-        if (at + kBatch < chains.size()) threads::yield();
+        if (at + limits::chains_freed() < chains.size()) threads::yield();
         if (freed) continue;
         result = freed;
         // Some of them may be free already.
@@ -156,7 +156,8 @@ Result<void> GhostCleaner::free_batch(std::vector<Chain>& chains, std::vector<Dr
     std::vector<PageId> pages;
     std::vector<DropEntry> listed;
     Result<void> result;
-    DCHECK(gone.empty() && chains.size() <= kBatch && threads::current()->latch_depth == 0);
+    DCHECK(gone.empty() && chains.size() <= limits::chains_freed() &&
+           threads::current()->latch_depth == 0);
     for (Chain& chain : chains) {
         const ReleasedChain& released = chain.released;
         const BTree* const tree = tree_of(released.object);

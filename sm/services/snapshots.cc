@@ -13,6 +13,7 @@
 #include "sm/heap/heap_file.h"
 #include "sm/host/test_hooks.h"
 #include "sm/recovery/restart_env.h"
+#include "threads/base/limits.h"
 #include "threads/sync/completion.h"
 
 namespace lockstep::sm {
@@ -22,9 +23,7 @@ namespace {
 constexpr Nanos kRound = 5 * kMillisecond;     // of the cleaner
 constexpr Nanos kLinger = 500 * kMillisecond;  // a period without a snapshot
 constexpr Nanos kQuietAge = 2 * kMillisecond;  // of the bound that snapshots share
-constexpr size_t kSweepKeys = 128;             // the same of erased keys, under their lock
-constexpr size_t kSweepKeysMin = 4;            // while none of them can go
-constexpr size_t kSweep = 2048;                // versions between two yields
+constexpr size_t kSweepKeysMin = 4;            // erased keys, while none of them can go
 
 // Of Options::version_bytes, unless it says less.
 constexpr uint64_t kVersionBytesLeast = 64ull << 20;
@@ -260,7 +259,7 @@ void Snapshots::run_cleaner() {
 
 // One round. `idle_since`: the first round without a snapshot; 0: there is one.
 void Snapshots::clean(Nanos& idle_since) {
-    while (table_.sweep(kSweep) >= kSweep) threads::yield();
+    while (table_.sweep(limits::versions_swept()) >= limits::versions_swept()) threads::yield();
     sweep_keys();
     const Nanos now = threads::now();
     if (table_.snapshots().open() != 0) idle_since = 0;
@@ -274,14 +273,14 @@ void Snapshots::clean(Nanos& idle_since) {
 // Most keys stay as long as the oldest snapshot. While looks at them free nothing, each takes half
 // as many as the one before.
 void Snapshots::sweep_keys() {
-    DCHECK(keys_looked_ <= kSweepKeys);
+    DCHECK(keys_looked_ <= limits::keys_swept());
     const Lsn oldest = table_.snapshots().oldest();
-    if (oldest != keys_oldest_) keys_looked_ = kSweepKeys;
+    if (oldest != keys_oldest_) keys_looked_ = limits::keys_swept();
     keys_oldest_ = oldest;
     for (;;) {
         const size_t freed = table_.sweep_keys(keys_looked_);
         if (freed == 0) keys_looked_ = std::max(keys_looked_ / 2, kSweepKeysMin);
-        else keys_looked_ = kSweepKeys;
+        else keys_looked_ = limits::keys_swept();
         if (freed < keys_looked_ / 2) return;
         threads::yield();
     }

@@ -6,19 +6,18 @@
 
 #include "sm/buffer/buffer_pool.h"
 #include "sm/space/space_map.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sm {
 
-namespace {
-constexpr uint32_t kPagesPerSlice = 1024;  // that are looked at before other threads run
-}
+namespace {}
 
 Result<void> sweep(Env& env, ObjectId object, std::span<const PageId> keep) {
     DCHECK(object.value != 0);  // that is what maps and free pages carry
     std::vector<PageId> sorted(keep.begin(), keep.end()), unreached;
     std::ranges::sort(sorted, {}, &PageId::value);
     for (uint32_t p = kFirstMapPage.value + 1; p < env.space->pages_total(); ++p) {
-        if (p % kPagesPerSlice == 0) threads::yield();
+        if (p % limits::pages_swept() == 0) threads::yield();
         const PageId id{p};
         if (!TRY(env.space->is_used(id)) ||
             std::ranges::binary_search(sorted, p, {}, &PageId::value))

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 
+#include "threads/base/limits.h"
+
 namespace lockstep::sm {
+
+static_assert(ErasedKeys::kFoundMax == limits::most::erased_found);
 
 // Under lock_: the key's place beside the newest one, where it most likely belongs. The ghosts of a
 // leaf go in their order.
@@ -50,10 +54,10 @@ void ErasedKeys::find(ObjectId object, Slice low, const Slice* high, From from, 
     // The keys next to that side.
     auto at = from == From::low ? first : last;
     size_t n = 0;
-    for (; n < kFoundMax && at != (from == From::low ? last : first); ++n)
+    for (; n < limits::erased_found() && at != (from == From::low ? last : first); ++n)
         from == From::low ? ++at : --at;
     (from == From::low ? last : first) = at;
-    out.all = n < kFoundMax;
+    out.all = n < limits::erased_found();
     for (; first != last; ++first) {
         DCHECK(first->object == object);
         out.begin.push_back(static_cast<uint32_t>(out.text.size()));
@@ -85,6 +89,21 @@ size_t ErasedKeys::sweep(size_t most, FunctionRef<bool(const RecordName&)> neede
     count_.store(keys_.size(), std::memory_order_release);
     DCHECK(queue_.size() == keys_.size());
     return freed;
+}
+
+const char* ErasedKeys::verify() const {
+    const SpinGuard guard(lock_);
+    std::array<uint64_t, kShares> shares{};
+    uint64_t bytes = 0;
+    for (const Entry& entry : keys_) {
+        ++shares[entry.object.value % kShares];
+        bytes += bytes_of(entry.key);
+    }
+    if (queue_.size() != keys_.size() || count_.load() != keys_.size()) return "erased keys";
+    if (bytes_.load() != bytes) return "bytes of erased keys";
+    for (size_t i = 0; i < kShares; ++i)
+        if (shares_[i].load() != shares[i]) return "erased keys of an object";
+    return "";
 }
 
 void ErasedKeys::clear() {

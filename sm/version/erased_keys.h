@@ -53,6 +53,8 @@ public:
     // Drops keys that are not needed, looking at `most` of them. Returns the number.
     size_t sweep(size_t most, FunctionRef<bool(const RecordName&)> needed);
     void clear();
+    // The counts, while nothing runs: text of a fault, or empty.
+    const char* verify() const;
 
     // Memory of one key.
     static size_t bytes_of(Slice key) { return sizeof(Entry) + 64 + key.size(); }

@@ -78,6 +78,18 @@ bool SnapshotSet::between(const txn::Outcome* first, const txn::Outcome& second)
     return newest == kLsnMax || first->committed_below(newest) != txn::Outcome::Below::no;
 }
 
+const char* SnapshotSet::verify() const {
+    const SpinGuard guard(lock_);
+    uint64_t n = 0;
+    for (const Snapshot* at = first_; at != nullptr; at = at->younger_, ++n) {
+        if (!at->listed_ || at->too_old.load()) return "an expelled snapshot is listed";
+        if (at->older_ != nullptr && at->older_->sees > at->sees) return "SN-2";
+    }
+    if (n != open_.load()) return "open snapshots are miscounted";
+    if (oldest_.load() != (first_ != nullptr ? first_->sees.value : kLsnMax.value)) return "SN-1";
+    return "";
+}
+
 Nanos SnapshotSet::oldest_began() const {
     const SpinGuard guard(lock_);
     return first_ != nullptr ? first_->began : 0;

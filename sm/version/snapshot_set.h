@@ -63,6 +63,8 @@ public:
         return writer.committed_below(Lsn{newest_.load()}) == txn::Outcome::Below::yes;
     }
     uint64_t open() const { return open_.load(std::memory_order_relaxed); }
+    // SN-1, SN-2 and the count, while nothing runs: text of a fault, or empty.
+    const char* verify() const;
     // When the oldest one began; 0: none is open.
     Nanos oldest_began() const;
 

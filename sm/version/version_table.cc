@@ -5,6 +5,7 @@
 #include <bit>
 #include <new>
 
+#include "threads/base/limits.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
@@ -15,7 +16,6 @@ namespace {
 // versions, except in the largest table.
 constexpr size_t kBytesPerBucket = 128, kBucketsMin = 1024, kBucketsMax = 4 << 20;
 static_assert(kBucketsMax <= VersionBucket::kBucketsMax);
-constexpr size_t kClear = 1024;  // groups that clear() frees between two yields
 
 }  // namespace
 
@@ -63,7 +63,8 @@ void VersionTable::clear() {
                 if (v->linked) bucket.unlink(*v);
             }
             dispose(&group);
-            if (++freed % kClear == 0 && threads::current() != nullptr) threads::yield();
+            if (++freed % limits::versions_cleared() == 0 && threads::current() != nullptr)
+                threads::yield();
         }
     }
     erased_.clear();
@@ -86,6 +87,25 @@ bool VersionTable::begin_in_period(txn::Transaction& txn) {
     outcome->period = period;
     outcome->earlier = txn.last_lsn;
     return true;
+}
+
+std::string VersionTable::verify() const {
+    if (const char* fault = snapshots_.verify(); *fault != '\0') return fault;
+    if (const char* fault = erased_.verify(); *fault != '\0') return fault;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; queues_ && i < workers_; ++i) {
+        const SpinGuard guard(queues_[i].lock);
+        const VersionGroup* before = nullptr;
+        for (VersionGroup* g = queues_[i].first; g != nullptr; before = g, g = g->behind) {
+            uint32_t linked = 0;
+            for (Version* v = g->first(); v != nullptr; v = g->next(*v)) linked += v->linked;
+            if (g->before != before || linked == 0 || linked != g->left.load())
+                return "VG-1: versions of a group that are in their chains";
+            bytes += VersionPool::bytes_of(g->bytes);
+        }
+        if (queues_[i].last != before) return "queue of versions";
+    }
+    return bytes == bytes_.load() ? "" : "bytes of versions";
 }
 
 uint64_t VersionTable::made() const {

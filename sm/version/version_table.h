@@ -145,6 +145,9 @@ public:
 
     uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed) + erased_.bytes(); }
     uint64_t limit() const { return limit_; }
+    // While nothing runs: checks the counts of snapshots, groups and erased keys. Text of a fault,
+    // or empty.
+    std::string verify() const;
     // Versions made or renewed.
     uint64_t made() const;
     // The oldest snapshot becomes too old. False: none is open.

@@ -2,13 +2,12 @@
 #include <utility>
 
 #include "sm/version/version_renew.h"
+#include "threads/base/limits.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
 
-namespace {
-constexpr size_t kRunsLeave = 8;  // groups of aborted runs that a new run frees at most
-}  // namespace
+static_assert(VersionGroup::kGroupBytes == limits::most::version_group);
 
 // New groups of one writer, in the order in which they will be queued.
 struct VersionTable::Made {
@@ -150,11 +149,11 @@ void VersionTable::prepare_run(ChangedRecord& run) {
     DCHECK(run.run && run.bucket == &bucket_of(short_hash(run.name.hash)));
     note_runs_of(run.name.object);
     if (!std::exchange(run.may_have, true)) return;
-    VersionGroup* left[kRunsLeave];
+    VersionGroup* left[limits::most::runs_left];
     size_t n = 0;
     {
         const SpinGuard guard(run.bucket->lock);
-        for (Version* at = run.bucket->find(run.name); at != nullptr && n < kRunsLeave;) {
+        for (Version* at = run.bucket->find(run.name); at != nullptr && n < limits::runs_left();) {
             Version& version = *std::exchange(at, at->older);
             if (!version.writer->aborted()) continue;
             run.bucket->unlink(version);
@@ -257,7 +256,7 @@ void VersionTable::make(txn::Outcome& writer, std::span<ChangedRecord* const> re
         size_t bytes = sizeof(VersionGroup) + size_of(*records[i]), end = i + 1;
         for (; end < records.size(); ++end) {
             const size_t more = size_of(*records[end]);
-            if (bytes + more > VersionGroup::kGroupBytes) break;
+            if (bytes + more > limits::version_group()) break;
             bytes += more;
         }
         VersionGroup* const group = make_group(bytes);

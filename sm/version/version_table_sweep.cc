@@ -1,12 +1,9 @@
 // version_table_sweep.cc - frees versions that no snapshot needs, and makes room beyond the limit.
 #include "sm/version/version_table.h"
+#include "threads/base/limits.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm {
-
-namespace {
-constexpr size_t kRelieve = 256;  // versions that a writer looks at, at once beyond the limit
-}  // namespace
 
 void VersionTable::drop(VersionGroup& group) {
     {
@@ -106,7 +103,9 @@ size_t VersionTable::sweep_keys(size_t most) {
 // VT-4.
 void VersionTable::relieve() {
     DCHECK(queues_ != nullptr && period_.load() != 0);
-    if (sweep(kRelieve) + sweep_keys(kRelieve) != 0 || bytes() <= limit_) return;
+    if (sweep(limits::versions_relieved()) + sweep_keys(limits::versions_relieved()) != 0 ||
+        bytes() <= limit_)
+        return;
     if (!expel_oldest()) give_up();
 }
 

@@ -70,6 +70,7 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
         return false;
     }
     if (done) {
+        check_rights(txn);
         if (plan_.ending == Ending::commit) commit(txn);
         else if (plan_.ending == Ending::prepare) prepare(txn);
         else abort(txn, true);

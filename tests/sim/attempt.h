@@ -90,6 +90,8 @@ private:
     // An answer told only whether the row exists.
     void existed(const std::string& object, const std::string& key, bool exists);
     void note(Observation observation, uint64_t began);
+    // It has the locks of all that it changed, and of what it may rely on at its end.
+    void check_rights(const Txn& txn);
     void unexpected(const char* what, const std::string& detail);
     std::string new_value(uint32_t size);
 

@@ -14,6 +14,7 @@
 #include "tests/end_child.h"
 #include "tests/sim/run.h"
 #include "tests/sim/shrink.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sim {
 
@@ -82,7 +83,10 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
     std::fflush(stdout);
     board.digest.fetch_add(digest * (seed * 2 + 1));  // order of seeds does not matter
     add_up(board, report);
+    const std::string drawn = limits::text();
+    if (arguments.verbose && !drawn.empty()) fmt::print("seed {}: limits {}\n", seed, drawn);
     if (!report.failed()) return true;
+    if (!drawn.empty()) report.failure += " (limits " + drawn + ")";
     child.failure_event = report.failure_event;
     std::strncpy(child.failure, report.failure.c_str(), sizeof child.failure - 1);
     child.failed = true;

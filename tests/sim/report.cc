@@ -16,6 +16,7 @@ const char* count_name(Count count) {
                                              "reads_checked",
                                              "ranges_checked",
                                              "rows_checked",
+                                             "rights_checked",
                                              "weak_reads_checked",
                                              "snapshots_checked",
                                              "snapshots_too_old",

@@ -23,6 +23,7 @@ enum class Count : uint8_t {
     reads_checked,
     ranges_checked,
     rows_checked,
+    rights_checked,  // rows whose locks were compared with what a transaction did
     weak_reads_checked,
     snapshots_checked,
     snapshots_too_old,

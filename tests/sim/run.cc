@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/sim/faults.h"
+#include "threads/base/limits.h"
 
 namespace lockstep::sim {
 
@@ -13,7 +14,7 @@ namespace {
 constexpr uint64_t kRunStepsMax = 30'000'000;  // of one run: a run that needs more hangs
 // Of an image more that is damaged, at each chosen event.
 constexpr double kInjuryOdds = 0.5;
-constexpr uint64_t kSwitchStream = 5;
+constexpr uint64_t kSwitchStream = 5, kLimitsStream = 6;
 
 // Length of the file of the log's first segment; 0 if it is gone.
 uint64_t first_segment_bytes(threads::SimDisk& disk) {
@@ -35,6 +36,7 @@ Run::Run(const Config& config, const Arguments& arguments, Report& report, Progr
       switches_(stream(config.seed, Stream::configuration).fork(kSwitchStream)) {}
 
 uint64_t Run::execute(const Plan& plan) {
+    limits::draw(stream(config_.seed, Stream::configuration).fork(kLimitsStream));
     Report first_report;  // of the first pass: its counters would count twice
     uint64_t first;
     {

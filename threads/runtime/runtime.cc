@@ -403,6 +403,16 @@ Nanos Runtime::next_deadline() const {
     return earliest;
 }
 
+std::string Runtime::verify() const {
+    CHECK(impl_->caller_driven && current() == nullptr);
+    uint64_t threads = 0;
+    for (const auto& worker : impl_->workers)
+        if (std::string fault = worker->verify(threads); !fault.empty())
+            return "worker " + std::to_string(worker->index()) + ": " + fault;
+    if (threads != impl_->shared.live.load()) return "live threads are miscounted";
+    return {};
+}
+
 Runtime::Stats Runtime::stats() const {
     Stats stats;
     for (const auto& worker : impl_->workers) worker->add_stats(stats);

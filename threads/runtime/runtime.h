@@ -111,6 +111,10 @@ public:
     bool step();
     // Earliest deadline of a parked thread, or kNever.
     Nanos next_deadline() const;
+    // Between two steps, when step() has found nothing to do and no transfer is in flight: checks
+    // that nobody waits without a reason and that counters equal the queues. Text of a fault, or
+    // empty.
+    std::string verify() const;
     // Drops all user threads without unwinding them, as a crash would. No user thread runs again.
     // After this, only destroy the runtime.
     void abandon();

@@ -7,7 +7,8 @@
 //            of its queue: one exclusive waiter, or all shared ones before the first exclusive.
 //            Woken threads compete with newcomers, so a latch stays usable while a woken thread is
 //            not yet running. A thread that loses the race queues at the front again. After
-//            kPatience losses the releaser transfers the latch to it instead of freeing it (LA-5).
+//            limits::latch_losses() losses the releaser transfers the latch to it instead of freeing
+//            it (LA-5).
 // Blocking   Waits park the user thread, after a short spin if the holder may run on another kernel
 //            thread.
 // Source     WebKit's ParkingLot and WordLock.
@@ -16,6 +17,7 @@
 #include <sched.h>
 
 #include "threads/base/hints.h"
+#include "threads/base/limits.h"
 #include "threads/base/sim_point.h"
 #include "threads/sync/event.h"
 
@@ -25,8 +27,6 @@ namespace {
 // observe: wakes at the release and acquires nothing.
 enum class Want : uint8_t { shared, exclusive, observe };
 enum class Outcome : uint8_t { taken, absent, busy };
-
-constexpr uint32_t kPatience = 4;
 
 struct LatchWaiter : Waiter {  // tag = address of the word
     Want want{};
@@ -146,7 +146,7 @@ bool wait_for(LatchWord& word, Want want) {
             outcome = try_take(word, want, pass);
         }
         if (outcome != Outcome::busy) return outcome == Outcome::taken;
-        me.starved = waits >= kPatience;
+        me.starved = waits >= limits::latch_losses();
         if (enqueue(word, me, waits > 0)) {
             park_until_dequeued(word, me);
             DCHECK(!me.granted || want == Want::shared ||

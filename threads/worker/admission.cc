@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "threads/base/check.h"
+#include "threads/base/limits.h"
 #include "threads/base/sim_point.h"
 
 namespace lockstep::threads {
 
 namespace {
 // Packets that come due together are moved in pieces: others spin for the lock.
-constexpr int kExpireAtOnce = 64;
 }  // namespace
 
 Result<void> Admission::submit(Packet& packet, Nanos now, bool foreign, bool& wake) {
@@ -96,7 +96,7 @@ bool Admission::expire_due(Nanos now) {
     for (bool more = true; more;) {
         const SpinGuard guard(lock_);
         more = false;
-        for (int i = 0; i < kExpireAtOnce; ++i) {
+        for (uint32_t i = 0; i < limits::packets_due_at_once(); ++i) {
             Packet* const due = heap_.pop_due(closed_ ? kNever : now);
             more = due != nullptr;
             if (!more) break;

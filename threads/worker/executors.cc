@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "threads/base/limits.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
 
 namespace {
 constexpr Nanos kBlockedPause = kMillisecond;
-constexpr uint64_t kIdsAtOnce = 256;
 }  // namespace
 
 void Executors::List::append(Packet& packet) {
@@ -170,8 +170,9 @@ Packet* Executors::take_team(TeamHook& hook) {
 // To the rest of the engine each packet is a thread of its own: it has an id and its own waits.
 void Executors::run(Thread& self, Packet& packet) {
     if (ids_next_ == ids_end_) {
-        ids_next_ = worker_.shared().next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
-        ids_end_ = ids_next_ + kIdsAtOnce;
+        ids_next_ =
+            worker_.shared().next_id.fetch_add(limits::thread_ids(), std::memory_order_relaxed);
+        ids_end_ = ids_next_ + limits::thread_ids();
     }
     DCHECK(ids_next_ < ids_end_ && self.packet == nullptr && busy_ > 0);
     DCHECK(&self == current() && packet.place.get() == Packet::kOutside);
@@ -228,11 +229,21 @@ void Executors::abandon(Thread* all_threads) {
     admission_.drop_all();
 }
 
-std::string Executors::verify() const {
-    uint32_t resting = 0;
+std::string Executors::verify(const Thread* threads) const {
+    uint32_t resting = 0, busy = 0;
     for (const Executor* e = resting_; e != nullptr; e = e->below) ++resting;
     if (resting != resting_count_) return "EX-1: threads that rest";
-    return {};
+    for (const Thread* t = threads; t != nullptr; t = t->all_next)
+        busy += t->packet != nullptr && counts_while_waiting(t->reason);
+    return busy == busy_ ? "" : "EX-3: threads that are busy";
+}
+
+uint64_t Executors::in_service(const Thread* threads) const {
+    uint64_t packets = 0;
+    for (const Thread* t = threads; t != nullptr; t = t->all_next) packets += t->packet != nullptr;
+    for (const List* list : {&prepared_, &shown_})
+        for (const Packet* p = list->first; p != nullptr; p = p->next) ++packets;
+    return packets;
 }
 
 }  // namespace lockstep::threads

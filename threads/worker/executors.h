@@ -131,7 +131,10 @@ public:
 
     uint64_t packets_run() const { return run_.load(std::memory_order_relaxed); }
     uint32_t busy() const { return busy_; }
-    std::string verify() const;  // while nothing runs: text of a fault, or empty
+    // While nothing runs: text of a fault, or empty. `threads`: the first one of the worker.
+    std::string verify(const Thread* threads) const;
+    // Packets that the stage has given out and not got back, while nothing runs.
+    uint64_t in_service(const Thread* threads) const;
 
 private:
     // Lies on the stack of its thread.

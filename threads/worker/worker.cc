@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "threads/base/limits.h"
 #include "threads/base/sim_point.h"
 
 namespace lockstep::threads {
@@ -81,7 +82,6 @@ void Worker::detach() {
 
 // A turn ends early when so many requests wait. Devices complete in bursts; if the worker first ran
 // the whole burst of threads, the device would lack work meanwhile.
-constexpr uint64_t kTurnRequests = 8;
 
 void Worker::run() {
     while (!shared_.ending.load(std::memory_order_relaxed)) {
@@ -118,7 +118,9 @@ bool Worker::step() {
     } else {
         progress |= run_slices(1) > 0 || run_teams(0);
     }
-    if (!progress && (steal_packets() || executors_.admit_stalled())) progress = run_slices(1) > 0;
+    // The slices above may have found that one more packet may begin.
+    if (!progress && (executors_.may_admit() || steal_packets() || executors_.admit_stalled()))
+        progress = run_slices(1) > 0;
     worker_local = outer;
     return progress;
 }
@@ -284,7 +286,8 @@ void Worker::start_io(IoRequest& request) {
     io_->add(request);
     // End the turn at the next switch: for a log request, which is urgent, and for so many requests
     // that the device would otherwise be idle.
-    if (request.io_class == IoClass::log || io_->queued() >= kTurnRequests) slices_left_ = 0;
+    if (request.io_class == IoClass::log || io_->queued() >= limits::turn_requests())
+        slices_left_ = 0;
 }
 
 bool Worker::try_start_io(IoRequest& request) {

@@ -159,6 +159,9 @@ public:
     const Thread* running() const;
     bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
     void add_stats(RuntimeStats& stats) const;
+    // While nothing runs and no transfer is in flight, as between two steps that found nothing to
+    // do. Text of a fault, or empty. Adds the user threads that live.
+    std::string verify(uint64_t& threads) const;
     void add_io_stats(IoStats& stats) const;
     const char* io_name() const { return io_ ? io_->name() : "none"; }
 
@@ -328,6 +331,7 @@ private:
     void wait_for_wake(Thread& self, ParkReason reason);
     void enter(Thread& thread);
     void reap();
+    std::string verify_packets() const;
     bool sleep();  // false: something may run, so it did not sleep
     void sleep_in_futex(Nanos deadline);
 

@@ -6,18 +6,17 @@
 //            lock owned by a thread that was just woken and has not run yet, and queues too. The
 //            queue never ends, although no holder needs the lock for long. So a newcomer that finds
 //            the only holder ready on its own worker yields to it and tries again. The queue
-//            drains, and later requests find the lock free. After kYieldsMax yields the newcomer
+//            drains, and later requests find the lock free. After limits::lock_yields() yields the newcomer
 //            queues. With teams this is off: their members are normally ready and hold locks.
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
 // Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never
 //            does.
+#include "threads/base/limits.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 
-namespace {
-constexpr uint32_t kYieldsMax = 16;
-}  // namespace
+namespace {}  // namespace
 
 bool LockManager::Impl::holder_is_ready_here(const LockEntry* entry) const {
     LockOwner* holder = nullptr;
@@ -119,7 +118,7 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& latched, LockOwner& owner, 
     LockBucket* bucket = &latched;
     uint32_t yields_left =
         ask != Ask::attempt && threads::current() && threads::worker_local.steps == nullptr
-            ? kYieldsMax
+            ? limits::lock_yields()
             : 0;
     Step step;
     while ((step = decide(*bucket, owner, name, mode, ask, yields_left > 0)) == Step::later) {

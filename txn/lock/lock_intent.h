@@ -6,11 +6,14 @@
 #pragma once
 
 #include "threads/base/check.h"
+#include "threads/base/limits.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_bucket.h"
 #include "txn/lock/lock_owner.h"
 
 namespace lockstep::txn {
+
+static_assert(LockOwner::kIntentsMax == limits::most::intents);
 
 // Bits of LockOwner::noted.
 namespace noted {
@@ -75,7 +78,7 @@ inline Intent* find_intent(LockOwner& owner, const ObjectLock& object) {
 // first try to escalate, 0 = never. Null: all intents are in use.
 inline Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted,
                           uint32_t escalate_at) {
-    if (owner.intents_used == LockOwner::kIntentsMax) [[unlikely]]
+    if (owner.intents_used == limits::intents()) [[unlikely]]
         return nullptr;
     DCHECK(owner.noted[owner.intents_used].load() == 0);  // IL-2
     DCHECK(object.id.value != kNoObject.value && find_intent(owner, object) == nullptr);

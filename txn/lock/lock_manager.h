@@ -252,7 +252,8 @@ public:
     // The lock stage: number of waits, time until the grant, length of the queues, size of groups
     // granted together, overtaking.
     StageStats stage_stats() const;
-    // Checks LM-1 to LM-4 over the whole table while nothing else runs. Error text or empty.
+    // Checks LM-1 to LM-6 over the whole table while nothing else runs, and that what the pools
+    // gave out is in use. Error text or empty.
     std::string verify() const;
     size_t memory_bytes() const;
     // Buckets that the table has now.

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "threads/base/hints.h"
+#include "threads/base/limits.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -39,9 +40,8 @@ void LockManager::Impl::pop_chunk(LockOwner& owner) {
 void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
     // The list may have grown for a name that was refused.
     while (owner.chunk && owner.used_in(owner.chunk) == 0 && owner.chunk->before) pop_chunk(owner);
-    constexpr int kChunksSearched = 4;
-    int searched = 0;
-    for (LockOwner::Chunk* chunk = owner.chunk; chunk && searched < kChunksSearched;
+    uint32_t searched = 0;
+    for (LockOwner::Chunk* chunk = owner.chunk; chunk && searched < limits::lock_chunks_searched();
          chunk = chunk->before, ++searched)
         for (uint64_t i = owner.used_in(chunk); i-- > 0;) {
             if (chunk->names[i] != name) continue;

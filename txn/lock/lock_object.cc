@@ -31,6 +31,7 @@
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
 #include <algorithm>
 
+#include "threads/base/limits.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_impl.h"
 
@@ -217,7 +218,7 @@ void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uin
 // LM-8. Before the names of these objects are released with the others: whoever gets a right
 // afterwards sees the note.
 void LockManager::Impl::note_unlisted_commit(const LockOwner& owner, uint64_t note) {
-    DCHECK(owner.intents_used == LockOwner::kIntentsMax);
+    DCHECK(owner.intents_used == limits::intents());
     for (const auto* objects = owner.strong_unlisted; objects; objects = objects->before)
         for (uint64_t i = 0; i < objects->used; ++i) raise_note(objects->of[i]->committed, note);
 }

@@ -55,11 +55,20 @@ public:
         const SpinGuard guard(latch_);
         return slab_count_ * kSlabBytes;
     }
+    // Objects that were taken and not given back. Walks all others: for checks.
+    size_t in_use() const {
+        const SpinGuard guard(latch_);
+        size_t free = 0;
+        for (const T* at = free_; at != nullptr; at = at->*Link) ++free;
+        DCHECK(free <= slab_count_ * kPerSlab);
+        return slab_count_ * kPerSlab - free;
+    }
 
 private:
     struct alignas(kCacheLineBytes) Slab {
         Slab* before;
     };
+    static constexpr size_t kPerSlab = (kSlabBytes - sizeof(Slab)) / sizeof(T);
 
     [[gnu::cold, gnu::noinline]] bool grow() {
         void* memory = std::aligned_alloc(kCacheLineBytes, kSlabBytes);

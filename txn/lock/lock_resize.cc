@@ -27,22 +27,20 @@
 //                 upper half of a table that has shrunk goes back to the system. [checked:
 //                 verify()]
 //            LT-4 One thread resizes at a time. It never waits for its turn, and moves at most
-//                 kBatch pairs of buckets at once.
+//                 limits::lock_buckets_moved() pairs of buckets at once.
 // Blocking   Spins for buckets. tend_table() takes buckets' latches, so its caller holds none.
 // Source     W. Litwin, "Linear Hashing", 1980; R. Fagin et al., "Extendible Hashing", 1979 (the
 //            depth of a bucket).
 #include <sys/mman.h>
 
 #include "threads/base/hints.h"
+#include "threads/base/limits.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 namespace {
 
-constexpr uint64_t kSample = 128;    // buckets looked at in one look
-constexpr uint32_t kLooks = 8;       // in a round, which ends with a decision
-constexpr uint64_t kBatch = 512;     // pairs of buckets moved in one look
 constexpr uint32_t kMoveFaster = 8;  // times as many looks while the table changes its size
 constexpr uint64_t kBucketsPerLockMin = 4, kBucketsPerLockMax = 16;
 constexpr size_t kPageBytes = 4096;
@@ -182,8 +180,8 @@ void LockManager::Impl::tend_table(uint64_t released, bool crowded) {
     if (options.buckets_min_log2 == options.buckets_log2 || !resize.latch.try_lock()) return;
     if (resize.target == resize.depth) {
         resize.largest = std::max(resize.largest, released);
-        sample(resize, crowded ? kLooks : 1);
-        if (resize.looks >= kLooks) choose_size(resize, crowded);
+        sample(resize, crowded ? limits::lock_looks() : 1);
+        if (resize.looks >= limits::lock_looks()) choose_size(resize, crowded);
     }
     if (resize.target != resize.depth) move_some(resize);
     resize.latch.unlock();
@@ -193,9 +191,10 @@ void LockManager::Impl::sample(Resize& r, uint32_t looks) const {
     const uint64_t buckets = uint64_t{1} << r.depth;
     DCHECK(r.latch.is_held() && r.depth == r.target);
     // What was seen before a bucket overflowed counts no more.
-    if (looks == kLooks) r.looked_at = r.locks = 0;
+    if (looks == limits::lock_looks()) r.looked_at = r.locks = 0;
     r.looks += looks;
-    for (uint64_t i = 0; i < std::min(looks * kSample, buckets); ++i, ++r.at) {
+    for (uint64_t i = 0; i < std::min(uint64_t{looks} * limits::lock_buckets_sampled(), buckets);
+         ++i, ++r.at) {
         const uint64_t h = array.buckets[r.at % buckets].head();
         r.locks += static_cast<uint64_t>(std::popcount(h & LockBucket::kUsedMask));
         ++r.looked_at;
@@ -233,7 +232,8 @@ void LockManager::Impl::move_some(Resize& r) {
     const bool grows = r.target > r.depth;
     const uint64_t pairs = uint64_t{1} << std::min(r.depth, r.target);
     DCHECK(r.moved < pairs && std::max(r.depth, r.target) - std::min(r.depth, r.target) == 1);
-    for (const uint64_t end = std::min(pairs, r.moved + kBatch); r.moved < end; ++r.moved) {
+    for (const uint64_t end = std::min(pairs, r.moved + limits::lock_buckets_moved());
+         r.moved < end; ++r.moved) {
         LockBucket &low = array.buckets[r.moved], &high = array.buckets[r.moved + pairs];
         // Without memory the rest stays as it is. That costs time only.
         if (!(grows ? split(low, high, r.target) : merge(low, high, r.target))) return;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "txn/lock/lock_impl.h"
 
@@ -24,6 +25,9 @@ public:
             check_owner(slot);
         for (size_t i = 0; i < LockManager::Impl::kPartitions && error_.empty(); ++i)
             error_ = impl_.partitions[i].stage.verify(queued_[i], 0);
+        check_strong();
+        check_pools();
+        for (const auto& [owner, waits_for] : blockers_) check_cycle(owner);
         return error_;
     }
 
@@ -37,6 +41,7 @@ private:
             const LockOwner* owner = impl_.owners[slot].load();
             if (!owner) continue;
             auto& names = names_[owner];
+            held_[owner];
             for (auto* chunk = owner->chunk; chunk; chunk = chunk->before)
                 for (uint64_t i = 0; i < owner->used_in(chunk); ++i)
                     names.insert(chunk->names[i].value);
@@ -48,6 +53,7 @@ private:
     // LM-4: each holder in the table lists the name.
     void check_listed(const LockOwner* owner, uint64_t name) {
         require(owner != nullptr, "LM-4: holder is not registered", name);
+        if (owner) held_[owner].insert(name);
         if (!owner || owner->outcome != WaitOutcome::none) return;
         require(names_[owner].contains(name), "LM-4: holder does not list the name", name);
     }
@@ -70,6 +76,7 @@ private:
         check_depth(first, index);
         for (LockBucket* part = &first; part; part = part->overflow) {
             bool used = part == &first;
+            in_use_.overflows += part != &first;
             for (unsigned i = 0; i < LockBucket::kEntries; ++i) {
                 if (!part->uses(i)) continue;
                 const LockEntry& entry = part->entries[i];
@@ -95,11 +102,13 @@ private:
 
     void check_head(uint64_t name, const LockHead& head) {
         RightCounts granted = {}, waiting = {};
+        ++in_use_.heads;
         require(head.granted_first != nullptr, "LK-1: fat entry without a holder", name);
         require(!head.line.empty() || (head.granted_first && head.granted_first->next),
                 "fat entry with one holder only", name);
         for (auto* a = head.granted_first; a; a = a->next) {
             check_listed(a->owner, name);
+            ++in_use_.requests;
             require(a->head == &head && a->name.load() == name && a->granted != LockMode::none,
                     "request out of place", name);
             granted.add(a->granted);
@@ -123,6 +132,11 @@ private:
         bool new_seen = false;
         for (auto* request = head.line.first; request; request = request->next) {
             require(request->name.load() == name && request->head == &head, "queue links", name);
+            ++in_use_.requests;
+            for_each_blocker(*request, [&](const LockRequest& at, bool) {
+                blockers_[request->owner].push_back(at.owner);
+                return true;
+            });
             require(request->owner->waiting.load() == request,
                     "LM-3: owner does not wait for its request", name);
             require(waiting_.insert(request->owner).second, "LM-3: owner waits twice", name);
@@ -148,17 +162,117 @@ private:
         require((owner->waiting.load() != nullptr) == waiting_.contains(owner),
                 "LM-3: owner waits outside every queue", slot);
         uint64_t listed = 0;
-        for (auto* chunk = owner->chunk; chunk; chunk = chunk->before)
+        for (auto* chunk = owner->chunk; chunk; chunk = chunk->before, ++in_use_.chunks)
             listed += owner->used_in(chunk);
         require(listed == owner->locks_held, "LM-4: names miscounted, owner slot", slot);
+        check_names(*owner);
         for (uint32_t i = 0; i < LockOwner::kIntentsMax; ++i)
             require((owner->noted[i].load() != 0) == (i < owner->intents_used),
                     "IL-2: noted intentions, owner slot", slot);
+        for (uint32_t i = 0; i < owner->intents_used; ++i) check_intent(*owner, i);
+        for (auto* chunk = owner->strong_unlisted; chunk; chunk = chunk->before, ++in_use_.chunks)
+            for (uint64_t i = 0; i < chunk->used; ++i)
+                ++strong_[reinterpret_cast<const ObjectLock*>(chunk->names[i].value)].sure;
     }
+
+    // The owner's list, as far as it is sure, has each name once and no name that is not held.
+    void check_names(const LockOwner& owner) {
+        if (owner.names_unsure) return;
+        const auto& held = held_[&owner];
+        std::unordered_set<uint64_t> once;
+        for (auto* chunk = owner.chunk; chunk; chunk = chunk->before)
+            for (uint64_t i = 0; i < owner.used_in(chunk); ++i) {
+                const uint64_t name = chunk->names[i].value;
+                require(held.contains(name), "LM-4: listed name is not held", name);
+                require(once.insert(name).second, "LM-4: name is listed twice", name);
+            }
+    }
+
+    // LM-6, IL-4: a confirmed intention that is only noted stands beside no strong right of others.
+    void check_intent(const LockOwner& owner, uint32_t i) {
+        const Intent& intent = owner.intents[i];
+        const uint64_t noted = owner.noted[i].load(),
+                       name = object_lock_name(intent.lock->id).value;
+        require(noted::is_for(noted, intent.lock->id), "IL-2: noted for another object", name);
+        Strong& strong = strong_[intent.lock];
+        intent.strong_counted ? ++strong.sure : strong.maybe += intent.real;
+        if (owner.outcome == WaitOutcome::none)
+            require(
+                without(intent.held, noted::mode(noted) | rights_of(owner, name)) == LockMode::none,
+                "IL-1: a right on an object is recorded nowhere", name);
+        if (intent.held == LockMode::none || held_[&owner].contains(name)) return;
+        if (intent.lock->strong.load() == 0) return;
+        for (const auto& [other, names] : held_)
+            require(other == &owner || !names.contains(name) ||
+                        compatible(intent.held, rights_of(*other, name)),
+                    "LM-6: noted intention beside a strong right", name);
+    }
+    LockMode rights_of(const LockOwner& owner, uint64_t name) const {
+        const uint64_t shape = impl_.array.shape.load();
+        LockMode others = LockMode::none, waiting = LockMode::none;
+        const LockEntry* entry = LockManager::Impl::find(impl_.array.bucket(shape, name), name);
+        return entry ? LockManager::Impl::rights_of(entry, owner, &others, &waiting)
+                     : LockMode::none;
+    }
+
+    // IL-4: nobody is counted who has no strong right and wants none. An owner in the middle of its
+    // request may be counted and not say so yet. A barred object is counted by itself.
+    void check_strong() {
+        for (const auto& [lock, owners] : strong_) {
+            const uint32_t counted = lock->strong.load();
+            require(counted >= owners.sure &&
+                        (lock->gone.load() || counted <= owners.sure + owners.maybe),
+                    "IL-4: owners of strong rights miscounted", object_lock_name(lock->id).value);
+        }
+    }
+
+    // LK-10: what the pools gave out is in the table, or in the lists of the owners.
+    void check_pools() {
+        InUse given;
+        for (const auto& partition : impl_.partitions) {
+            given.requests += partition.requests.in_use();
+            given.heads += partition.heads.in_use();
+            given.overflows += partition.overflows.in_use();
+            given.chunks += partition.chunks.in_use();
+        }
+        require(given.requests == in_use_.requests, "requests lost", given.requests);
+        require(given.heads == in_use_.heads, "heads lost", given.heads);
+        require(given.overflows == in_use_.overflows, "overflow buckets lost", given.overflows);
+        require(given.chunks == in_use_.chunks, "chunks of names lost", given.chunks);
+    }
+
+    // LM-5: following the waits from `start` never leads back to it.
+    void check_cycle(const LockOwner* start) {
+        std::vector<const LockOwner*> next{start};
+        std::unordered_set<const LockOwner*> seen;
+        while (!next.empty()) {
+            const LockOwner* owner = next.back();
+            next.pop_back();
+            const auto at = blockers_.find(owner);
+            if (at == blockers_.end()) continue;
+            for (const LockOwner* blocker : at->second) {
+                require(blocker != start, "LM-5: a deadlock is left, txn", start->txn.value);
+                if (seen.insert(blocker).second) next.push_back(blocker);
+            }
+        }
+    }
+
+    // Owners with a strong right on an object; and those that may be asking for one.
+    struct Strong {
+        uint32_t sure = 0, maybe = 0;
+    };
+    // Objects of the pools that the walk has found.
+    struct InUse {
+        size_t requests = 0, heads = 0, overflows = 0, chunks = 0;
+    };
 
     const LockManager::Impl& impl_;
     std::unordered_map<const LockOwner*, std::unordered_set<uint64_t>> names_;
+    std::unordered_map<const LockOwner*, std::unordered_set<uint64_t>> held_;  // in the table
+    std::unordered_map<const LockOwner*, std::vector<const LockOwner*>> blockers_;
+    std::unordered_map<const ObjectLock*, Strong> strong_;
     std::unordered_set<const LockOwner*> waiting_;
+    InUse in_use_;
     uint64_t queued_[LockManager::Impl::kPartitions] = {};
     std::string error_;
 };

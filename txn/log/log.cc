@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "threads/base/limits.h"
 #include "txn/log/log_impl.h"
 
 namespace lockstep::txn {
@@ -23,7 +24,8 @@ Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
       workers(rt.workers()),
       ring_margin(margin_for(rt.workers())),
       slack(margin_for(rt.workers()) + std::min<uint64_t>(given.capacity_bytes / 16, 16ull << 20)),
-      undo_chunk(std::min<uint64_t>(kUndoChunk, given.capacity_bytes / 64 / rt.workers())),
+      undo_chunk(
+          std::min<uint64_t>(limits::undo_chunk(), given.capacity_bytes / 64 / rt.workers())),
       scarce_bytes((given.capacity_bytes - slack) / 4 * 3),
       slots(std::make_unique<LogWorkerSlot[]>(rt.workers())),
       buffers(std::make_unique<LogIoBuffers>()) {
@@ -82,6 +84,24 @@ Lsn Log::tail() const { return Lsn{impl_->tail.load()}; }
 Lsn Log::durable() const { return Lsn{impl_->durable.load(std::memory_order_acquire)}; }
 Lsn Log::start() const { return Lsn{impl_->start.load()}; }
 threads::Runtime& Log::runtime() const { return impl_->runtime; }
+
+std::string Log::verify(uint64_t credits) const {
+    Impl& log = *impl_;
+    if (log.failed.load()) return {};
+    if (log.filled() != log.tail.load()) return "a reservation is left open";
+    if (undo_reserved_bytes() != credits)
+        return "LI-4: " + std::to_string(undo_reserved_bytes()) + " bytes are promised, and " +
+               std::to_string(credits) + " owned";
+    const auto sleeps = [&log] { return log.idle.load() || !log.running.load(); };
+    {
+        const SpinGuard guard(log.durable_lock);
+        for (const threads::Waiter* w = log.durable_waiters.first(); w != nullptr; w = w->next)
+            if (w->tag <= log.durable.load() || sleeps()) return "a thread waits for durable log";
+    }
+    const SpinGuard guard(log.ring_lock);
+    if (!log.ring_waiters.empty() && sleeps()) return "a thread waits for a place in the ring";
+    return {};
+}
 
 Log::Stats Log::stats() const {
     const Impl& log = *impl_;

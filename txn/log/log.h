@@ -171,6 +171,10 @@ public:
     // between reserve and publish is then visible. Spins for the length of a copy. For checkpoints.
     void wait_until_published() const;
     bool failed() const { return failed_->load(std::memory_order_acquire); }
+    // While nothing runs and no transfer is in flight: checks that every reservation is published
+    // and that nobody waits whom the flusher should have woken. `credits`: bytes that transactions
+    // have promised for their rollbacks. Text of a fault, or empty.
+    std::string verify(uint64_t credits) const;
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
     void request_flush();  // wakes the flusher without waiting

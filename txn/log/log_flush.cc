@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "threads/base/limits.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
 #include "txn/log/log_impl.h"
@@ -292,8 +293,7 @@ Result<void> Log::Impl::write_last_mark() {
 // A waiter lives on its thread's stack and may be destroyed as soon as it has left the queue. So
 // only its thread is kept, and it is woken outside the lock (a late wake is harmless, TH-3).
 void Log::Impl::wake_durable_waiters() {
-    constexpr size_t kBatch = 64;
-    threads::Thread* batch[kBatch];
+    threads::Thread* batch[limits::most::durable_wakes];
     size_t count;
     do {
         count = 0;
@@ -301,7 +301,7 @@ void Log::Impl::wake_durable_waiters() {
             SpinGuard guard(durable_lock);
             const bool all = failed.load();
             for (threads::Waiter *w = durable_waiters.first(), *next;
-                 w != nullptr && count < kBatch; w = next) {
+                 w != nullptr && count < limits::durable_wakes(); w = next) {
                 next = w->next;
                 if (!all && w->tag > durable.load(std::memory_order_relaxed)) continue;
                 DCHECK(w->thread != nullptr && w->tag != 0);
@@ -310,7 +310,7 @@ void Log::Impl::wake_durable_waiters() {
             }
         }
         for (size_t i = 0; i < count; ++i) threads::wake(batch[i]);
-    } while (count == kBatch);
+    } while (count == limits::durable_wakes());
 }
 
 void Log::Impl::wake_all(SpinLock& lock, threads::WaitQueue& queue) {

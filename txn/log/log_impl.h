@@ -44,8 +44,6 @@ namespace lockstep::txn {
 
 inline constexpr uint64_t kFlushMax = 4ull << 20;
 inline constexpr uint64_t kNothingOpen = UINT64_MAX;
-// Unit in which workers take undo space from the shared counter.
-inline constexpr uint64_t kUndoChunk = 64 * 1024;
 inline constexpr uint32_t kEndRecordBytes = sizeof(LogRecordHeader);
 
 // Written by one worker's threads only; read by the flusher and by statistics.

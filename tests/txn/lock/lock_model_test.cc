@@ -5,10 +5,12 @@
 // Concepts   The model notes a right after the lock manager granted it and forgets it before it is
 //            given back, so what it holds is always held. Every right that a thread obtains is
 //            compared with those of all others: on the record, and between an object's lock and the
-//            intentions of others. Deadlock and timeout make a thread release everything, as a
+//            intentions of others. Each thread also compares the table with what it has asked for:
+//            after any request, also a refused or an instant one, it has these rights and no other. Deadlock and timeout make a thread release everything, as a
 //            transaction would.
 #include <algorithm>
 #include <atomic>
+#include <map>
 
 #include "tests/seed_of_run.h"
 #include "tests/txn/lock/lock_test_util.h"
@@ -52,6 +54,7 @@ public:
         held_[owner][thing] = held_[owner][thing] | mode;
         ++grants_;
     }
+    LockMode of(uint32_t owner, uint32_t thing) const { return held_[owner][thing]; }
     void lost(uint32_t owner, uint32_t thing, LockMode rights) {
         const SpinGuard guard(latch_);
         held_[owner][thing] = static_cast<LockMode>(static_cast<uint8_t>(held_[owner][thing]) &
@@ -117,6 +120,7 @@ public:
                 EXPECT_TRUE(locks_.grantable(nobody_, name(object, i), X | gap_insert));
         }
         EXPECT_GT(model_.grants(), 0u);
+        EXPECT_GT(compared_.load(), 0u);
     }
     LockManager::Stats stats() const { return locks_.stats(); }
     StageStats stage_stats() const { return locks_.stage_stats(); }
@@ -169,14 +173,49 @@ private:
             const bool brief = shape_.resizes && round / 16 % 2 == 1;
             const uint64_t longest = shape_.resizes ? 40 : 8;
             for (uint64_t n = 1 + rng.below(brief ? 1 : longest); n > 0; --n) {
-                if (!one(rng, owner, me)) break;
+                const bool goes_on = one(rng, owner, me);
+                if (rng.chance(0.25)) check_rights(owner, me);
+                if (!goes_on) break;
                 if (rng.chance(0.5)) threads::yield();
             }
             note_size();
+            check_rights(owner, me);
             model_.lost_all(me);
             locks_.release_all(owner);
+            EXPECT_EQ(locks_.list(owner).size(), 0u);
+            std::ranges::fill(asked_[me], none);
         }
         --running_;
+    }
+
+    // What another lock of the object makes superfluous on its records.
+    static LockMode covered_by(LockMode object) {
+        if (covers(object, X)) return IS | IX | S | U | X | gap_read | gap_insert;
+        return covers(object, S) ? IS | S | gap_read : none;
+    }
+    // By the owner's own thread, so nothing of it changes meanwhile.
+    void check_rights(LockOwner& owner, uint32_t me) {
+        const LockList list = locks_.list(owner);
+        std::map<uint64_t, LockMode> real, objects;
+        for (const auto& of : list.names) real[of.name.value] = real[of.name.value] | of.mode;
+        for (const auto& of : list.objects)
+            objects[of.object.value] = objects[of.object.value] | of.mode;
+        for (uint32_t object = 0; object < shape_.objects; ++object) {
+            const LockMode whole = objects[object + 1], wanted = model_.of(me, thing(object));
+            // A record's refused request may leave the intention, and escalation takes S or X.
+            const LockMode may = wanted | asked_[me][object] | (shape_.escalate_at ? S | X : none);
+            EXPECT_TRUE(covers(whole, wanted)) << lock_mode_name(whole);
+            EXPECT_EQ(without(whole, may), none) << lock_mode_name(wanted);
+            for (uint32_t i = 0; i < shape_.names; ++i) {
+                const LockMode has = real[name(object, i).value],
+                               needs = model_.of(me, thing(object, i));
+                EXPECT_TRUE(covers(has, without(needs, covered_by(whole))))
+                    << lock_mode_name(needs) << " is " << lock_mode_name(has);
+                EXPECT_EQ(without(has, needs), none)
+                    << lock_mode_name(has) << " beyond " << lock_mode_name(needs);
+                ++compared_;
+            }
+        }
     }
 
     void note_size() {
@@ -220,6 +259,7 @@ private:
         if (what < shape_.strong + 12)
             return locks_.wait_until_grantable(owner, name(object, i), gap_insert).has_value();
         const LockMode mode = kRecord[rng.below(std::size(kRecord))];
+        asked_[me][object] = asked_[me][object] | ((mode & (U | X | gap_insert)) != none ? IX : IS);
         Result<bool> got =
             rng.chance(0.2)
                 ? locks_.try_lock_record(owner, objects_[object], name(object, i), mode)
@@ -249,6 +289,10 @@ private:
     Owners owners_;
     Model model_;
     LockOwner nobody_;
+    // By thread and object: intentions that records have asked for.
+    std::vector<std::vector<LockMode>> asked_{shape_.threads,
+                                              std::vector<LockMode>(shape_.objects, none)};
+    std::atomic<uint64_t> compared_{0};
     std::atomic<uint32_t> running_{shape_.threads};
     std::atomic<uint64_t> size_{locks_.buckets()}, grown_{0}, shrunk_{0};
 };
