@@ -190,7 +190,7 @@ Result<bool> latch_pair(Env& env, const BTree& tree, BTree::Target& parent, Slic
 }
 
 // Removes what can be removed of the leaf's ghosts; `chains`: of those that could go if their
-// chains were among `freed`. True: the leaf is small.
+// chains were among `freed`. True: the leaf is small, or has no record.
 Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed, Chains& chains,
                            BTree::Cleaned& result) {
     BTree::Target t;
@@ -210,7 +210,8 @@ Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed
     }
     result.removed += static_cast<uint32_t>(found.size());
     result.left = header(*t.page).ghosts;
-    return !is_root && used_bytes(*t.page) < kSmall;
+    // One without records is merged away, however large its last ghost is.
+    return !is_root && (used_bytes(*t.page) < kSmall || header(*t.page).ghosts == count(*t.page));
 }
 
 }  // namespace

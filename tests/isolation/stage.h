@@ -118,8 +118,7 @@ public:
             if (index_ && !dropped) TRY(store_->drop(self.txn(), name_));
             name_ = "rows " + std::to_string(++number_);
             index_ = TRY(store_->create_index(self.txn(), name_));
-            for (const auto& [key, value] : rows)
-                TRY(index_.insert(self.txn(), key, value));
+            for (const auto& [key, value] : rows) TRY(index_.insert(self.txn(), key, value));
             for (const std::string& key : ghosts) TRY(index_.insert(self.txn(), key, "ghost"));
             TRY(self.commit());
             TRY(self.begin(Isolation::serializable));

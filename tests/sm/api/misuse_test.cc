@@ -219,6 +219,71 @@ TEST_F(Misuse, OfAnEmptyHandle) {
     });
 }
 
+// A transaction that was refused for good answers every call with the reason, or that it must be
+// rolled back; abort() frees its locks, and the next transaction works.
+TEST_F(Misuse, OfATransactionThatWasRefused) {
+    using Refuse = std::function<ErrorCode(Txn&, Txn & other)>;
+    const auto meet = [&](Txn& txn) {
+        std::string value;
+        return code_of(things_->index.get(txn, "k", value, Access::write));
+    };
+    struct State {
+        const char* name;
+        Refuse refuse;
+        ErrorCode at_once, then;
+    };
+    const State kStates[] = {
+        {"self_deadlock", [&](Txn& txn, Txn&) { return meet(txn); }, ErrorCode::self_deadlock,
+         ErrorCode::txn_aborting},
+        {"ended_by_operator",
+         [&](Txn& txn, Txn&) {
+             EXPECT_TRUE(store_->end_transaction(txn.id()));
+             return meet(txn);
+         },
+         ErrorCode::ended_by_operator, ErrorCode::ended_by_operator},
+        {"prepared",
+         [&](Txn& txn, Txn& other) {
+             EXPECT_TRUE(other.abort());  // it holds the record
+             EXPECT_TRUE(things_->index.put(txn, "k", "v"));
+             EXPECT_TRUE(txn.prepare("gid"));
+             return meet(txn);
+         },
+         ErrorCode::txn_ended, ErrorCode::txn_ended},
+    };
+    on_thread(*store_, [&] {
+        for (const State& state : kStates)
+            for (const Call& call : kCalls) {
+                SCOPED_TRACE(std::string(state.name) + ", " + call.name);
+                auto other = store_->begin();
+                ASSERT_OK(other);
+                ASSERT_EQ(meet(*other), ErrorCode::none);
+                auto txn = store_->begin();
+                ASSERT_OK(txn);
+                Cursor cursor = things_->index.scan(*txn);
+                EXPECT_EQ(state.refuse(*txn, *other), state.at_once);
+                for (int twice = 0; twice < 2; ++twice)
+                    EXPECT_EQ(call.run(*things_, *txn), state.then);
+                EXPECT_EQ(code_of(cursor.next()), state.then);
+                EXPECT_EQ(code_of(cursor.prev()), state.then);
+                EXPECT_EQ(code_of(cursor.patch(0, "w")), state.then);
+                EXPECT_EQ(code_of(txn->savepoint()), state.then);
+                EXPECT_EQ(code_of(txn->prepare("other")), state.then);
+                EXPECT_EQ(code_of(txn->commit()), state.then);
+                EXPECT_EQ(code_of(txn->abort()),
+                          state.then == ErrorCode::txn_ended ? state.then : ErrorCode::none);
+                if (other->live()) {
+                    EXPECT_TRUE(other->abort());
+                }
+                for (const PreparedInfo& info : store_->prepared())
+                    EXPECT_TRUE(store_->commit_prepared(info.gid).has_value());
+                EXPECT_EQ(code_of(store_->run([&](Txn& next) -> Result<void> {
+                              return things_->index.put(next, "k", "v");
+                          })),
+                          ErrorCode::none);
+            }
+    });
+}
+
 TEST_F(Misuse, OfTheStore) {
     on_thread(*store_, [&] {
         EXPECT_EQ(code_of(store_->close()), ErrorCode::wrong_thread);

@@ -95,7 +95,8 @@ TEST(Limits, ALeafTakesARecordThatFillsItToTheLastByte) {
             tree.run([&] {
                 tree.put(number_key(9), 100);
                 for (uint64_t n = 0; n < 3; ++n) tree.put(number_key(n), 2000);
-                const size_t used = bytes_of(number_key(9), 100) + 3 * bytes_of(number_key(0), 2000),
+                const size_t used =
+                                 bytes_of(number_key(9), 100) + 3 * bytes_of(number_key(0), 2000),
                              room = kUsable - used;
                 ASSERT_LT(room, 2500u);
                 if (grows) tree.put(number_key(9), 100 + room + more);
@@ -144,7 +145,9 @@ TEST(Limits, AnEmptyLeafMergesIfTheOtherOneStaysWithinThePage) {
             tree.fill(full, kUsable - full.low_bytes + more);
             for (const std::string& key : last.keys) tree.erase(key);
             ASSERT_EQ(tree.leaves().size(), all.size()) << "a split: the test is blind";
-            ASSERT_OK(tree->clean_leaf(last.keys[0]));
+            const auto cleaned = tree->clean_leaf(last.keys[0]);
+            ASSERT_OK(cleaned);
+            EXPECT_EQ(cleaned->stuck, more == 1);
             EXPECT_EQ(tree->stats().merges.load(), 1 - more);
             EXPECT_EQ(tree.sound().pages_leaf, all.size() - 1 + more);
             EXPECT_EQ(tree.sound().records, 42 - last.keys.size());
