@@ -155,8 +155,9 @@ public:
     // Calls each(key, value) for the records with low <= key < high in their order, until it
     // returns false; an empty `high` means to the end. The number of calls. The records are those
     // of one moment, a snapshot, so the call waits for no transaction and makes none wait. The
-    // bytes are valid during the call. `each` runs on a user thread of the store, once for each record.
-    // It may call the store and may suspend. Error: snapshot_too_old, behind some calls of `each`.
+    // bytes are valid during the call. `each` runs on a user thread of the store, once for each
+    // record. It may call the store and may suspend. Error: snapshot_too_old, behind some calls of
+    // `each`.
     Result<size_t> scan(Slice low, Slice high, FunctionRef<bool(Slice key, Slice value)> each,
                         const CallOptions& options = {}) const;
 
