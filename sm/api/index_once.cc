@@ -75,7 +75,7 @@ auto change_once(Engine* engine, const BTree* tree, const CallOptions& options,
     if (key_bytes > kKeyBytesMax) return key_too_long(key_bytes);
     if (durability > Durability::lazy)
         return fail(ErrorCode::bad_option, "durability", static_cast<uint64_t>(durability));
-    // In a failed store rollbacks may have failed, too, so a look may show what was never committed.
+    // In a failed store rollbacks may have failed, so a look may show what was never committed.
     DCHECK(engine->log->failed());
     return engine->log->refused();
 }

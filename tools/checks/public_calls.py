@@ -19,8 +19,8 @@ from source import finish, root, without_comments
 VALUES = {
     *("Announcement", "Function", "Packet", "SharedByte"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "KeyReader", "LogBuckets", "Lsn"),
-    *("ManualClock", "MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats", "StepsStats"),
-    *("StoreFailure", "Strays", "ThreadWaits", "Unexpected"),
+    *("ManualClock", "MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats"),
+    *("StepsStats", "StoreFailure", "Strays", "ThreadWaits", "Unexpected"),
     *("check_options", "check_steps_options", "ctx_on", "ctx_points_from", "error_meaning"),
     *("error_name", "fail", "fail_os", "needs_on", "operations_in_teams", "prefetch_on"),
     *("teams_on", "transaction_state_name"),

@@ -144,8 +144,8 @@ public:
     // intention on the name's object. If true, its seen commits include all that have released X.
     bool only_committed(LockOwner& owner, LockName name);
     // The same for a reader that is no owner, so without an intention on the object: also false if
-    // an owner has or wants a strong lock on `object`, which the name belongs to. If true, `seen` is
-    // what release_all_of_reader() would return (LM-8). Any kernel thread; never parks.
+    // an owner has or wants a strong lock on `object`, which the name belongs to. If true, `seen`
+    // is what release_all_of_reader() would return (LM-8). Any kernel thread; never parks.
     bool only_committed(const ObjectLock& object, LockName name, Lsn& seen);
 
     // Releases rights on one name before the transaction ends: read committed after a read, or a

@@ -130,7 +130,8 @@ public:
     // As get() above. Needs neither lock nor transaction, if the key's pages are in memory and no
     // transaction has an open change of the key: it looks at the lock table between two looks at
     // the page, which has not changed in between. So the value is that of the last commit at the
-    // moment of the look at the lock table. Otherwise it locks the key in a transaction.
+    // moment of the look at the lock table. Otherwise it locks the key in a transaction. On a user
+    // thread a loop of such reads gives no other thread a turn: yield() does.
     Result<bool> get(Slice key, std::string& value, const CallOptions& options = {}) const;
     // The same into a buffer of the caller.
     Result<std::optional<size_t>> get(Slice key, std::span<std::byte> buffer,
@@ -153,9 +154,10 @@ public:
                         const CallOptions& options = {}) const;
     // Calls each(key, value) for the records with low <= key < high in their order, until it
     // returns false; an empty `high` means to the end. The number of calls. The records are those
-    // of one moment, a snapshot, so the call waits for no transaction and makes none wait. The bytes
-    // are valid during the call. `each` runs on a user thread of the store, once for each record.
-    // It may call the store and may suspend. Error: snapshot_too_old, behind some calls of `each`.
+    // of one moment, a snapshot, so the call waits for no transaction and makes none wait. The
+    // bytes are valid during the call. `each` runs on a user thread of the store, once for each
+    // record. It may call the store and may suspend. Error: snapshot_too_old, behind some calls of
+    // `each`.
     Result<size_t> scan(Slice low, Slice high, FunctionRef<bool(Slice key, Slice value)> each,
                         const CallOptions& options = {}) const;
 

@@ -1,7 +1,7 @@
 // one_record.cc - `lockstep get`, `put`, `erase` and `scan`: single records of an index.
 //
-// Concepts   A key is a text, `hex:00ff`, `raw:hex:` for a text that looks otherwise, or parts as an
-//            application composes them with Key: `u64:7` or `u32:1,text:a`. A value is a text or
+// Concepts   A key is a text, `hex:00ff`, `raw:hex:` for a text that looks otherwise, or parts as
+//            an application composes them with Key: `u64:7` or `u32:1,text:a`. A value is a text or
 //            hexadecimal. get and scan only look: a store that was closed stays as it was.
 #include <fmt/core.h>
 

@@ -73,8 +73,8 @@ uint32_t lockstep_index_id(lockstep_index* index);
 // Calls without a transaction, from any thread: each is a transaction of its own, which is repeated
 // after a deadlock. Of `options`, `durability` and `lock_timeout` count. Within an open transaction
 // of the same user thread such a call stays apart: what needs a lock of that transaction returns
-// LOCKSTEP_SELF_DEADLOCK. A read takes no lock and needs no other thread, if the record is in memory
-// and nobody has an open change of it (<lockstep/index.h>). A wait of the others blocks.
+// LOCKSTEP_SELF_DEADLOCK. A read takes no lock and needs no other thread, if the record is in
+// memory and nobody has an open change of it (<lockstep/index.h>). A wait of the others blocks.
 int lockstep_get_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                       void* buffer, size_t room, size_t* bytes, bool* found,
                       const lockstep_txn_options* options, lockstep_error* error);
