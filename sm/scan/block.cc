@@ -12,7 +12,10 @@ Block::Block(Block&&) noexcept = default;
 Block& Block::operator=(const Block&) = default;
 Block& Block::operator=(Block&&) noexcept = default;
 
-size_t Block::rows() const { return data_ ? data_->rows : 0; }
+size_t Block::rows() const {
+    DCHECK((data_ == nullptr) == (selected_ == nullptr));
+    return data_ ? data_->rows : 0;
+}
 
 std::span<const Column> Block::columns() const {
     return selected_ ? std::span<const Column>(selected_->columns) : std::span<const Column>();
@@ -21,6 +24,8 @@ std::span<const Column> Block::columns() const {
 Block::Buffers Block::buffers(size_t column) const {
     CHECK(column < columns().size());
     const sm::scan::ColumnData& data = data_->of(selected_->places[column]);
+    DCHECK(data.width == columns()[column].block_bytes());
+    DCHECK((data.width == 0) == (data.offsets.room() != 0));
     return {.validity = data.nulls != 0 ? data.validity.as<uint8_t>() : nullptr,
             .offsets = data.offsets.as<int32_t>(),
             .data = data.data.as<char>(),

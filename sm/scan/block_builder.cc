@@ -19,6 +19,7 @@ constexpr size_t kNowhere = SIZE_MAX;
 
 // Where the part of a key behind `begin` ends; kNowhere: the key ends before.
 size_t end_of_part(const Column& part, Slice key, size_t begin) {
+    DCHECK(part.place == ColumnPlace::key);
     if (begin > key.size()) return kNowhere;
     if (const uint32_t n = part.stored_bytes(); n != 0)
         return key.size() - begin >= n ? begin + n : kNowhere;
@@ -34,12 +35,14 @@ size_t end_of_part(const Column& part, Slice key, size_t begin) {
 
 template <class T>
 T load(const char* at) {
+    static_assert(std::is_trivially_copyable_v<T>);
     T value;
     std::memcpy(&value, at, sizeof value);
     return value;
 }
 template <unsigned kBytes>
 uint64_t load_big_endian(const char* at) {
+    static_assert(kBytes >= 1 && kBytes <= 8);
     uint64_t value = 0;
     for (unsigned i = 0; i < kBytes; ++i) value = value << 8 | static_cast<uint8_t>(at[i]);
     return value;
@@ -89,10 +92,13 @@ BlockBuilder::BlockBuilder(const Columns& columns, std::span<const uint16_t> wan
 }
 
 Result<void> BlockBuilder::begin() {
+    DCHECK(!block_ && wanted_.size() == parts_.size() && text_bytes_ == 0);
     block_.reset(new (std::nothrow) BlockData);
     if (!block_) return no_memory();
     block_->columns = wanted_;
     block_->data.resize(wanted_.size());
+    for (size_t i = 0; i < parts_.size(); ++i)
+        block_->data[i].width = parts_[i].column->block_bytes();
     return {};
 }
 
@@ -102,6 +108,7 @@ Result<void> BlockBuilder::add(std::span<const RecordBytes> records) {
     if (!block_) TRY(begin());
     for (size_t i = 0; i < parts_.size(); ++i) TRY(add_column(parts_[i], block_->data[i], records));
     block_->rows += records.size();
+    block_->assert_state();
     return {};
 }
 
@@ -122,6 +129,7 @@ bool BlockBuilder::set_null(ColumnData& out, size_t row) {
         if (!out.validity.reserve(kBlockRowsMax / 8, 0)) return false;
         std::memset(out.validity.as<char>(), 0xff, kBlockRowsMax / 8);
     }
+    DCHECK(!out.is_null(row) && out.nulls < kBlockRowsMax);
     out.validity.as<uint8_t>()[row / 8] &= static_cast<uint8_t>(~(1u << (row % 8)));
     ++out.nulls;
     return true;
@@ -153,6 +161,7 @@ struct Little {
 // Key writes signed numbers with the sign bit turned over.
 template <class T, unsigned kBytes, bool kFlip = false>
 struct Big {
+    static_assert(sizeof(T) >= kBytes && (!kFlip || sizeof(T) == kBytes));
     T operator()(const char* at) const {
         const uint64_t value = load_big_endian<kBytes>(at);
         return static_cast<T>(kFlip ? value ^ 1ull << (8 * kBytes - 1) : value);
@@ -196,6 +205,7 @@ Result<void> BlockBuilder::add_numbers(const Part& part, ColumnData& out,
                                        std::span<const RecordBytes> records) {
     const Column& column = *part.column;
     const size_t first = block_->rows;
+    DCHECK(out.width == column.block_bytes() && out.width != 0);
     bool misfits = false;
     const auto missing = [&](size_t i) {
         misfits = !column.short_is_null;
@@ -278,6 +288,7 @@ Result<Slice> BlockBuilder::text_of(const Part& part, const RecordBytes& record,
 Result<void> BlockBuilder::add_texts(const Part& part, ColumnData& out,
                                      std::span<const RecordBytes> records) {
     const size_t first = block_->rows;
+    DCHECK(out.width == 0 && part.column->block_bytes() == 0);
     if (!out.offsets.reserve((first + records.size() + 1) * sizeof(int32_t),
                              first == 0 ? 0 : (first + 1) * sizeof(int32_t)))
         return no_memory();
@@ -306,6 +317,7 @@ std::shared_ptr<const BlockData> BlockBuilder::finish() {
     text_bytes_ = 0;
     if (rows() == 0) return nullptr;
     block_->assert_state();
+    DCHECK(block_->columns == wanted_ && block_->data.size() == parts_.size());
     return std::exchange(block_, nullptr);
 }
 

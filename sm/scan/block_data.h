@@ -46,6 +46,7 @@ public:
         ::operator delete(bytes_, std::align_val_t(kCacheLineBytes));
         bytes_ = fresh;
         room_ = room;
+        DCHECK(reinterpret_cast<uintptr_t>(bytes_) % kCacheLineBytes == 0 && room_ >= bytes);
         return true;
     }
     template <class T = char>
@@ -64,10 +65,12 @@ struct ColumnData {
     Buffer offsets;
     Buffer data;
     size_t nulls = 0;
+    uint32_t width = 0;  // bytes of a number; 0: texts
     bool is_null(size_t row) const {
         return nulls != 0 && (validity.as<uint8_t>()[row / 8] >> (row % 8) & 1) == 0;
     }
     Slice text(size_t row) const {
+        DCHECK(offsets.room() >= (row + 2) * sizeof(int32_t));
         const int32_t* const at = offsets.as<int32_t>() + row;
         DCHECK(at[0] <= at[1]);
         return {data.as<char>() + at[0], static_cast<size_t>(at[1] - at[0])};
@@ -114,6 +117,8 @@ struct Selected {
 
     static Block block(std::shared_ptr<const BlockData> data,
                        std::shared_ptr<const Selected> selected) {
+        DCHECK(data != nullptr && selected != nullptr);
+        DCHECK(selected->columns.size() == selected->places.size());
         Block out;
         out.data_ = std::move(data);
         out.selected_ = std::move(selected);

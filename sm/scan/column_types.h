@@ -19,7 +19,7 @@ struct TypeRow {
     enum Argument : uint8_t { none, scale, length } argument;
     bool is_text;  // UTF-8
 
-    bool number() const { return made != 0; }
+    constexpr bool number() const { return made != 0; }
     bool integer() const { return number() && type != ColumnType::f32 && type != ColumnType::f64; }
 };
 
@@ -56,6 +56,16 @@ consteval bool in_order() {
     return std::size(kTypes) == static_cast<size_t>(ColumnType::bytes) + 1;
 }
 static_assert(in_order());
+// A number has a width, a text none; a signed number keeps its width, so that its sign stays.
+consteval bool widths_fit() {
+    for (const TypeRow& row : kTypes) {
+        if (row.number() != (row.stored != 0) || row.made < row.stored) return false;
+        if (row.is_signed && (row.made != row.stored || !row.number())) return false;
+        if (row.is_text && row.number()) return false;
+    }
+    return true;
+}
+static_assert(widths_fit());
 
 inline const TypeRow& type_row(ColumnType type) {
     DCHECK(static_cast<size_t>(type) < std::size(kTypes));

@@ -43,6 +43,7 @@ public:
         }
     }
     bool at_end() {
+        DCHECK(token_ <= at_ && at_ <= text_.size());
         skip_blanks();
         return at_ == text_.size() || ends_column(text_[at_]) || text_[at_] == '#';
     }
@@ -61,6 +62,7 @@ public:
     }
     // Within [low, high].
     Result<int64_t> number(int64_t low, int64_t high) {
+        DCHECK(low <= high);
         skip_blanks();
         token_ = at_;
         int64_t value = 0;
@@ -75,6 +77,7 @@ public:
     }
     // At the last word, number or character.
     [[gnu::cold]] Unexpected wrong(std::string why) const {
+        DCHECK(token_ <= text_.size() && !why.empty());
         const Slice before = text_.substr(0, token_);
         const size_t line = static_cast<size_t>(std::ranges::count(before, '\n'));
         const size_t begin = line == 0 ? 0 : before.rfind('\n') + 1;
@@ -113,6 +116,7 @@ Result<void> read_type(Reader& in, Column& out) {
         return in.wrong(word.empty() ? "a type is missing behind the name"
                                      : "no type " + quoted(word) + (sized ? " with [N]" : "") +
                                            "; columns.h lists the types");
+    DCHECK((row->argument == TypeRow::length) == sized);
     out.type = row->type;
     if (sized) {
         out.length = static_cast<uint32_t>(TRY(in.number(1, kColumnBytesMax)));
@@ -142,6 +146,7 @@ Result<void> read_place(Reader& in, Column& out) {
     } else {
         return in.wrong("behind the type stands key, value N or id");
     }
+    DCHECK(out.offset == 0 || out.place == ColumnPlace::value);
     return {};
 }
 
@@ -200,6 +205,7 @@ Result<Columns> Columns::parse(Slice text) {
             key_ended = column.type == ColumnType::bytes;
         }
         TRY(read_nulls(in, column));
+        DCHECK(column.place == ColumnPlace::value || !column.nullable());
         out.columns_.push_back(std::move(column));
     }
     if (out.columns_.empty()) return in.wrong("the text has no column");
@@ -210,6 +216,8 @@ std::string Columns::text() const {
     std::string out;
     for (const Column& c : columns_) {
         const TypeRow& row = type_row(c.type);
+        DCHECK(!c.name.empty() && (c.length != 0) == (row.argument == TypeRow::length));
+        DCHECK(c.scale == 0 || row.argument == TypeRow::scale);
         out += c.name + " " + row.name;
         if (row.argument == TypeRow::length) out += "[" + std::to_string(c.length) + "]";
         if (row.argument == TypeRow::scale) out += "(" + std::to_string(c.scale) + ")";

@@ -44,6 +44,8 @@ bool is_listed(World& w, OpenTxn& t) {
     return std::ranges::any_of(all, [&](const auto& info) { return info.id == t.txn.id(); });
 }
 
+constexpr const char* kColumns = "k bytes key, v bytes value 0";
+
 std::vector<PublicCall> store_calls() {
     return {
         CALL("Store::open(path, options)", may, open_another(w)),
@@ -71,6 +73,11 @@ std::vector<PublicCall> store_calls() {
         CALL("Store::heap(name)", may, told(w.store.heap("h"))),
         TXN_CALL("Store::index(txn, name)", may, told(w.store.index(t.txn, "i"))),
         TXN_CALL("Store::heap(txn, name)", may, told(w.store.heap(t.txn, "h"))),
+        TXN_CALL("Store::describe(txn, name, columns)", may,
+                 told(w.store.describe(t.txn, "i", kColumns))),
+        CALL("Store::describe(name, columns)", may, told(w.store.describe("i", kColumns))),
+        TXN_CALL("Store::columns(txn, name)", may, told(w.store.columns(t.txn, "i"))),
+        CALL("Store::columns(name)", may, told(w.store.columns("i"))),
         CALL("Store::list()", never, filled(!w.store.list().empty())),
         TXN_CALL("Store::bulk_load(txn, index, next, fill_percent)", may,
                  told(w.store.bulk_load(t.txn, w.empty, no_more))),
