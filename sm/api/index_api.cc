@@ -96,12 +96,15 @@ Result<std::optional<int64_t>> Index::add(Txn& txn, Slice key, size_t offset, in
     const size_t end = offset + sizeof(int64_t);
     if (offset > kValueBytesMax) [[unlikely]]
         return fail(ErrorCode::bad_argument, "offset of a sum", offset);
+    DCHECK(end > offset && end <= kValueBytesMax + sizeof(int64_t));
     std::byte few[kFew];
+    static_assert(kFew >= sizeof(int64_t));
     std::string many(end > kFew ? end : 0, '\0');
     const std::span<std::byte> buffer =
         end > kFew ? std::as_writable_bytes(std::span(many)) : std::span(few, end);
     uint64_t sum = 0;
     const bool found = TRY(modify(txn, key, buffer, [&](std::span<std::byte> value) {
+        DCHECK(value.size() <= end && sum == 0);  // `change` runs at most once
         if (value.size() >= end) {
             std::memcpy(&sum, value.data() + offset, sizeof sum);
             sum += static_cast<uint64_t>(n);

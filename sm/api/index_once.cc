@@ -27,6 +27,8 @@ namespace {
 }
 
 TxnOptions options_of(const CallOptions& options, Isolation isolation, bool read_only) {
+    DCHECK(isolation == Isolation::serializable || isolation == Isolation::snapshot);
+    DCHECK(read_only || isolation == Isolation::serializable);
     return {.isolation = isolation,
             .durability = options.durability,
             .read_only = read_only,
@@ -39,17 +41,20 @@ auto run_once(Engine* engine, const BTree* tree, const TxnOptions& options, Oper
     -> std::invoke_result_t<Operation, Txn&> {
     if (tree == nullptr) [[unlikely]]
         return refuse_handle();
+    DCHECK(engine != nullptr);
     std::invoke_result_t<Operation, Txn&> result;
     // What comes out is the result of the attempt that has committed.
     const Result<void> done = StoreAccess::run(
         *engine,
         [&](Txn& txn) -> Result<void> {
+            DCHECK(txn.live() && engine->counted_by_thread());
             result = operation(txn);
             if (!result.has_value()) return std::unexpected(result.error());
             return {};
         },
         options);
     if (!done) return std::unexpected(done.error());
+    DCHECK(result.has_value());
     return result;
 }
 template <class Operation>
@@ -60,7 +65,9 @@ auto change_once(Engine* engine, const BTree* tree, const CallOptions& options,
 
 // ON-1. `seen`: as BTree::look() gives it. A newer commit than any cannot have been seen.
 [[gnu::noinline]] Result<void> wait_for_seen(Engine& engine, Lsn seen) {
+    DCHECK(seen != kLsnNone);
     const Lsn point = std::min(seen, engine.txns->newest_commit());
+    DCHECK(point <= engine.log->tail());
     if (point <= engine.log->durable()) return {};
     return engine.run_and_wait([&] { return engine.log->wait_durable(point); });
 }
@@ -97,6 +104,7 @@ auto change_once(Engine* engine, const BTree* tree, const CallOptions& options,
     }
     Lsn seen{};
     const BTree::FreeLook look = tree->look(key, out, seen);
+    DCHECK(error.code == ErrorCode::none);
     if (engine->log->failed()) [[unlikely]] {
         error = refuse_look(engine, true, 0, durability).error();
         return BTree::FreeLook::unsure;
@@ -185,6 +193,8 @@ Result<size_t> Index::scan(Slice low, Slice high, FunctionRef<bool(Slice, Slice)
                             Cursor cursor = scan(txn, low, high);
                             size_t calls = 0;
                             while (TRY(cursor.next())) {
+                                DCHECK(cursor.key() >= low && txn.live());
+                                DCHECK(high.empty() || cursor.key() < high);
                                 ++calls;
                                 if (!each(cursor.key(), cursor.value())) break;
                             }

@@ -17,6 +17,7 @@ public:
         const Slice kept = prefix.substr(0, kKeyBytesMax);
         std::copy(kept.begin(), kept.end(), bytes_);
         size_ = kept.size();
+        DCHECK(size_ <= sizeof bytes_);
         while (size_ > 0 && bytes_[size_ - 1] == '\xff') --size_;
         if (size_ == 0) return;
         ++bytes_[size_ - 1];

@@ -13,6 +13,8 @@ namespace lockstep::sm {
 
 using namespace node;
 
+static_assert(kOptimisticTries > 0);
+
 namespace {
 
 // The leaf that covers the key, if the pages of the path are in memory; not validated. As in
@@ -20,6 +22,7 @@ namespace {
 // a leaf of this tree.
 bool walk_in_memory(const BufferPool& pool, ObjectId object, PageId root, const SearchKey& key,
                     BTree::Position& out) {
+    DCHECK(object.value != 0 && root != kPageNone);
     out.id = root;
     if (!pool.try_fix_optimistic(root, out.at)) return false;
     for (unsigned level = out.at.page->header.level; level > 0; --level) {
@@ -27,6 +30,7 @@ bool walk_in_memory(const BufferPool& pool, ObjectId object, PageId root, const 
         const PageId next = child_at(page, child_slot(page, key));
         OptimisticPage child;
         if (!pool.try_fix_optimistic(next, child) || !out.valid()) return false;
+        DCHECK(next != kPageNone && next != out.id);  // validated: a child of the node
         out.at = child;
         out.id = next;
     }
@@ -40,6 +44,7 @@ BTree::FreeLook BTree::look(Slice key, ValueOut& out, Lsn& seen) const {
     txn::LockManager& locks = *env_.locks;
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
+    DCHECK(name.value != 0 && lock_.id == id_);
     locks.prefetch(name);
     for (unsigned tries = 0; tries < kOptimisticTries; ++tries) {
         Position pos;
@@ -55,8 +60,13 @@ BTree::FreeLook BTree::look(Slice key, ValueOut& out, Lsn& seen) const {
         if (found && overflow(page, pos.slot)) [[unlikely]]
             return FreeLook::unsure;
         if (found) copy_out(value(page, pos.slot), out);
-        if (pos.valid()) [[likely]]
+        if (pos.valid()) [[likely]] {
+            // The page may change again from now on, so nothing more is read from it.
+            DCHECK(pos.id != kPageNone && pos.slot <= kSlotsMax);
+            DCHECK(seen <= kLsnMax && out.bytes <= kPageBytes);
+            DCHECK(!found || out.bytes <= kInlineMax);
             return found ? FreeLook::found : FreeLook::absent;
+        }
     }
     return FreeLook::unsure;
 }

@@ -32,6 +32,7 @@ int change_once(lockstep_store* store, lockstep_index* index, const lockstep_txn
 // Most reads wait for nobody, and then need no watch, which takes a user thread.
 template <class Get>
 Result<void> get_watched(StoreObject& store, const CallOptions& how, Get get) {
+    DCHECK(how.durability <= Durability::lazy);
     CallOptions at_once = how;
     at_once.lock_timeout = 0;
     const Result<void> done = get(at_once);
