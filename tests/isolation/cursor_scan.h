@@ -1,11 +1,11 @@
 // cursor_scan.h - one scan of an index, of which each step is judged by what was committed.
 //
-// Concepts   Each isolation level has a promise. snapshot: the state of the begin. read_committed:
-//            the record was committed at a moment of the step, and nothing was passed over that was
-//            there during the whole step. repeatable_read: what was returned stays so until the
-//            end. serializable: at the end, the part of the range that was walked is exactly what
-//            the steps returned. At every level a step keeps to the bounds and the order, sees the
-//            transaction's own changes, and never waits without a reason.
+// Concepts   Each isolation level has a promise. A snapshot shows the state of the begin. At
+//            read_committed the record was committed at a moment of the step, and the step passed
+//            over nothing that was there all the time. At repeatable_read what was returned stays
+//            so until the end. At serializable the part of the range that was walked holds, at the
+//            end, exactly what the steps returned. At every level a step keeps to the bounds and
+//            the order, sees the transaction's own changes, and waits only with a reason.
 #pragma once
 
 #include <set>
