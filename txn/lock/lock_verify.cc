@@ -170,9 +170,8 @@ private:
             require((owner->noted[i].load() != 0) == (i < owner->intents_used),
                     "IL-2: noted intentions, owner slot", slot);
         for (uint32_t i = 0; i < owner->intents_used; ++i) check_intent(*owner, i);
-        for (auto* chunk = owner->strong_unlisted; chunk; chunk = chunk->before, ++in_use_.chunks)
-            for (uint64_t i = 0; i < chunk->used; ++i)
-                ++strong_[reinterpret_cast<const ObjectLock*>(chunk->names[i].value)].sure;
+        for (auto* list = owner->strong_unlisted; list; list = list->before, ++in_use_.objects)
+            for (uint64_t i = 0; i < list->used; ++i) ++strong_[list->of[i]].sure;
     }
 
     // The owner's list, as far as it is sure, has each name once and no name that is not held.
@@ -234,11 +233,13 @@ private:
             given.heads += partition.heads.in_use();
             given.overflows += partition.overflows.in_use();
             given.chunks += partition.chunks.in_use();
+            given.objects += partition.objects.in_use();
         }
         require(given.requests == in_use_.requests, "requests lost", given.requests);
         require(given.heads == in_use_.heads, "heads lost", given.heads);
         require(given.overflows == in_use_.overflows, "overflow buckets lost", given.overflows);
         require(given.chunks == in_use_.chunks, "chunks of names lost", given.chunks);
+        require(given.objects == in_use_.objects, "lists of objects lost", given.objects);
     }
 
     // LM-5: following the waits from `start` never leads back to it.
@@ -263,7 +264,7 @@ private:
     };
     // Objects of the pools that the walk has found.
     struct InUse {
-        size_t requests = 0, heads = 0, overflows = 0, chunks = 0;
+        size_t requests = 0, heads = 0, overflows = 0, chunks = 0, objects = 0;
     };
 
     const LockManager::Impl& impl_;
