@@ -38,6 +38,9 @@ class Snapshots;
 struct BackupManifest;
 struct LostMark;
 struct WorkerNeeds;
+namespace scan {
+class Service;
+}
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
 struct alignas(kCacheLineBytes) ApiCounters {
@@ -109,6 +112,8 @@ public:
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     std::unique_ptr<WorkerNeeds[]> needs;     // one per worker
     std::unique_ptr<NeedsTeam> needs_team;
+    mutable Mutex reports_mutex;
+    std::shared_ptr<scan::Service> reports;  // since the first report; under reports_mutex
     // Backups that have ended well, and their bytes; those that failed.
     std::atomic<uint64_t> backups{0}, backup_bytes{0}, backup_failures{0};
     // Has archive and backups: not what the store's own disk learns of file systems.
@@ -167,6 +172,7 @@ private:
     Result<void> start_control();
     void stop_services();
     Result<void> close_parts();
+    void stop_reports();
     void end_packets();
     void end_functions();
     void shut_gate();

@@ -1,5 +1,6 @@
 // engine_close.cc - closing: services, transactions that are left open, the last checkpoint, files;
 // and what a crash of the simulator leaves out.
+#include <mutex>
 #include <string>
 
 #include "sm/backup/archiver.h"
@@ -7,6 +8,7 @@
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
+#include "sm/scan/service.h"
 #include "sm/store/catalog.h"
 #include "sm/store/close_watch.h"
 #include "sm/store/control.h"
@@ -115,6 +117,7 @@ Result<void> Engine::close() {
 Result<void> Engine::close_parts() {
     DCHECK(runtime != nullptr && closing_.load());
     runtime->end_fd_waits();
+    stop_reports();
     end_packets();
     shut_gate();
     if (control) control->disconnect();
@@ -164,6 +167,17 @@ void Engine::end_functions() {
         user_threads_.wait(n, std::memory_order_acquire);
 }
 
+// Their threads are user threads, for which end_packets() waits. A report that comes later finds
+// that closing() is true.
+void Engine::stop_reports() {
+    std::shared_ptr<scan::Service> service;
+    {
+        const std::lock_guard lock(reports_mutex);
+        service = reports;
+    }
+    if (service) service->stop(!stepped());
+}
+
 // The application's own user threads: they may still begin transactions.
 void Engine::end_packets() {
     DCHECK(closing_.load());
@@ -194,6 +208,7 @@ void Engine::release() {
     ghost_notes = nullptr;
     objects = nullptr;
     drops = nullptr;
+    reports.reset();
     control.reset();
     ghosts.reset();
     own_checkpointer_.reset();
