@@ -1,18 +1,14 @@
-// describe.cc - the index "lockstep.columns": what the bytes of each index and heap mean.
-//
-// Concepts   An ordinary index, so dumps, backups and older versions carry it. Its key is the name
-//            of the object, because numbers change when a dump is loaded; its value is the
-//            canonical text. drop() takes the object's text away.
+// describe.cc - Store::describe() and Store::columns(). drop() takes the text of an object away.
 #include <lockstep/store.h>
 
-#include "threads/base/error_detail.h"
+#include "sm/api/columns_index.h"
 #include "threads/base/try.h"
 
 namespace lockstep {
 
-namespace {
+using sm::kColumnsIndex;
 
-constexpr std::string_view kColumnsIndex = "lockstep.columns";
+namespace {
 
 // The object as `txn` sees it: an index (true) or a heap.
 Result<bool> is_index(Store& store, Txn& txn, std::string_view name) {
@@ -60,9 +56,7 @@ Result<Columns> Store::columns(Txn& txn, std::string_view name) {
     TRY(is_index(*this, txn, name));
     const std::optional<Index> from = TRY(texts(*this, txn));
     std::string text;
-    if (!from || !TRY(from->get(txn, name, text)))
-        return fail_with(ErrorCode::no_such_record, "columns",
-                         "\"" + std::string(name) + "\" is not described; Store::describe() does");
+    if (!from || !TRY(from->get(txn, name, text))) return sm::not_described(name);
     return Columns::parse(text);
 }
 

@@ -219,6 +219,7 @@ bool SnapshotScan::take_changed(const Page& page, unsigned first, unsigned last)
 Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side side) {
     DCHECK(is_leaf(page) && page.header.object == tree_.id().value);
     Leaf& leaf = *fresh_;
+    newest_ = std::max(newest_, Lsn{page.header.lsn});
     leaf.rows.clear();
     leaf.rows.reserve(count(page));
     leaf.text.clear();
@@ -282,6 +283,7 @@ Result<bool> SnapshotScan::latch_leaf(const Slice* key, BTree::Side side, Shared
 Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side, const Sibling& beside) {
     DCHECK(threads::current()->latch_depth == 0);
     if (tree_.history().empty_to(snapshot_)) {
+        newest_ = kLsnMax;
         fresh_->rows.clear();
         fresh_->low.clear();
         fresh_->infinite = true;
@@ -306,29 +308,41 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     DCHECK(row < leaf.rows.size());
     row_ = row;
     const Row& at = leaf.rows[row];
-    if (at.in_text) {
-        const Slice text = Slice(leaf.text).substr(at.at);
-        copy_bytes(key_, text.substr(0, at.key_bytes));
-        key_bytes_ = at.key_bytes;
-        value_ = text.substr(at.key_bytes, at.value_bytes);
-    } else {
-        key_bytes_ = full_key(leaf.page, at.at, key_, kKeyBytesMax).size();
-        value_ = node::value(leaf.page, at.at);
-    }
+    if (at.in_text) copy_bytes(key_, Slice(leaf.text).substr(at.at, at.key_bytes));
+    key_bytes_ = at.in_text ? at.key_bytes : full_key(leaf.page, at.at, key_, kKeyBytesMax).size();
+    value_ = value_at(row);
     DCHECK(Slice(key_, key_bytes_) >= Slice(leaf.low));
     DCHECK(leaf.infinite || Slice(key_, key_bytes_) < Slice(leaf.high));
     DCHECK(Slice(key_, key_bytes_) >= Slice(low_));
     DCHECK(high_.empty() || Slice(key_, key_bytes_) < Slice(high_));
     begun_ = true;
     if (!at.overflow) return true;
-    DCHECK(value_.size() >= sizeof(OverflowRef));
-    const Result<void> read =
-        read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_);
-    // The chain stays while the record has a version. Only then the answer counts, or the error.
-    TRY(tree_.history().check(snapshot_, tree_.lock()));
-    TRY(read);
+    TRY(read_chain(row, large_));
     value_ = large_;
     return true;
+}
+
+Slice SnapshotScan::key_at(size_t row, char* room) const {
+    const Row& at = leaf_->rows[row];
+    return at.in_text ? Slice(leaf_->text).substr(at.at, at.key_bytes)
+                      : full_key(leaf_->page, at.at, room, kKeyBytesMax);
+}
+
+Slice SnapshotScan::value_at(size_t row) const {
+    DCHECK(row < leaf_->rows.size());
+    const Row& at = leaf_->rows[row];
+    return at.in_text ? Slice(leaf_->text).substr(at.at + at.key_bytes, at.value_bytes)
+                      : node::value(leaf_->page, at.at);
+}
+
+Result<void> SnapshotScan::read_chain(size_t row, std::string& out) {
+    const Slice value = value_at(row);
+    DCHECK(in_chain(row) && value.size() >= sizeof(OverflowRef));
+    const Result<void> read =
+        read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value), out);
+    // The chain stays while the record has a version. Only then the answer counts, or the error.
+    TRY(tree_.history().check(snapshot_, tree_.lock()));
+    return read;
 }
 
 Result<bool> SnapshotScan::stand_in_fresh(size_t row) {
@@ -341,6 +355,11 @@ Result<bool> SnapshotScan::next() {
         ask_for_sibling(row_);
         return stand_on(row_ + 1);
     }
+    if (!TRY(next_leaf())) return false;
+    return stand_on(0);
+}
+
+Result<bool> SnapshotScan::next_leaf() {
     if (begun_ && leaf_->infinite) return false;
     Sibling beside = begun_ ? leaf_->sibling : Sibling{};
     const Leaf* left = begun_ ? leaf_.get() : nullptr;
@@ -352,10 +371,14 @@ Result<bool> SnapshotScan::next() {
         TRY(load(&at, BTree::Side::covering, beside));
         beside = fresh_->sibling;
         left = fresh_.get();
-        if (!fresh_->rows.empty()) return stand_in_fresh(0);
+        if (!fresh_->rows.empty()) break;
         if (fresh_->infinite) return false;
         DCHECK(Slice(fresh_->high) > at);  // it moves on
     }
+    std::swap(leaf_, fresh_);
+    begun_ = true;
+    row_ = leaf_->rows.size() - 1;  // for next(): none of it is left
+    return true;
 }
 
 Result<bool> SnapshotScan::prev() {

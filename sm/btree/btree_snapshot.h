@@ -41,6 +41,19 @@ public:
     size_t key_bytes() const { return key_bytes_; }
     Slice value() const { return value_; }
 
+    // Goes to the next leaf, or part of one, that has records, for callers that take all of them at
+    // once. False: there is none. Not to be mixed with next() and prev().
+    Result<bool> next_leaf();
+    // Its records, ascending; valid until the scan moves. A key that is put together is written to
+    // `room`, which has kKeyBytesMax bytes. The value of a record in a chain is read apart.
+    size_t records() const { return leaf_->rows.size(); }
+    Slice key_at(size_t row, char* room) const;
+    Slice value_at(size_t row) const;
+    bool in_chain(size_t row) const { return leaf_->rows[row].overflow; }
+    Result<void> read_chain(size_t row, std::string& out);
+    // The newest change of a leaf that was read; kLsnMax: of one that other snapshots see otherwise.
+    Lsn newest() const { return newest_; }
+
 private:
     // A record of the copied page, or one in `text`: its key, then its value.
     struct Row {
@@ -90,6 +103,7 @@ private:
     // Of the leaf that is being copied: the last prefix, and whether a run may have it.
     std::optional<std::string> run_prefix_;
     bool run_there_ = false;
+    Lsn newest_{};
     bool begun_ = false;
     size_t row_ = 0;  // in leaf_, once begun
     char* const key_;

@@ -37,6 +37,9 @@ class PreparedTxns;
 class Snapshots;
 struct BackupManifest;
 struct LostMark;
+namespace scan {
+class Service;
+}
 
 class Engine final : public Host {
 public:
@@ -97,6 +100,8 @@ public:
     std::unique_ptr<PageRebuild> rebuild;   // with Options::archive
     std::unique_ptr<Control> control;       // with Options::control
     std::unique_ptr<NeedsTeam> needs_team;
+    mutable Mutex reports_mutex;
+    std::shared_ptr<scan::Service> reports;  // since the first report; under reports_mutex
     // Backups that have ended well, and their bytes; those that failed.
     std::atomic<uint64_t> backups{0}, backup_bytes{0}, backup_failures{0};
     // Has archive and backups: not what the store's own disk learns of file systems.
@@ -155,6 +160,7 @@ private:
     Result<void> start_control();
     void stop_services();
     Result<void> close_parts();
+    void stop_reports();
     void end_packets();
     void end_functions();
     void shut_gate();

@@ -1,5 +1,6 @@
 // engine_close.cc - closing: services, transactions that are left open, the last checkpoint, files;
 // and what a crash of the simulator leaves out.
+#include <mutex>
 #include <string>
 
 #include "sm/backup/archiver.h"
@@ -15,6 +16,7 @@
 #include "sm/observe/control.h"
 #include "sm/observe/txn_watch.h"
 #include "sm/recovery/recovery.h"
+#include "sm/scan/service.h"
 #include "sm/services/ghost_cleaner.h"
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
@@ -112,6 +114,7 @@ Result<void> Engine::close() {
 Result<void> Engine::close_parts() {
     DCHECK(runtime != nullptr && closing_.load());
     runtime->end_fd_waits();
+    stop_reports();
     end_packets();
     shut_gate();
     if (control) control->disconnect();
@@ -162,6 +165,17 @@ void Engine::end_functions() {
         user_threads_.wait(n, std::memory_order_acquire);
 }
 
+// Their threads are user threads, for which end_packets() waits. A report that comes later finds
+// that closing() is true.
+void Engine::stop_reports() {
+    std::shared_ptr<scan::Service> service;
+    {
+        const std::lock_guard lock(reports_mutex);
+        service = reports;
+    }
+    if (service) service->stop(!stepped());
+}
+
 // The application's own user threads: they may still begin transactions.
 void Engine::end_packets() {
     DCHECK(closing_.load());
@@ -192,6 +206,7 @@ void Engine::release() {
     ghost_notes = nullptr;
     objects = nullptr;
     drops = nullptr;
+    reports.reset();
     control.reset();
     ghosts.reset();
     own_checkpointer_.reset();

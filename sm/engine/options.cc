@@ -72,6 +72,9 @@ Result<void> check_options(const Options& given) {
                static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
     TRY(within_if_given("version_bytes", o.version_bytes, kMiB, kTiB));
+    TRY(within("scan_bytes", o.scan_bytes, kMiB, kTiB));
+    if (!(o.scan_share >= 0.01 && o.scan_share <= 1))
+        return fail(ErrorCode::bad_option, "scan_share (0.01 .. 1)");
     TRY(within_if_given("escalate_at", o.escalate_at, 1, UINT32_MAX - 1));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 32));
     TRY(within_if_given("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));

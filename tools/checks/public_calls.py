@@ -17,7 +17,7 @@ from source import finish, root, without_comments
 # a call; and what takes handles of the C interface, which sm_c_calls_test and sm_c_procedures_test
 # call.
 VALUES = {
-    *("Announcement", "Block", "Column", "Columns", "Function", "Packet", "SharedByte"),
+    *("Announcement", "Block", "Column", "Columns", "Constant", "Function", "Packet", "SharedByte"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "KeyReader", "LogBuckets", "Lsn"),
     *("ManualClock", "MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats"),
     *("StepsStats", "StoreFailure", "Strays", "ThreadWaits", "Unexpected"),

@@ -135,6 +135,13 @@ struct Options {
     // and at most 64 MB. Memory is taken as images need it; that of images goes back to the system
     // half a second after the last snapshot.
     std::optional<uint64_t> version_bytes = {};
+    // Memory of blocks that reports still need and have not taken, 1 MB .. 1 TB (report.h). Beyond
+    // it blocks are made again for a report that is late.
+    uint64_t scan_bytes = 64ull << 20;
+    // The share of a worker's time that a pass of reports takes while other threads of the worker
+    // are ready, 0.01 .. 1, kept over windows of 10 ms. A worker without other work is not left
+    // idle.
+    double scan_share = 0.25;
     // Record locks on one index or heap before its object lock is tried, from 1; nullopt: never.
     std::optional<uint32_t> escalate_at = 5000;
     // Times run() repeats a deadlock victim, or a log_full that others caused.

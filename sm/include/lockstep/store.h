@@ -39,6 +39,7 @@
 #include <lockstep/owned.h>
 #include <lockstep/packet.h>
 #include <lockstep/prepared.h>
+#include <lockstep/report.h>
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
@@ -216,6 +217,13 @@ public:
     Result<Columns> columns(Txn& txn, std::string_view name);
     // The same in a transaction of its own. Suspends a user thread, blocks any other.
     Result<Columns> columns(std::string_view name);
+    // Begins a report: reads of whole indexes as columns, at one committed state (report.h).
+    // Suspends a user thread, blocks any other, until a user thread of the store has a snapshot.
+    // Errors: those of begin() for a snapshot, too_many (user threads), store_closed, forked.
+    Result<Report> report(const ReportOptions& options = {});
+    // What reports have done since the store was opened. Zeros if the store is closed. Never
+    // blocks.
+    ReportStats report_stats() const;
     // A row of list().
     struct Entry {
         std::string name;  // 1..128 bytes
@@ -332,6 +340,7 @@ private:
     friend struct sm::StoreAccess;
     explicit Store(detail::Owned<sm::Engine> engine);
     Result<void> forget_columns(Txn& txn, std::string_view name);
+    static void serve_reports(sm::Engine& engine);
     using Body = FunctionRef<Result<void>(Txn&)>;
     static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
     template <class F>

@@ -6,6 +6,7 @@
 
 #include <lockstep/need.h>
 #include "tests/sm/api/public_calls_lines.h"
+#include "threads/base/try.h"
 
 namespace lockstep {
 namespace {
@@ -45,6 +46,25 @@ bool is_listed(World& w, OpenTxn& t) {
 }
 
 constexpr const char* kColumns = "k bytes key, v bytes value 0";
+// Of a report of the world's store, if it begins.
+std::string with_report(World& w, Result<void> (*act)(Report& report)) {
+    Result<Report> report = w.store.report();
+    return report ? told(act(*report)) : told(report);
+}
+Result<void> begin_scan(Report& report) {
+    (void)TRY(report.scan("i"));
+    return {};
+}
+Result<void> read_block(Report& report) {
+    Scan scan = TRY(report.scan("i"));
+    Block block;
+    (void)TRY(scan.next(block));
+    return {};
+}
+Result<void> read_each(Report& report) {
+    Scan scan = TRY(report.scan("i"));
+    return scan.each([](const Block&) -> Result<bool> { return true; });
+}
 
 std::vector<PublicCall> store_calls() {
     return {
@@ -78,6 +98,17 @@ std::vector<PublicCall> store_calls() {
         CALL("Store::describe(name, columns)", may, told(w.store.describe("i", kColumns))),
         TXN_CALL("Store::columns(txn, name)", may, told(w.store.columns(t.txn, "i"))),
         CALL("Store::columns(name)", may, told(w.store.columns("i"))),
+        CALL("Store::report(options)", may, told(w.store.report())),
+        CALL("Store::report_stats()", never, done([&] { (void)w.store.report_stats(); })),
+        CALL("Report::~Report()", never, destroyed<Report>()),
+        CALL("Report::scan(index, options)", may, with_report(w, begin_scan)),
+        CALL("Report::sees()", never, done([] { (void)Report().sees(); })),
+        CALL("Scan::~Scan()", never, destroyed<Scan>()),
+        CALL("Scan::columns()", never, done([] { (void)Scan().columns(); })),
+        CALL("Scan::next(out)", may, with_report(w, read_block)),
+        CALL("Scan::each(fn)", may, with_report(w, read_each)),
+        CALL("Scan::progress()", never, done([] { (void)Scan().progress(); })),
+        CALL("Scan::cancel()", never, done([] { Scan().cancel(); })),
         CALL("Store::list()", never, filled(!w.store.list().empty())),
         TXN_CALL("Store::bulk_load(txn, index, next, fill_percent)", may,
                  told(w.store.bulk_load(t.txn, w.empty, no_more))),

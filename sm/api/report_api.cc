@@ -1,0 +1,84 @@
+// report_api.cc - Store::report(): what the reports get of the engine.
+#include <lockstep/store.h>
+
+#include <mutex>
+
+#include "sm/core/txn_local.h"
+#include "sm/scan/service.h"
+#include "sm/catalog/catalog.h"
+#include "sm/api/columns_index.h"
+#include "sm/engine/engine.h"
+#include "sm/api/operation.h"
+#include "threads/base/try.h"
+
+namespace lockstep {
+
+// The first report makes the service.
+void Store::serve_reports(sm::Engine& engine) {
+    if (engine.reports) return;
+    sm::scan::Hooks hooks;
+    hooks.start = [&engine](int worker, const char* name, threads::ThreadFn fn) {
+        return engine.start_thread(worker, name, std::move(fn));
+    };
+    hooks.hold = [&engine](FunctionRef<void(const sm::Snapshot&)> hold) {
+        const auto body = [&](Txn& txn) -> Result<void> {
+            const txn::Transaction* const t = sm::TxnAccess::usable(txn);
+            CHECK(t != nullptr && sm::local_of(*t).snapshot != nullptr);
+            hold(*sm::local_of(*t).snapshot);
+            return {};
+        };
+        return run_body(engine, body, {.isolation = Isolation::snapshot, .read_only = true});
+    };
+    hooks.find = [&engine](std::string_view name) -> Result<sm::scan::Described> {
+        sm::BTree* const tree = TRY(engine.catalog->index(name));
+        const Result<sm::BTree*> texts = engine.catalog->index(sm::kColumnsIndex);
+        if (!texts && texts.error().code == ErrorCode::no_such_object)
+            return sm::not_described(name);
+        const Index index(&engine, TRY(texts));
+        std::string text;
+        const auto body = [&](Txn& txn) -> Result<void> {
+            if (!TRY(index.get(txn, name, text))) return sm::not_described(name);
+            return {};
+        };
+        TRY(run_body(engine, body, {.read_only = true}));
+        return sm::scan::Described{tree, TRY(Columns::parse(text))};
+    };
+    hooks.on_own_thread = [&engine] { return engine.on_own_thread(); };
+    hooks.workers = engine.options.workers;
+    hooks.share = engine.options.scan_share;
+    hooks.bytes = engine.options.scan_bytes;
+    engine.reports = std::make_shared<sm::scan::Service>(std::move(hooks));
+}
+
+Result<Report> Store::report(const ReportOptions& options) {
+    const sm::Call call(engine_.get());
+    if (!call) return sm::Call::closed();
+    if (engine_->forked()) return sm::Engine::refuse_child();
+    std::shared_ptr<sm::scan::Service> service;
+    {
+        const std::lock_guard lock(engine_->reports_mutex);
+        if (engine_->closing()) return sm::Call::closed();
+        serve_reports(*engine_);
+        service = engine_->reports;
+    }
+    return Report(TRY(service->open(options.max_age)));
+}
+
+ReportStats Store::report_stats() const {
+    const sm::Call call(engine_.get());
+    if (!call || engine_->forked()) return {};
+    const std::lock_guard lock(engine_->reports_mutex);
+    if (!engine_->reports) return {};
+    const auto& stats = engine_->reports->stats();
+    const auto value = [](const std::atomic<uint64_t>& counter) {
+        return counter.load(std::memory_order_relaxed);
+    };
+    return {.reports = value(stats.reports),
+            .states = value(stats.groups),
+            .scans = value(stats.scans),
+            .made = value(stats.made),
+            .made_again = value(stats.made_again),
+            .shared = value(stats.shared)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// btree_chunks.h - parts of neighbouring leaves, cut at the separators of the level-1 nodes.
+//
+// Concepts   A part is a range of keys. Splits and merges after the cut change how many leaves it
+//            has, and nothing else.
+// Blocking   Parks for inner nodes. The caller holds no latch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sm/btree/btree.h"
+
+namespace lockstep::sm {
+
+// The keys, ascending, at which all parts but the first begin; a part has about `leaves` leaves of
+// one level-1 node, or all of them if the tree has more than 1024 such nodes. Errors: those of a
+// descent.
+Result<std::vector<std::string>> cut_into_chunks(BTree& tree, unsigned leaves);
+// Has the pool read the leaves of [low, high), or to the end, that are not in memory, as far as
+// they are children of the node above `low`. A hint: errors are left to the reader.
+void read_chunk_ahead(BTree& tree, Slice low, Slice high);
+
+}  // namespace lockstep::sm

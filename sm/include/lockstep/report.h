@@ -1,0 +1,176 @@
+// report.h - reads of whole indexes as columns: one committed state, one pass for all who read.
+//
+// Concepts   A report sees one committed state of the store, the same in all its scans: the prefix
+//            of the log at one point, as Isolation::snapshot. Reports that begin within
+//            ReportOptions::max_age of each other share that state.
+//            A scan gives the rows of one index as blocks of columns (block.h), after
+//            Store::describe() has said what its bytes mean. All scans of an index share one pass
+//            over it: what one needs is read and decoded once and given to all that need it. A pass
+//            waits for no scan. A scan that is not read falls behind, and its part is read again
+//            for it later.
+//            Blocks come in any order of key ranges, rows ascend within a range. With
+//            ScanOptions::ordered all rows ascend.
+// Threads    Calls are safe from any kernel thread and any user thread. One Scan is used by one
+//            thread at a time. Reports and scans may outlive the store: their calls then return
+//            store_closed.
+// Cost       The state is a snapshot: the store keeps versions for it (Options::version_bytes)
+//            until the report and its scans have gone. A report that is too slow for that gets
+//            snapshot_too_old.
+//            Passes run on the store's workers. While others have work, they take the share
+//            Options::scan_share of a worker's time.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <lockstep/block.h>
+#include <lockstep/function_ref.h>
+#include <lockstep/thrown.h>
+
+namespace lockstep {
+
+namespace sm::scan {
+struct ReportState;
+struct ScanState;
+}  // namespace sm::scan
+
+// What a column is compared with: an integer, a floating-point number or bytes.
+class Constant {
+public:
+    // An integer; for a decimal or a time, the integer that is stored.
+    template <std::integral T>
+        requires(!std::same_as<T, bool>)
+    Constant(T value)
+        : kind_(std::signed_integral<T> && value < 0 ? Kind::negative : Kind::natural),
+          bits_(static_cast<uint64_t>(value)) {}
+    // For columns of the types f32 and f64.
+    Constant(double value) : kind_(Kind::real), real_(value) {}
+    // For texts and bytes.
+    Constant(std::string value) : kind_(Kind::text), text_(std::move(value)) {}
+    Constant(const char* value) : kind_(Kind::text), text_(value) {}
+
+    // What it is: natural and negative numbers have their two's complement in bits().
+    enum class Kind : uint8_t { natural, negative, real, text };
+    // The parts of it; the others are zero or empty. text() is valid as long as the constant.
+    Kind kind() const { return kind_; }
+    uint64_t bits() const { return bits_; }
+    double real() const { return real_; }
+    Slice text() const { return text_; }
+
+private:
+    Kind kind_;
+    uint64_t bits_ = 0;
+    double real_ = 0;
+    std::string text_;
+};
+
+// How a condition compares. in: with any of several constants; prefix: of a text or bytes.
+enum class Compare : uint8_t { equal, less, at_most, greater, at_least, in, prefix };
+
+// A condition on a column. A row without a value meets none.
+struct Where {
+    std::string column;
+    Compare compare = Compare::equal;
+    std::vector<Constant> values;  // one, except for `in`
+};
+
+// What a scan gives.
+struct ScanOptions {
+    // Names, in the order of the blocks' columns; empty: all.
+    std::vector<std::string> columns = {};
+    // Rows must meet all of them. Those on the first parts of the key limit what is read.
+    std::vector<Where> where = {};
+    // All rows in the order of their keys.
+    bool ordered = false;
+};
+
+// How a report begins.
+struct ReportOptions {
+    // How old the state may be, in nanoseconds; 0: not older than the call. Reports within it share
+    // a state, and then what is read for them.
+    Nanos max_age = 0;
+};
+
+// What the reports of a store have done. Plain numbers since the store was opened.
+struct ReportStats {
+    uint64_t reports = 0, states = 0;  // begun, and the committed states that they share
+    uint64_t scans = 0;                // begun
+    // Key ranges that were read and decoded; of these, a second time for one state; and how often
+    // one scan more got what was made for others.
+    uint64_t made = 0, made_again = 0, shared = 0;
+};
+
+// The rows of an index in one report. Movable. The destructor is cancel().
+class Scan {
+public:
+    // A scan at its end.
+    Scan();
+    ~Scan();
+    Scan(Scan&&) noexcept;
+    Scan& operator=(Scan&&) noexcept;
+
+    // The columns of its blocks. Valid as long as the scan.
+    std::span<const Column> columns() const;
+    // Sets `out` to the next block. False: there are no more rows. Suspends a user thread, blocks
+    // any other, until a pass has made one. Errors: no_such_object (the index was dropped),
+    // snapshot_too_old, bad_argument (a record does not fit its columns), cancelled, store_closed,
+    // forked, out_of_memory, and those of reading pages.
+    Result<bool> next(Block& out);
+    // Calls fn(const Block&) -> Result<bool> with each block, until it returns false or an error,
+    // which is then the result. On a user thread of the store fn runs there, else on a user thread
+    // of the worker that makes the blocks, where they are still in its caches; the calling kernel
+    // thread is blocked meanwhile. So fn must not block. If it throws, each() throws the same.
+    // Errors: those of next() and fn, too_many (user threads).
+    template <class F>
+    Result<void> each(F&& fn) {
+        static_assert(std::is_same_v<std::invoke_result_t<F&, const Block&>, Result<bool>>,
+                      "the function must return lockstep::Result<bool>");
+        detail::Thrown thrown;
+        const Result<void> done =
+            each_block([&](const Block& block) { return thrown.call([&] { return fn(block); }); });
+        if (!done && detail::Thrown::is_exception(done.error())) thrown.rethrow();
+        return done;
+    }
+    // The share of its key ranges that a pass has read for it, 0..1. Never blocks.
+    double progress() const;
+    // Ends the scan: later calls of next() return cancelled. Any thread, also while another waits
+    // in next(). Never blocks.
+    void cancel();
+
+private:
+    friend class Report;
+    explicit Scan(std::shared_ptr<sm::scan::ScanState> state);
+    Result<void> each_block(FunctionRef<Result<bool>(const Block&)> fn);
+
+    std::shared_ptr<sm::scan::ScanState> state_;
+};
+
+// One committed state of the store, for several scans. Movable. The destructor gives the state up,
+// once the scans have ended too.
+class Report {
+public:
+    // Of no store: every call returns store_closed.
+    Report();
+    ~Report();
+    Report(Report&&) noexcept;
+    Report& operator=(Report&&) noexcept;
+
+    // Begins a scan of the index of this name. Suspends a user thread, blocks any other, to read
+    // the columns of the index. Errors: no_such_object, wrong_kind, no_such_record (it is not
+    // described), bad_argument (unknown column or impossible condition, which the error names),
+    // snapshot_too_old, store_closed, forked, and those of Store::run().
+    Result<Scan> scan(std::string_view index, const ScanOptions& options = {});
+    // The end of the log that it sees: transactions whose commit returned a smaller one are in it.
+    Lsn sees() const;
+
+private:
+    friend class Store;
+    explicit Report(std::shared_ptr<sm::scan::ReportState> state);
+
+    std::shared_ptr<sm::scan::ReportState> state_;
+};
+
+}  // namespace lockstep

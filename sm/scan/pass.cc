@@ -1,0 +1,339 @@
+// pass.cc - the turns of a server: which chunk, its blocks, who gets them, what is kept.
+#include "sm/scan/pass.h"
+
+#include <algorithm>
+
+#include "sm/btree/btree_chunks.h"
+#include "sm/scan/pacer.h"
+#include "threads/base/try.h"
+
+namespace lockstep::sm::scan {
+
+namespace {
+
+constexpr unsigned kChunkLeaves = 32;  // as much as one transfer of the I/O stage carries
+constexpr uint32_t kPassedOverMax = 16;
+
+// The chunk that the scan takes next if the cursor stands at `cursor`.
+size_t next_of(const ScanState& scan, size_t cursor) {
+    DCHECK(scan.left > 0 && cursor < scan.needed.size());
+    const auto first = [&](size_t from) {
+        return static_cast<size_t>(
+            std::find(scan.needed.begin() + static_cast<ptrdiff_t>(from), scan.needed.end(), true) -
+            scan.needed.begin());
+    };
+    const size_t at = scan.ordered ? scan.needed.size() : first(cursor);
+    return at < scan.needed.size() ? at : first(0);
+}
+
+Error error_of(const Unexpected& failure) { return failure.error(); }
+
+}  // namespace
+
+void Service::serve(const std::shared_ptr<Pass>& pass) {
+    Pacer pacer(hooks_.share);
+    std::unique_lock lock(mutex_);
+    DCHECK(threads::current() != nullptr && !pass->cut);
+    while (!stopping_ && take_in(*pass, lock)) {
+        pass->assert_state();
+        Turn turn;
+        if (!choose(*pass, turn)) {
+            if (pass->scans.empty()) break;
+            pass->wake.wait(mutex_, [&] { return std::exchange(pass->poked, false); });
+            continue;
+        }
+        lock.unlock();
+        make(*pass, turn, pacer);
+        lock.lock();
+        deliver(*pass, turn);
+        keep(*pass, turn);
+    }
+    if (stopping_) end_all(*pass, error_of(fail(ErrorCode::store_closed, "report")));
+    forget(pass);
+}
+
+// Takes new scans in, and cuts the index for the first of them. False: it cannot be cut, or the
+// store closes.
+bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
+    if (!pass.cut) {
+        lock.unlock();
+        Result<std::vector<std::string>> cuts = cut_into_chunks(*pass.tree, kChunkLeaves);
+        lock.lock();
+        if (!cuts) {
+            end_all(pass, cuts.error());
+            return false;
+        }
+        DCHECK(std::ranges::is_sorted(*cuts) && !pass.cut);
+        pass.cuts = std::move(*cuts);
+        pass.cut = true;
+        if (stopping_) return false;
+    }
+    for (auto& scan : pass.fresh) {
+        scan->assert_state();
+        if (scan->ended) continue;
+        DCHECK(scan->needed.empty() && scan->queue.empty());
+        scan->needed.resize(pass.chunks());
+        for (size_t i = 0; i < pass.chunks(); ++i)
+            scan->needed[i] = std::ranges::any_of(scan->ranges, [&](const KeyRange& range) {
+                return range.meets(pass.low(i), pass.high(i));
+            });
+        scan->left = scan->total = static_cast<size_t>(std::ranges::count(scan->needed, true));
+        if (scan->left == 0) end(*scan, {});
+        pass.scans.push_back(std::move(scan));
+    }
+    pass.fresh.clear();
+    return true;
+}
+
+// The next chunk behind the cursor that a ready scan takes, or the one of a scan that was passed
+// over too often. False: no scan is ready.
+bool Service::choose(Pass& pass, Turn& turn) {
+    std::erase_if(pass.scans, [](const auto& scan) { return scan->ended; });
+    const ScanState* first = nullptr;
+    const size_t chunks = pass.chunks();
+    const auto distance = [&](const ScanState& scan) {
+        return (next_of(scan, pass.cursor) + chunks - pass.cursor) % chunks;
+    };
+    for (const auto& scan : pass.scans) {
+        if (scan->sated()) continue;
+        const bool due = scan->passed_over >= kPassedOverMax;
+        const bool other_due = first != nullptr && first->passed_over >= kPassedOverMax;
+        if (first == nullptr || (due && scan->passed_over > first->passed_over) ||
+            (!due && !other_due && distance(*scan) < distance(*first)))
+            first = scan.get();
+    }
+    if (first == nullptr) return false;
+    DCHECK(!first->sated() && !first->ended);
+    turn.chunk = next_of(*first, pass.cursor);
+    DCHECK(turn.chunk < chunks && first->needed[turn.chunk]);
+    for (const auto& scan : pass.scans) {
+        if (scan->sated()) continue;
+        if (scan->needed[turn.chunk] && next_of(*scan, turn.chunk) == turn.chunk) {
+            scan->passed_over = 0;
+            turn.shares.push_back({scan});
+        } else {
+            ++scan->passed_over;
+            DCHECK(scan->passed_over <= kPassedOverMax + pass.scans.size());  // RB-5
+        }
+    }
+    DCHECK(!turn.shares.empty() && first->passed_over == 0);
+    pass.cursor = (turn.chunk + 1) % chunks;
+    const size_t next = pass.cursor;
+    for (const auto& scan : pass.scans)
+        if (scan->needed[next]) turn.next = next;
+    for (const Made& made : pass.kept)
+        if (made.chunk == turn.chunk) turn.made.push_back(made);
+    turn.kept = turn.made.size();
+    return true;
+}
+
+namespace {
+
+// A group of the turn while its snapshot is read.
+struct OpenGroup {
+    std::shared_ptr<Group> group;
+    std::unique_ptr<Reading> reading;
+};
+
+std::vector<uint16_t> all_wanted(std::span<const ScanState* const> scans) {
+    std::vector<uint16_t> out;
+    for (const ScanState* scan : scans) {
+        if (std::ranges::includes(out, scan->wanted)) continue;
+        std::vector<uint16_t> sum;
+        std::ranges::set_union(out, scan->wanted, std::back_inserter(sum));
+        out = std::move(sum);
+    }
+    return out;
+}
+
+// The rows of a block that the scan wants, as blocks of its own columns.
+Result<void> cut_out(const ScanState& scan, const std::shared_ptr<const BlockData>& block,
+                     std::vector<Block>& out) {
+    DCHECK(block->rows > 0 && block->has(scan.wanted));
+    std::shared_ptr<const BlockData> rows = block;
+    if (!scan.filter.empty()) {
+        std::vector<uint32_t> chosen;
+        scan.filter.select(*block, chosen);
+        if (chosen.empty()) return {};
+        if (chosen.size() < block->rows) {
+            rows = pick(*block, scan.given, chosen);
+            if (!rows) return fail(ErrorCode::out_of_memory, "block of columns");
+            DCHECK(rows->rows == chosen.size());
+        }
+    }
+    out.push_back(Selected::block(std::move(rows), scan.selected));
+    return {};
+}
+
+}  // namespace
+
+// Makes the blocks of one turn.
+class Service::Maker {
+public:
+    Maker(const Pass& pass, Turn& turn, Pacer& pacer, Stats& stats)
+        : pass_(pass), turn_(turn), pacer_(pacer), stats_(stats) {}
+    void open_groups();
+    void fill_shares();
+
+private:
+    Result<void> read(const OpenGroup& one, const std::vector<uint16_t>& columns);
+    Result<const Made*> made_for(const ScanState& scan);
+    Result<void> fill(Turn::Share& share);
+    void read_ahead();
+
+    const Pass& pass_;
+    Turn& turn_;
+    Pacer& pacer_;
+    Stats& stats_;
+    std::vector<OpenGroup> open_;
+    std::vector<uint16_t> columns_;  // that any scan of the turn wants
+    bool asked_ = false;
+};
+
+// The snapshot with the oldest quiet place comes first: what is quiet for it is so for all others
+// (RB-3).
+void Service::Maker::open_groups() {
+    std::vector<const ScanState*> scans;
+    for (const Turn::Share& share : turn_.shares) {
+        scans.push_back(share.scan.get());
+        const auto& group = share.scan->group;
+        if (std::ranges::find(open_, group, &OpenGroup::group) == open_.end())
+            open_.push_back({group, std::make_unique<Reading>(*group)});
+    }
+    std::erase_if(open_, [](const OpenGroup& one) { return !*one.reading; });
+    std::ranges::sort(open_, {},
+                      [](const OpenGroup& one) { return one.reading->snapshot().quiet; });
+    DCHECK(!scans.empty() && open_.size() <= scans.size());
+    columns_ = all_wanted(scans);
+}
+
+// The leaves of this chunk, and of the one that the pass takes probably next.
+void Service::Maker::read_ahead() {
+    if (std::exchange(asked_, true)) return;
+    read_chunk_ahead(*pass_.tree, pass_.low(turn_.chunk), pass_.high(turn_.chunk));
+    if (turn_.next) read_chunk_ahead(*pass_.tree, pass_.low(*turn_.next), pass_.high(*turn_.next));
+}
+
+Result<void> Service::Maker::read(const OpenGroup& one, const std::vector<uint16_t>& columns) {
+    read_ahead();
+    auto chunk =
+        TRY(read_chunk(*pass_.tree, one.reading->snapshot(), pass_.low(turn_.chunk),
+                       pass_.high(turn_.chunk), *pass_.columns, columns, [&] { pacer_.rest(); }));
+    const Lsn newest = chunk.newest;
+    Made made{.chunk = turn_.chunk,
+              .columns = columns,
+              .groups = {one.group},
+              .blocks = std::make_shared<const MadeChunk>(std::move(chunk))};
+    // Quiet for both: neither has looked a record up.
+    const bool was_quiet = newest <= one.reading->snapshot().quiet;
+    for (const OpenGroup& other : open_)
+        if (was_quiet && other.group != one.group && newest <= other.reading->snapshot().quiet)
+            made.groups.push_back(other.group);
+    made.assert_state();
+    DCHECK(newest <= one.reading->snapshot().sees || made.groups.size() == 1);  // RB-3
+    turn_.made.push_back(std::move(made));
+    count(stats_.made);
+    return {};
+}
+
+// What serves the scan; it is made if there is nothing.
+Result<const Made*> Service::Maker::made_for(const ScanState& scan) {
+    const auto find = [&]() -> const Made* {
+        const auto made =
+            std::ranges::find_if(turn_.made, [&](const Made& one) { return one.serves(scan); });
+        return made != turn_.made.end() ? &*made : nullptr;
+    };
+    if (const Made* const made = find()) return made;
+    const auto group = std::ranges::find(open_, scan.group, &OpenGroup::group);
+    if (group == open_.end()) return fail(ErrorCode::store_closed, "report");
+    Result<void> done = read(*group, columns_);
+    // A record may not fit a column that only another scan has asked for.
+    if (!done && done.error().code == ErrorCode::bad_argument && columns_ != scan.wanted)
+        done = read(*group, scan.wanted);
+    if (!done) return std::unexpected(done.error());
+    const Made* const made = find();
+    DCHECK(made != nullptr && made->chunk == turn_.chunk);
+    return made;
+}
+
+Result<void> Service::Maker::fill(Turn::Share& share) {
+    const Made& made = *TRY(made_for(*share.scan));
+    for (const auto& block : made.blocks->blocks) TRY(cut_out(*share.scan, block, share.blocks));
+    return {};
+}
+
+// In the order of the groups; those without a snapshot last.
+void Service::Maker::fill_shares() {
+    std::ranges::sort(turn_.shares, {}, [&](const Turn::Share& share) {
+        return std::ranges::find(open_, share.scan->group, &OpenGroup::group) - open_.begin();
+    });
+    for (Turn::Share& share : turn_.shares)
+        if (const Result<void> filled = fill(share); !filled) share.error = filled.error();
+}
+
+void Service::make(Pass& pass, Turn& turn, Pacer& pacer) {
+    DCHECK(threads::current()->latch_depth == 0 && pass.cut);
+    Maker maker(pass, turn, pacer, stats_);
+    maker.open_groups();
+    maker.fill_shares();
+}
+
+void Service::deliver(Pass& pass, Turn& turn) {
+    uint64_t given = 0;
+    for (Turn::Share& share : turn.shares) {
+        ScanState& scan = *share.scan;
+        scan.assert_state();
+        if (scan.ended) continue;
+        DCHECK(!scan.sated());
+        if (share.error.code != ErrorCode::none) {
+            end(scan, share.error);
+            continue;
+        }
+        DCHECK(scan.needed[turn.chunk] && scan.left > 0);  // RB-1
+        scan.needed[turn.chunk] = false;
+        --scan.left;
+        ++given;
+        DCHECK(static_cast<size_t>(std::ranges::count(scan.needed, true)) == scan.left);
+        for (Block& block : share.blocks) scan.queue.push_back(std::move(block));
+        if (scan.left == 0) end(scan, {});
+        else if (!share.blocks.empty()) scan.ready.notify_all();
+    }
+    DCHECK(turn.made.size() >= turn.kept);
+    const uint64_t fresh = turn.made.size() - turn.kept;
+    if (given > fresh) stats_.shared.fetch_add(given - fresh, std::memory_order_relaxed);
+    for (size_t i = turn.kept; i < turn.made.size(); ++i)
+        for (const auto& group : turn.made[i].groups) {
+            std::vector<bool>& before = pass.made_for[group];
+            before.resize(pass.chunks());
+            if (before[turn.chunk]) count(stats_.made_again);
+            before[turn.chunk] = true;
+        }
+}
+
+// Keeps what a scan of the pass still needs; the oldest goes first if it is too much.
+void Service::keep(Pass& pass, Turn& turn) {
+    for (size_t i = turn.kept; i < turn.made.size(); ++i) {
+        turn.made[i].assert_state();
+        DCHECK(turn.made[i].chunk == turn.chunk);
+        kept_bytes_ += turn.made[i].blocks->bytes();
+        pass.kept.push_back(std::move(turn.made[i]));
+    }
+    const auto drop = [&](const Made& made) {
+        DCHECK(kept_bytes_ >= made.blocks->bytes());
+        kept_bytes_ -= made.blocks->bytes();
+        return true;
+    };
+    std::erase_if(pass.kept, [&](const Made& made) {
+        const bool needed = std::ranges::any_of(pass.scans, [&](const auto& scan) {
+            return !scan->ended && scan->needed[made.chunk] && made.serves(*scan);
+        });
+        return !needed && drop(made);
+    });
+    while (kept_bytes_ > hooks_.bytes && !pass.kept.empty()) {
+        drop(pass.kept.front());
+        pass.kept.pop_front();
+    }
+    DCHECK(kept_bytes_ <= hooks_.bytes);  // RB-4
+}
+
+}  // namespace lockstep::sm::scan

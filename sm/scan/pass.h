@@ -1,0 +1,81 @@
+// pass.h - the scans of one index, its chunks, and what one turn makes of a chunk.
+#pragma once
+
+#include "sm/scan/service.h"
+
+namespace lockstep::sm::scan {
+
+// Blocks of a chunk with certain columns, for the snapshots of certain groups.
+struct Made {
+    size_t chunk = 0;
+    std::vector<uint16_t> columns;
+    std::vector<std::shared_ptr<Group>> groups;
+    std::shared_ptr<const MadeChunk> blocks;
+    void assert_state() const {
+        DCHECK(blocks != nullptr && !columns.empty() && !groups.empty());
+        DCHECK(std::ranges::is_sorted(columns));
+    }
+    bool serves(const ScanState& scan) const {
+        assert_state();
+        return std::ranges::find(groups, scan.group) != groups.end() &&
+               std::ranges::includes(columns, scan.wanted);
+    }
+};
+
+struct Pass {
+    BTree* tree = nullptr;
+    std::pair<uint32_t, std::string> key;  // number of the index, text of its columns
+    std::shared_ptr<const Columns> columns;
+    uint32_t worker = 0;
+    // By the server only.
+    std::vector<std::string> cuts;  // chunk i begins at cuts[i - 1] and ends at cuts[i]
+    size_t cursor = 0;
+    // Under Service::mutex_.
+    bool cut = false;
+    std::vector<std::shared_ptr<ScanState>> fresh, scans;
+    std::list<Made> kept;                                          // the oldest first
+    std::map<std::shared_ptr<Group>, std::vector<bool>> made_for;  // by chunk
+    bool poked = false;  // since the server looked last: a scan came, took a block or ended
+    Condition wake;
+
+    void poke() {
+        poked = true;
+        wake.notify_all();
+    }
+
+    size_t chunks() const { return cuts.size() + 1; }
+    Slice low(size_t chunk) const {
+        DCHECK(chunk < chunks());
+        return chunk == 0 ? Slice() : Slice(cuts[chunk - 1]);
+    }
+    Slice high(size_t chunk) const {
+        DCHECK(chunk < chunks());
+        return chunk == cuts.size() ? Slice() : Slice(cuts[chunk]);
+    }
+    void assert_state() const {
+        DCHECK(tree != nullptr && columns != nullptr && !columns->all().empty());
+        DCHECK(cut || (cuts.empty() && scans.empty()));
+        DCHECK(cursor < chunks());
+        for ([[maybe_unused]] const auto& scan : scans) {
+            DCHECK(scan->needed.size() == chunks());
+            scan->assert_state();
+        }
+        for ([[maybe_unused]] const Made& made : kept) DCHECK(made.chunk < chunks());
+    }
+};
+
+struct Service::Turn {
+    // What one scan gets.
+    struct Share {
+        std::shared_ptr<ScanState> scan;
+        std::vector<Block> blocks = {};
+        Error error = {};
+    };
+    size_t chunk = 0;
+    std::optional<size_t> next;  // which the pass takes probably after it
+    std::vector<Share> shares;
+    std::vector<Made> made;  // what was kept of the chunk, then what is new
+    size_t kept = 0;         // of these, how many were kept
+};
+
+}  // namespace lockstep::sm::scan

@@ -1,0 +1,272 @@
+// service.cc - begins reports and scans, hands their blocks over, ends them.
+#include "sm/scan/service.h"
+
+#include <algorithm>
+
+#include <lockstep/store.h>
+
+#include "sm/scan/pass.h"
+#include "threads/base/error_detail.h"
+#include "threads/base/try.h"
+#include "threads/sync/completion.h"
+
+namespace lockstep::sm::scan {
+
+namespace {
+
+[[gnu::cold]] Unexpected closed() { return fail(ErrorCode::store_closed, "report"); }
+[[gnu::cold]] Unexpected forked() { return fail(ErrorCode::forked, "report"); }
+
+// Ascending, each once.
+std::vector<uint16_t> set_of(std::vector<uint16_t> places) {
+    std::ranges::sort(places);
+    const auto same = std::ranges::unique(places);
+    places.erase(same.begin(), same.end());
+    return places;
+}
+
+Result<Selected> select_columns(const Columns& columns, const std::vector<std::string>& names) {
+    Selected out;
+    const auto take = [&](size_t place) {
+        out.columns.push_back(columns.all()[place]);
+        out.places.push_back(static_cast<uint16_t>(place));
+    };
+    for (size_t i = 0; names.empty() && i < columns.all().size(); ++i) take(i);
+    for (const std::string& name : names) {
+        const std::optional<size_t> place = columns.find(name);
+        if (!place)
+            return fail_with(ErrorCode::bad_argument, "columns of a scan",
+                             "there is no column \"" + name.substr(0, 48) + "\"");
+        take(*place);
+    }
+    return out;
+}
+
+}  // namespace
+
+// A call that uses the hooks, from its begin to its end. False: the store is closing.
+class Service::Inside {
+public:
+    explicit Inside(Service& service) : service_(service) {
+        const std::lock_guard lock(service.mutex_);
+        inside_ = !service.stopping_;
+        service.inside_ += inside_;
+    }
+    ~Inside() {
+        if (!inside_) return;
+        const std::lock_guard lock(service_.mutex_);
+        DCHECK(service_.inside_ > 0);
+        if (--service_.inside_ == 0) service_.idle_.notify_all();
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    explicit operator bool() const { return inside_; }
+
+private:
+    Service& service_;
+    bool inside_ = false;
+};
+
+Result<std::shared_ptr<ReportState>> Service::open(Nanos max_age) {
+    if (fork_mark_.forked()) return forked();
+    const Inside inside(*this);
+    if (!inside) return closed();
+    std::shared_ptr<GroupUse> use;
+    bool fresh = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return closed();
+        std::erase_if(groups_, [](const auto& group) { return group.expired(); });
+        const Nanos now = lockstep::now();
+        for (size_t i = groups_.size(); i-- > 0 && !use;)
+            if (auto one = groups_[i].lock(); one && one->group()->joinable(now, max_age))
+                use = std::move(one);
+        fresh = !use;
+        if (fresh) {
+            use = std::make_shared<GroupUse>(std::make_shared<Group>());
+            groups_.push_back(use);
+            count(stats_.groups);
+        }
+    }
+    const std::shared_ptr<Group> group = use->group();
+    if (fresh) {
+        const auto started = hooks_.start(
+            -1, "report", [self = shared_from_this(), group] { group->keep(self->hooks_.hold); });
+        if (!started) group->fail_with(started.error());
+    }
+    const Lsn sees = TRY(group->wait_open());
+    DCHECK(sees > kLsnNone);
+    count(stats_.reports);
+    return std::make_shared<ReportState>(
+        ReportState{.service = shared_from_this(), .use = std::move(use), .sees = sees});
+}
+
+Result<std::shared_ptr<ScanState>> Service::scan(const ReportState& report, std::string_view index,
+                                                 const ScanOptions& options) {
+    if (fork_mark_.forked()) return forked();
+    const Inside inside(*this);
+    if (!inside) return closed();
+    Described object = TRY(hooks_.find(index));
+    auto out = std::make_shared<ScanState>();
+    out->service = shared_from_this();
+    out->use = report.use;
+    out->group = report.use->group();
+    out->ordered = options.ordered;
+    out->filter = TRY(Filter::make(object.columns, options.where));
+    out->ranges = out->filter.ranges(object.columns);
+    Selected selected = TRY(select_columns(object.columns, options.columns));
+    DCHECK(selected.columns.size() == selected.places.size());
+    out->given = set_of(selected.places);
+    std::vector<uint16_t> wanted = out->filter.columns();
+    wanted.insert(wanted.end(), out->given.begin(), out->given.end());
+    out->wanted = set_of(std::move(wanted));
+    out->selected = std::make_shared<const Selected>(std::move(selected));
+    out->assert_state();
+    TRY(add(out, std::move(object)));
+    count(stats_.scans);
+    return out;
+}
+
+// Gives the scan to the pass of its index, with a server if it has none.
+Result<void> Service::add(const std::shared_ptr<ScanState>& scan, Described object) {
+    std::shared_ptr<Pass> pass;
+    bool fresh = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return closed();
+        const std::pair key(object.tree->id().value, object.columns.text());
+        std::shared_ptr<Pass>& there = passes_[key];
+        fresh = there == nullptr;
+        if (fresh) {
+            there = std::make_shared<Pass>();
+            there->tree = object.tree;
+            there->key = key;
+            there->columns = std::make_shared<const Columns>(std::move(object.columns));
+            there->worker = next_worker_++ % hooks_.workers;
+        }
+        DCHECK(there->tree == object.tree);
+        DCHECK(there->worker < hooks_.workers && scan->pass == nullptr);
+        scan->pass = pass = there;
+        pass->fresh.push_back(scan);
+        pass->poke();
+    }
+    if (!fresh) return {};
+    const auto started = hooks_.start(static_cast<int>(pass->worker), "scan",
+                                      [self = shared_from_this(), pass] { self->serve(pass); });
+    if (started) return {};
+    const std::lock_guard lock(mutex_);
+    end_all(*pass, started.error());
+    forget(pass);
+    return started;
+}
+
+Result<bool> Service::next(ScanState& scan, Block& out) {
+    if (fork_mark_.forked()) return forked();
+    const std::lock_guard lock(mutex_);
+    scan.assert_state();
+    scan.ready.wait(mutex_, [&] { return scan.ended || !scan.queue.empty(); });
+    if (!scan.queue.empty()) {
+        DCHECK(scan.queue.front().rows() > 0);
+        const bool was_sated = scan.sated();
+        out = std::move(scan.queue.front());
+        scan.queue.pop_front();
+        if (was_sated) scan.pass->poke();
+        return true;
+    }
+    DCHECK(scan.ended && scan.use == nullptr);
+    if (scan.error.code != ErrorCode::none) return std::unexpected(scan.error);
+    return false;
+}
+
+Result<void> Service::consume(ScanState& scan, FunctionRef<Result<bool>(const Block&)> fn) {
+    Block block;
+    while (TRY(next(scan, block))) {
+        const Result<bool> more = fn(block);
+        if (more.has_value() && *more) continue;
+        cancel(scan);
+        if (!more.has_value()) return std::unexpected(more.error());
+        return {};
+    }
+    return {};
+}
+
+Result<void> Service::each(const std::shared_ptr<ScanState>& scan,
+                           FunctionRef<Result<bool>(const Block&)> fn) {
+    if (fork_mark_.forked()) return forked();
+    const Inside inside(*this);
+    if (!inside) return closed();
+    if (hooks_.on_own_thread()) return consume(*scan, fn);
+    Result<void> result;
+    threads::Completion done;
+    TRY(hooks_.start(static_cast<int>(scan->pass->worker), "scan function", [&] {
+        result = consume(*scan, fn);
+        done.set();
+    }));
+    done.wait();
+    return result;
+}
+
+double Service::progress(const ScanState& scan) {
+    if (fork_mark_.forked()) return 0;
+    const std::lock_guard lock(mutex_);
+    if (scan.total != 0)
+        return 1 - static_cast<double>(scan.left) / static_cast<double>(scan.total);
+    return scan.ended ? 1 : 0;
+}
+
+void Service::cancel(ScanState& scan) {
+    if (fork_mark_.forked()) return;
+    const std::lock_guard lock(mutex_);
+    scan.queue.clear();
+    if (!scan.ended) end(scan, fail(ErrorCode::cancelled, "scan").error());
+    if (scan.pass) scan.pass->poke();
+}
+
+// With an empty error: by its last chunk.
+void Service::end(ScanState& scan, const Error& error) {
+    DCHECK(!scan.ended && (error.code != ErrorCode::none || scan.left == 0));
+    scan.assert_state();
+    scan.ended = true;
+    scan.error = error;
+    scan.use.reset();
+    scan.assert_state();
+    scan.ready.notify_all();
+}
+
+void Service::end_all(Pass& pass, const Error& error) {
+    for (auto* const list : {&pass.fresh, &pass.scans}) {
+        for (const auto& scan : *list)
+            if (!scan->ended) end(*scan, error);
+        list->clear();
+    }
+    pass.poke();
+}
+
+// A later scan of the index gets a pass of its own.
+void Service::forget(const std::shared_ptr<Pass>& pass) {
+    DCHECK(pass->scans.empty() && pass->fresh.empty());
+    for (const Made& made : pass->kept) {
+        DCHECK(kept_bytes_ >= made.blocks->bytes());
+        kept_bytes_ -= made.blocks->bytes();
+    }
+    pass->kept.clear();
+    const auto at = passes_.find(pass->key);
+    if (at != passes_.end() && at->second == pass) passes_.erase(at);
+}
+
+void Service::stop(bool wait) {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    const Error error = closed().error();
+    for (const auto& [key, pass] : passes_) {
+        for (auto* const list : {&pass->fresh, &pass->scans})
+            for (const auto& scan : *list) scan->queue.clear();
+        end_all(*pass, error);
+    }
+    for (const auto& group : groups_)
+        if (const auto use = group.lock()) use->group()->release();
+    DCHECK(stopping_);
+    if (wait) idle_.wait(mutex_, [this] { return inside_ == 0; });
+}
+
+}  // namespace lockstep::sm::scan
