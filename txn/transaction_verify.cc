@@ -16,6 +16,7 @@ std::string at_slot(const char* what, uint32_t slot) {
 
 // What a free slot has left of its last transaction; null: nothing.
 const char* left_in(const Transaction& txn) {
+    DCHECK(txn.state == TxnState::free);
     if (txn.locks.locks_held != 0 || txn.locks.intents_used != 0 ||
         txn.locks.strong_unlisted != nullptr)
         return "TX-2: locks of no transaction";
@@ -33,6 +34,7 @@ std::string TransactionTable::verify() const {
     const Impl& table = *impl_;
     if (table.log.failed()) return {};
     const uint32_t end = std::min(table.chunks_used.load() * kTxnChunk, table.slots);
+    DCHECK(end >= kSystemSlots && threads::current() == nullptr);  // TT-2
     std::vector<bool> is_free(end, false);
     const auto walk = [&](uint32_t slot) -> std::string {
         for (; slot != kNoSlot; slot = table.at(slot).next_free) {
@@ -57,6 +59,7 @@ std::string TransactionTable::verify() const {
         if (!ids.insert(txn.id.value).second) return at_slot("an id is used twice", slot);
         if (txn.id.value >= table.next_id.load()) return at_slot("an id is beyond the next", slot);
         if (txn.locks.txn != txn.id) return at_slot("locks of another transaction", slot);
+        DCHECK(txn.slot == slot && txn.locks.slot == slot);
         promised += txn.undo.bytes;
         ++(txn.state == TxnState::prepared ? prepared : live);
     }

@@ -92,6 +92,10 @@ inline constexpr Range kRanges[kCount] = {
 #undef X
 };
 
+#define X(name, value, least, what) static_assert(0 < (least) && (least) < (value));
+LOCKSTEP_LIMITS(X)
+#undef X
+
 #ifdef LOCKSTEP_DRAWN_LIMITS
 
 inline constexpr bool kDrawn = true;

@@ -240,6 +240,8 @@ std::string Executors::verify(const Thread* threads) const {
 
 uint64_t Executors::in_service(const Thread* threads) const {
     uint64_t packets = 0;
+    DCHECK((prepared_.first == nullptr) == (prepared_.last == nullptr));
+    DCHECK((shown_.first == nullptr) == (shown_.last == nullptr));
     for (const Thread* t = threads; t != nullptr; t = t->all_next) packets += t->packet != nullptr;
     for (const List* list : {&prepared_, &shown_})
         for (const Packet* p = list->first; p != nullptr; p = p->next) ++packets;

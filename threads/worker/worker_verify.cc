@@ -12,6 +12,7 @@ constexpr size_t kReasons = static_cast<size_t>(ParkReason::kCount);
 
 // Only a transfer or the holder of a latch ends such a wait, unless it has a deadline.
 bool needs_others(const Thread& thread) {
+    DCHECK((thread.timer_index == TimerHeap::kNowhere) == (thread.deadline == kNever));
     return thread.timer_index == TimerHeap::kNowhere &&
            (thread.reason == ParkReason::page_read || thread.reason == ParkReason::latch ||
             thread.reason == ParkReason::io);
@@ -28,7 +29,8 @@ std::string Worker::verify(uint64_t& threads) const {
     uint32_t waiting[kReasons] = {};
     size_t timed_threads = 0;
     for (const Thread* t = all_threads_; t != nullptr; t = t->all_next, ++threads) {
-        DCHECK(t->worker == this);
+        DCHECK(t->worker == this && t->stack != nullptr);
+        DCHECK(t != t->all_next && t->reason < ParkReason::kCount);
         if (t->state.load(std::memory_order_acquire) != Thread::kParked)
             return std::string("WK-1: a thread is ready and in no queue: ") + t->name;
         if (needs_others(*t) && !holder_sleeps)
@@ -37,6 +39,8 @@ std::string Worker::verify(uint64_t& threads) const {
         ++waiting[static_cast<size_t>(t->reason)];
         timed_threads += t->timer_index != TimerHeap::kNowhere;
     }
+    timers_.assert_state();
+    DCHECK(timed_threads <= threads);
     timers_.verify();
     if (timed_threads != timers_.size()) return "TM-1: timers of threads that do not wait";
     if (timers_.earliest() <= clock().now() && all_threads_ != nullptr)
@@ -53,6 +57,7 @@ std::string Worker::verify(uint64_t& threads) const {
 }
 
 std::string Worker::verify_packets() const {
+    DCHECK(none_ready() && pending_ == nullptr);
     if (executors_.may_admit())
         return "EX-3: packets wait, and a thread could take one; queued " +
                std::to_string(admission_.queued()) + ", busy " + std::to_string(executors_.busy());

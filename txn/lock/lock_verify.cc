@@ -101,6 +101,7 @@ private:
     }
 
     void check_head(uint64_t name, const LockHead& head) {
+        DCHECK(name != 0);
         RightCounts granted = {}, waiting = {};
         ++in_use_.heads;
         require(head.granted_first != nullptr, "LK-1: fat entry without a holder", name);
@@ -176,6 +177,7 @@ private:
 
     // The owner's list, as far as it is sure, has each name once and no name that is not held.
     void check_names(const LockOwner& owner) {
+        DCHECK(owner.next <= owner.end);
         if (owner.names_unsure) return;
         const auto& held = held_[&owner];
         std::unordered_set<uint64_t> once;
@@ -190,6 +192,7 @@ private:
     // LM-6, IL-4: a confirmed intention that is only noted stands beside no strong right of others.
     void check_intent(const LockOwner& owner, uint32_t i) {
         const Intent& intent = owner.intents[i];
+        DCHECK(i < owner.intents_used && intent.lock != nullptr);
         const uint64_t noted = owner.noted[i].load(),
                        name = object_lock_name(intent.lock->id).value;
         require(noted::is_for(noted, intent.lock->id), "IL-2: noted for another object", name);
@@ -208,6 +211,7 @@ private:
     }
     LockMode rights_of(const LockOwner& owner, uint64_t name) const {
         const uint64_t shape = impl_.array.shape.load();
+        DCHECK(name != 0 && owner.slot < impl_.options.owners_max);
         LockMode others = LockMode::none, waiting = LockMode::none;
         const LockEntry* entry = LockManager::Impl::find(impl_.array.bucket(shape, name), name);
         return entry ? LockManager::Impl::rights_of(entry, owner, &others, &waiting)
@@ -219,6 +223,7 @@ private:
     void check_strong() {
         for (const auto& [lock, owners] : strong_) {
             const uint32_t counted = lock->strong.load();
+            DCHECK(lock->id.value != kNoObject.value);
             require(counted >= owners.sure &&
                         (lock->gone.load() || counted <= owners.sure + owners.maybe),
                     "IL-4: owners of strong rights miscounted", object_lock_name(lock->id).value);
@@ -235,6 +240,7 @@ private:
             given.chunks += partition.chunks.in_use();
             given.objects += partition.objects.in_use();
         }
+        DCHECK(in_use_.heads * 2 <= in_use_.requests);  // LK-1: a fat lock has two requests
         require(given.requests == in_use_.requests, "requests lost", given.requests);
         require(given.heads == in_use_.heads, "heads lost", given.heads);
         require(given.overflows == in_use_.overflows, "overflow buckets lost", given.overflows);
@@ -244,6 +250,7 @@ private:
 
     // LM-5: following the waits from `start` never leads back to it.
     void check_cycle(const LockOwner* start) {
+        DCHECK(start->waiting.load() != nullptr);
         std::vector<const LockOwner*> next{start};
         std::unordered_set<const LockOwner*> seen;
         while (!next.empty()) {
