@@ -65,6 +65,7 @@ public:
     }
     // Finds them in a store that was opened again.
     Result<void> find(Store& store) {
+        for (auto& grave : graves_) grave = kGraveUnknown;  // commits may have been lost
         for (MixedTable& t : tables_) {
             if (t.where & Table::heap) t.records = TRY(store.heap(t.name));
             else t.rows = TRY(store.index(t.name));
