@@ -263,7 +263,7 @@ inline std::vector<Case> faults() {
          s().txn().append(1, 1).rollback(0).append(1, 2).txn().list(1, {2})},
         {"G1a of an erase", Anomaly::dirty_read,
          s().txn().write(1, 1).txn(kAborted).erase(1, 2).txn().none(1, Operation::after_death),
-         s().txn().write(1, 1).txn().erase(1, 2).txn().none(1, Operation::after_death)},
+         s().txn().write(1, 1).txn(kUnknown).erase(1, 2).txn().none(1, Operation::after_death)},
         {"dirty update", Anomaly::dirty_read,
          s().txn(kAborted).append(1, 1).txn().append(1, 2).txn().list(1, {1, 2}),
          s().txn(kAborted).append(1, 1).txn().append(1, 2).txn().list(1, {2})},

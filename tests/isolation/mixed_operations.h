@@ -26,6 +26,7 @@ struct MixOptions {
     bool careful = true;   // at read_committed no register loses an update
     // Before each epoch: longer than a period of snapshots lasts without one (sm/version).
     Nanos quiet = 0;
+    bool scans = false;             // indexes are read by scans alone
     uint32_t kinds[3] = {8, 6, 6};  // odds of operations in eighths, by MixedTable::Kind
 };
 
@@ -64,6 +65,7 @@ public:
     }
     // Finds them in a store that was opened again.
     Result<void> find(Store& store) {
+        for (auto& grave : graves_) grave = kGraveUnknown;  // commits may have been lost
         for (MixedTable& t : tables_) {
             if (t.where & Table::heap) t.records = TRY(store.heap(t.name));
             else t.rows = TRY(store.index(t.name));
@@ -112,6 +114,7 @@ public:
     Result<void> operate(Txn& txn, Observed& seen, Rng& rng) {
         std::optional<Savepoint> point;
         size_t point_at = 0;
+        Range last;
         for (uint64_t n = 1 + rng.below(6); n > 0; --n) {
             if (point && rng.chance(0.2)) {
                 TRY(txn.rollback_to(*point));
@@ -120,7 +123,9 @@ public:
                 point = TRY(txn.savepoint());
                 point_at = seen.operations.size();
             }
-            TRY(operation(txn, seen, table(rng), rng));
+            // What was read once is read again, most often in another way.
+            if (last.table != nullptr && rng.chance(0.3)) TRY(look(txn, seen, last, rng));
+            else TRY(operation(txn, seen, table(rng), last, rng));
             // A snapshot that stays open meets ghosts that were cleaned away.
             if (seen.level == Isolation::snapshot && rng.chance(0.05)) sleep_for(30 * kMillisecond);
             else if (rng.chance(0.5)) yield();
@@ -155,28 +160,41 @@ private:
         if (held != Held::range || seen.level == Isolation::snapshot) return kGraveUnknown;
         return grave_of(t, key).load();
     }
-    Result<void> operation(Txn& txn, Observed& seen, MixedTable& t, Rng& rng) {
-        const bool changes = seen.level != Isolation::snapshot && rng.chance(0.5);
-        if (t.kind == MixedTable::queues)
-            return changes ? change_queue(txn, seen, t, rng) : read_queue(txn, seen, t, rng);
-        return changes ? change(txn, seen, t, rng) : read(txn, seen, t, rng);
+    // Lists or registers [low, high), or the queue `low`.
+    struct Range {
+        MixedTable* table = nullptr;
+        uint32_t low = 0, high = 0;
+    };
+    Result<void> operation(Txn& txn, Observed& seen, MixedTable& t, Range& last, Rng& rng) {
+        if (seen.level != Isolation::snapshot && rng.chance(0.5))
+            return t.kind == MixedTable::queues ? change_queue(txn, seen, t, rng)
+                                                : change(txn, seen, t, rng);
+        const uint32_t low = key(t, rng);
+        last = {&t, low, low + 1 + static_cast<uint32_t>(rng.below(t.keys + 1 - low))};
+        return look(txn, seen, last, rng);
+    }
+    Result<void> look(Txn& txn, Observed& seen, const Range& range, Rng& rng) {
+        MixedTable& t = *range.table;
+        if (t.kind != MixedTable::queues) return read(txn, seen, t, range.low, range.high, rng);
+        TRY(whole_queue(txn, seen, t, range.low, false, rng));
+        return {};
     }
     static uint32_t key(const MixedTable& t, Rng& rng) {
         return 1 + static_cast<uint32_t>(rng.below(t.keys));
     }
     // `keeps`: what is read stays as it is.
-    static const ReadWay& read_way(const MixedTable& t, Isolation level, bool keeps, Rng& rng) {
+    const ReadWay& read_way(const MixedTable& t, Isolation level, bool keeps, Rng& rng) const {
         for (;;) {
             const ReadWay& way = kReadWays[rng.below(std::size(kReadWays))];
             if ((way.where & t.where) == 0) continue;
+            if (options_.scans && !is_scan(way) && t.rows) continue;
             if (level == Isolation::snapshot && (way.changes || way.access != Access::read))
                 continue;
             if (!keeps || held_of(level, way.access, way.changes) != Held::nothing) return way;
         }
     }
-    Result<void> read(Txn& txn, Observed& seen, MixedTable& t, Rng& rng) {
-        const uint32_t low = key(t, rng),
-                       high = low + 1 + static_cast<uint32_t>(rng.below(t.keys + 1 - low));
+    Result<void> read(Txn& txn, Observed& seen, MixedTable& t, uint32_t low, uint32_t high,
+                      Rng& rng) {
         const ReadWay& way = read_way(t, seen.level, false, rng);
         Records records;
         TRY(way.read(t, txn, low, high, way.access, records));
@@ -237,10 +255,6 @@ private:
         TRY(way.read(t, txn, low, low + kSlots, way.access, records));
         note_queue(seen, t, queue, records, held_of(seen.level, way.access, way.changes), way.name);
         return records;
-    }
-    Result<void> read_queue(Txn& txn, Observed& seen, MixedTable& t, Rng& rng) {
-        TRY(whole_queue(txn, seen, t, key(t, rng), false, rng));
-        return {};
     }
     // Rows enter or one leaves. Only serializable transactions let rows leave: they alone know that
     // the first row that they see is the front.

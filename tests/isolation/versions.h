@@ -148,15 +148,27 @@ private:
             more = false;
             for (uint32_t t = 0; t < history_.size(); ++t) {
                 if (!committed_[t]) continue;
-                for (const Operation& op : history_[t].operations)
-                    for (const Element e : op.seen) {
-                        const auto it = writes_.find(e);
-                        if (it == writes_.end() || committed_[it->second.txn]) continue;
-                        if (history_[it->second.txn].ended != Ended::unknown) continue;
-                        committed_[it->second.txn] = more = true;
-                    }
+                for (const Operation& op : history_[t].operations) {
+                    for (const Element e : op.seen) more |= resolve(e);
+                    more |= resolve(erase_seen(op));
+                }
             }
         }
+    }
+    bool resolve(Element element) {
+        const auto it = writes_.find(element);
+        if (it == writes_.end() || committed_[it->second.txn]) return false;
+        if (history_[it->second.txn].ended != Ended::unknown) return false;
+        committed_[it->second.txn] = true;
+        return true;
+    }
+    // The erase that a read of an absent register shows; kInitial if it is not known.
+    Element erase_seen(const Operation& op) const {
+        if (op.kind != Operation::read || op.absence != Operation::after_death) return kInitial;
+        if (op.element != kInitial) return op.element;
+        const auto erases = erases_.find(op.object);
+        return erases != erases_.end() && erases->second.size() == 1 ? erases->second.front()
+                                                                     : kInitial;
     }
 
     void read(uint32_t t) {
@@ -208,8 +220,8 @@ private:
             const bool dead = op.absence == Operation::after_death;
             if (erases == erases_.end()) {
                 if (dead) fault(Anomaly::impossible, t, op, "it is gone, and nobody erased it");
-            } else if (dead && (op.element != kInitial || erases->second.size() == 1)) {
-                read.version = op.element != kInitial ? op.element : erases->second.front();
+            } else if (erase_seen(op) != kInitial) {
+                read.version = erase_seen(op);
                 look(t, op, read.version, true);
             } else {
                 return;  // which one is not known

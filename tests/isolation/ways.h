@@ -255,6 +255,13 @@ inline constexpr ReadWay kReadWays[] = {
     {"heap scan", Table::heap, Access::read, false, read_ways::heap_scan},
 };
 
+// What protects absent keys in gaps alone.
+constexpr bool is_scan(const ReadWay& way) {
+    return way.read == read_ways::forward || way.read == read_ways::backward ||
+           way.read == read_ways::there_and_back || way.read == read_ways::by_forward<1> ||
+           way.read == read_ways::by_backward<1>;
+}
+
 // What the level promises about a read through such a way (levels.h).
 constexpr Held held_of(Isolation level, Access access, bool changes) {
     if (!may_show(level, Anomaly::phantom)) return Held::range;
