@@ -4,7 +4,7 @@
 #define LOCKSTEP_C_VERSION_H
 
 #define LOCKSTEP_VERSION_MAJOR 0
-#define LOCKSTEP_VERSION_MINOR 1
+#define LOCKSTEP_VERSION_MINOR 2
 #define LOCKSTEP_VERSION_PATCH 0
 // Grows with each version: 10000 * major + 100 * minor + patch.
 #define LOCKSTEP_VERSION \
