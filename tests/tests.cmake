@@ -42,10 +42,12 @@ add_test(NAME mutate COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tool
 add_test(NAME tests COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/tests_test.py)
 add_test(NAME compare COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/compare_test.py)
+add_test(NAME coherence COMMAND Python3::Interpreter
+    ${CMAKE_SOURCE_DIR}/tests/tools/coherence_test.py)
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks tests tidy_choice planted mutate compare picture PROPERTIES
+set_tests_properties(layers checks tests tidy_choice planted mutate compare coherence picture PROPERTIES
     LABELS script TIMEOUT 120)
 set_tests_properties(checks tidy_choice PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)

@@ -135,6 +135,10 @@ def planted(_: Tests) -> bool:
     return run("tools/planted.py", "--build", BUILD / "sanitize", "--first-only", *PLANTED)
 
 
+def transfers(_: Tests) -> bool:
+    return run("tools/coherence/coherence.py", "--workers", "4,8", "--check")
+
+
 PARTS = [
     Part("build: release", None, lambda tests: build("release")),
     # Three at a time: the processors wait for the disk otherwise.
@@ -145,6 +149,8 @@ PARTS = [
     Part("mutants: planted", None, planted),
     Part("build: tsan", None, lambda tests: build("tsan")),
     Part("tests: tsan", None, lambda tests: tests.tests_of("tsan", "-j2", "-L", "tsan")),
+    Part("build: coherence", 1, lambda tests: build("coherence")),
+    Part("transfers: coherence", 1, transfers),
     Part("mutants: by rule", 0, mutants_by_rule),
     Part("build: fuzz", 1, lambda tests: build("fuzz")),
     Part("fuzz: page, log", 1, fuzzers),
@@ -166,7 +172,7 @@ def main() -> int:
         kind = part.name.split(": ")[1]
         if not everything and part.turn not in (None, week % TURNS):
             continue
-        if part.name.startswith("tests: ") and not built.get(kind, True):
+        if part.name.startswith(("tests: ", "transfers: ")) and not built.get(kind, True):
             continue
         built[kind] = tests.part(part.name, lambda: part.does(tests))
     left_out = [p.name for p in PARTS if p.name not in tests.seconds]
