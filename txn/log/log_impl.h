@@ -19,10 +19,15 @@
 //                 lie up to kLogRecordMax below it. open() relies on both when it clears a torn
 //                 tail. [checked: LogSegmentEnd.*]
 //            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
-//                 scarce_bytes, or 0 while writers are stopped. It may lag for a moment.
+//                 scarce_bytes, or 0 while writers are stopped or once the store has failed. It
+//                 may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
 //                 submissions of log are lazy_flush_interval apart, and no published byte waits
 //                 for longer. [checked: LogLazy.*]
+//            LI-7 plenty => block_floor(durable) + ring size + reserved <= both promise_limit and
+//                 start + half of the capacity. So is tail + reserved (LI-2). It is found out anew
+//                 before the ring's limits move, and after the other terms have. [checked:
+//                 take_spare(), filling()]
 //            LI-5 The blocks below prepared_end are allocated, and a completed sync covers them.
 //                 [checked: LogGrow.WhatIsPromisedSurvivesAPowerCut]
 #pragma once
@@ -44,14 +49,16 @@ namespace lockstep::txn {
 
 inline constexpr uint64_t kFlushMax = 4ull << 20;
 inline constexpr uint64_t kNothingOpen = UINT64_MAX;
-// Unit in which workers take undo space from the shared counter.
-inline constexpr uint64_t kUndoChunk = 64 * 1024;
+// Unit in which workers take undo space from the shared counter: that of some hundred New-Orders.
+inline constexpr uint64_t kUndoChunk = 1024 * 1024;
 inline constexpr uint32_t kEndRecordBytes = sizeof(LogRecordHeader);
 
 // Written by one worker's threads only; read by the flusher and by statistics.
 struct alignas(kCacheLineBytes) LogWorkerSlot {
     // No LSN below this is still being filled by this worker.
     std::atomic<uint64_t> inflight{kNothingOpen};
+    // End of this worker's newest record, which no later one lies below; 0: none yet. Its own.
+    uint64_t end = 0;
     // Undo space taken from the shared counter, not promised to a transaction yet.
     std::atomic<uint64_t> spare{0};
     std::atomic<uint64_t> records{0};
@@ -104,7 +111,7 @@ struct Log::Impl {
     void assert_state() const;
 
     // --- log_append.cc
-    Place take_place(uint32_t bytes, uint64_t seen);
+    Place take_place(LogWorkerSlot& slot, uint32_t bytes, uint64_t seen);
     Place wait_for_place(uint32_t bytes);
     uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
     void publish(std::byte* at, Lsn lsn, uint32_t bytes);
@@ -115,6 +122,7 @@ struct Log::Impl {
 
     // --- log_flush.cc
     void run_flusher();
+    void name_lines() const;  // for the counter of transfers (coherence.h)
     uint32_t next_reason();
     void gather_commits();
     bool flush_once();
@@ -183,6 +191,9 @@ struct Log::Impl {
     Result<void> wait_for_segment(uint64_t upto);
     std::unexpected<Error> refuse_segment() const;
     void return_spare(LogWorkerSlot& slot);
+    bool promise_fits(uint64_t forward) const;
+    void find_plenty();
+    void find_plenty_locked();
 
     // --- log_read.cc
     bool copy_from_ring(uint64_t lsn, uint64_t bytes, std::byte* out) const;
@@ -242,6 +253,7 @@ struct Log::Impl {
     // An append beyond this tail takes the slow path.
     alignas(kCacheLineBytes) std::atomic<uint64_t> limit{0};
     std::atomic<uint64_t> promise_limit{0};  // LI-4
+    std::atomic<bool> plenty{false};         // LI-7; changed under room_lock
     // The flusher sleeps without a deadline.
     std::atomic<bool> idle{false};
     std::atomic<bool> failed{false};
