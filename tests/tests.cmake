@@ -47,8 +47,8 @@ add_test(NAME coherence COMMAND Python3::Interpreter
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks tests tidy_choice planted mutate compare coherence picture PROPERTIES
-    LABELS script TIMEOUT 120)
+set_tests_properties(layers checks tests tidy_choice planted mutate compare coherence picture
+    PROPERTIES LABELS script TIMEOUT 120)
 set_tests_properties(checks tidy_choice PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh

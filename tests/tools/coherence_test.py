@@ -60,10 +60,10 @@ class Bounds(unittest.TestCase):
 
     def test_bounds_only_fall(self):
         bounds = coherence.lower([run_of(4, row("a", 200), row("b", 1000))], {})
-        self.assertEqual(bounds, {"mix, 4 workers": {"a": 2.4, "b": 11.6}})
+        self.assertEqual(bounds, {"mix, 4 workers": {"a": 2.8, "b": 12.8}})
         bounds = coherence.lower([run_of(4, row("a", 400), row("b", 500))], bounds)
-        self.assertEqual(bounds, {"mix, 4 workers": {"a": 2.4, "b": 5.85}})
-        bounds = coherence.lower([run_of(4, row("a", 20), row("c", 500))], bounds)
+        self.assertEqual(bounds, {"mix, 4 workers": {"a": 2.8, "b": 6.55}})
+        bounds = coherence.lower([run_of(4, row("a", 10), row("c", 500))], bounds)
         self.assertEqual(bounds, {"mix, 4 workers": {}})
 
 

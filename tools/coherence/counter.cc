@@ -171,8 +171,8 @@ EXPORT void __tsan_vptr_read(void** p) { touch(p, 8, Access::read, PC); }
     CHANGES(bits, T, xor)                                                                    \
     CHANGES(bits, T, nand)
 ATOMIC(8, uint8_t)
-ATOMIC(16, uint16_t) ATOMIC(32, uint32_t) ATOMIC(64, uint64_t) EXPORT
-    void __tsan_atomic_thread_fence(int) {
+ATOMIC(16, uint16_t)
+ATOMIC(32, uint32_t) ATOMIC(64, uint64_t) EXPORT void __tsan_atomic_thread_fence(int) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 EXPORT void __tsan_atomic_signal_fence(int) {}

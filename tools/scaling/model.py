@@ -8,8 +8,8 @@ iteration.
 
 Assumed, not counted: OVERLAP of a transfer's time that a worker waits, with and without a prefetch;
 LATCHED, the time under the latch of the WAREHOUSE page; PAYMENTS, the share of transactions that
-take it. Private work is that of one worker, and grows with the data as the caches do not. No device,
-no second socket, no convoys: the results are upper bounds.
+take it. Private work is that of one worker, and grows with the data, as the caches do not. There is
+no device, no second socket and no convoy: the results are upper bounds.
 """
 
 import dataclasses

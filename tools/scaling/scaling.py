@@ -115,7 +115,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10, help="of each run")
     parser.add_argument("--warmup", type=float, default=3, help="seconds before")
     parser.add_argument("--directory", help="where the stores are made; default: as tempfile")
-    parser.add_argument("--counts", type=pathlib.Path, default=HERE.parent / "coherence/counts.json")
+    parser.add_argument("--counts", type=pathlib.Path,
+                        default=HERE.parent / "coherence/counts.json")
     parser.add_argument("--transfer", type=float, help="nanoseconds of a line's transfer")
     parser.add_argument("--alone", type=float, default=11.5,
                         help="microseconds of a transaction on one worker, for --model")

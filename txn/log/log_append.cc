@@ -1,9 +1,9 @@
 // log_append.cc - reserve, fill, publish: the hot path of the log.
 //
-// Proof of the flusher's boundary (lowest-LSN protocol). reserve() stores t, the end of its worker's
-// newest record, into the worker's slot and then adds to `tail`. So it does not read the word that
-// all workers write. Its record begins at lsn >= t. The flusher loads `tail` (T) first and the slots
-// after it.
+// Proof of the flusher's boundary (lowest-LSN protocol). reserve() stores t, the end of its
+// worker's newest record, into the worker's slot and then adds to `tail`. So it does not read the
+// word that all workers write. Its record begins at lsn >= t. The flusher loads `tail` (T) first
+// and the slots after it.
 //   Record ends at or below T: the add precedes the flusher's load in the modification order of
 //   `tail`. Add and load synchronize (release sequence of adds), so the flusher sees the slot as of
 //   that store or later. While the record is open, the slot holds t <= lsn. After publish() it
