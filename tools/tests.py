@@ -139,6 +139,10 @@ def mutants_by_hand(_: Tests) -> bool:
                *BY_HAND)  # fmt: skip
 
 
+def transfers(_: Tests) -> bool:
+    return run("tools/coherence/coherence.py", "--workers", "4,8", "--check")
+
+
 PARTS = [
     Part("build: release", None, lambda tests: build("release")),
     # Three at a time: the processors wait for the disk otherwise.
@@ -149,6 +153,8 @@ PARTS = [
     Part("mutants: by hand", None, mutants_by_hand),
     Part("build: tsan", None, lambda tests: build("tsan")),
     Part("tests: tsan", None, lambda tests: tests.tests_of("tsan", "-j2", "-L", "tsan")),
+    Part("build: coherence", 1, lambda tests: build("coherence")),
+    Part("transfers: coherence", 1, transfers),
     Part("mutants: by rule", 0, mutants_by_rule),
     Part("build: fuzz", 1, lambda tests: build("fuzz")),
     Part("fuzz: page, log", 1, fuzzers),
@@ -170,7 +176,7 @@ def main() -> int:
         kind = part.name.split(": ")[1]
         if not everything and part.turn not in (None, week % TURNS):
             continue
-        if part.name.startswith("tests: ") and not built.get(kind, True):
+        if part.name.startswith(("tests: ", "transfers: ")) and not built.get(kind, True):
             continue
         built[kind] = tests.part(part.name, lambda: part.does(tests))
     left_out = [p.name for p in PARTS if p.name not in tests.seconds]

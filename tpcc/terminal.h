@@ -20,7 +20,7 @@
 namespace lockstep::tpcc {
 
 // What a packet has from announce() to the end of its transaction.
-struct AnnouncedInput {
+struct alignas(kCacheLineBytes) AnnouncedInput {
     Input input;
     CustomerOfName customer;
     AnnouncedInput* free = nullptr;  // list of AnnouncedInputs
@@ -49,15 +49,15 @@ struct RunControl {
     const InputRules rules;
     // Fixed before the first terminal starts.
     Nanos started = 0, measure_begin = 0, measure_end = kNever;
-    std::atomic<bool> stop{false};
-    // The latest of the ends of terminals' last transactions, of Deliveries, and of stop_run(). A
-    // run that no time ends has ended there: the controller wakes up later.
-    std::atomic<Nanos> ended{0};
-    std::atomic<uint32_t> terminals_live{0}, servers_live{0};
     std::vector<std::unique_ptr<DeliveryQueue>> queues;  // per warehouse, [w - 1]
     // Per warehouse, [w - 1]; empty without an offered rate.
     std::vector<std::unique_ptr<Arrivals>> arrivals;
     std::vector<std::unique_ptr<AnnouncedInputs>> inputs;  // per worker
+    std::atomic<bool> stop{false};
+    // The latest of the ends of terminals' last transactions, of Deliveries, and of stop_run(). A
+    // run that no time ends has ended there: the controller wakes up later.
+    alignas(kCacheLineBytes) std::atomic<Nanos> ended{0};
+    std::atomic<uint32_t> terminals_live{0}, servers_live{0};
     SpinLock error_lock;
     // First failure; under error_lock.
     Error error;
@@ -104,7 +104,7 @@ struct TerminalPlace {
     uint64_t quota;  // transactions to run; 0 with --duration
 };
 
-class Terminal final : public Packet {
+class alignas(kCacheLineBytes) Terminal final : public Packet {
 public:
     // One executor for each worker.
     using Executors = std::vector<std::unique_ptr<Executor>>;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "threads/base/coherence.h"
 #include "threads/thread/between_calls.h"
 #include "txn/transaction_impl.h"
 
@@ -202,6 +203,8 @@ uint32_t TransactionTable::Impl::make_chunk() {
     const uint32_t number = chunks_used.load();
     if (number == chunks.size()) return kNoSlot;
     DCHECK(chunks[number].load() == nullptr && memory.size() == number);
+    coherence::name("transaction", fresh.get(), kTxnChunk * sizeof(Transaction),
+                    sizeof(Transaction));
     chunks[number].store(fresh.get(), std::memory_order_release);
     memory.push_back(std::move(fresh));
     chunks_used.store(number + 1);

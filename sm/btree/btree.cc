@@ -4,6 +4,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
 #include "sm/space/sweep.h"
+#include "threads/base/coherence.h"
 
 namespace lockstep::sm {
 
@@ -15,6 +16,9 @@ BTree::BTree(Env& env, ObjectId id, PageId root) : env_(env), id_(id), root_(roo
     // Creating an object takes locks of a second transaction there: it would wait for its creator's
     // lock on the whole.
     lock_.escalates = id != kCatalogObject;
+    coherence::name("tree", this, sizeof *this, sizeof *this);
+    coherence::name_field("tree", "stats", stats_);
+    coherence::name_field("tree", "leaves_freed", leaves_freed_);
 }
 
 Upkeep* BTree::ask_upkeep(txn::Transaction& txn) const {

@@ -33,11 +33,12 @@ struct BTree::Descent {
                        seen = stats.inner_slots.load(std::memory_order_relaxed);
         if (n > seen + 32 || n + 32 < seen) stats.inner_slots.store(n, std::memory_order_relaxed);
     }
-    // Of a node that a walk has met: walks prefetch as much of the next one.
+    // Of a node that a walk has met: walks prefetch as much of the next one. All workers read it,
+    // so a few slots more do not change it.
     static void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {
         DCHECK(slots <= node::kSlotsMax);
         const unsigned before = seen.load(std::memory_order_relaxed);
-        if (slots > before || 2 * slots < before) seen.store(slots, std::memory_order_relaxed);
+        if (slots > before + 16 || 4 * slots < before) seen.store(slots, std::memory_order_relaxed);
     }
     static void note_uncached(Stats& stats, Uncached uncached) {
         if (stats.uncached.load(std::memory_order_relaxed) < uncached)

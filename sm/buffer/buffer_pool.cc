@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/coherence.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/zero_bytes.h"
 
@@ -90,6 +91,19 @@ std::byte* BufferPool::Impl::obtain(threads::MappingUse use, size_t bytes, size_
     return static_cast<std::byte*>(at);
 }
 
+void BufferPool::Impl::name_lines() const {
+    const auto object_of = [](const void* at) -> uint32_t {
+        const auto page = reinterpret_cast<uintptr_t>(at) / kPageBytes * kPageBytes;
+        return reinterpret_cast<const Page*>(page)->header.object;
+    };
+    coherence::name("page", pool.frames_, frames_bytes, kPageBytes, object_of);
+    coherence::name("page word", pool.words_, words.reserved_bytes(), kCacheLineBytes);
+    coherence::name("frame information", pool.info_, frame_count * sizeof(FrameInfo),
+                    sizeof(FrameInfo));
+    coherence::name("buffer pool", &pool, sizeof pool, sizeof pool);
+    coherence::name("buffer pool, inside", this, sizeof *this, sizeof *this);
+}
+
 // Divides options.bytes: write buffers are about 1/32 of it at most, the rest is frames with their
 // descriptors.
 void BufferPool::Impl::size_memory() {
@@ -137,6 +151,7 @@ Result<void> BufferPool::Impl::map_memory() {
     }
     batch_units.emplace(batch_count);
     free_frames.store(frame_count - 1, std::memory_order_relaxed);
+    name_lines();
     return {};
 }
 

@@ -216,7 +216,8 @@ public:
     }
     // The page will be changed soon: prefetches what note_dirty() touches.
     void prefetch_for_change(const OptimisticPage& at) const {
-        prefetch_line_to_write(&info_[frame_of(at.snapshot)]);
+        // To read: four frames share the line, and only the first change of a page writes there.
+        prefetch_line(&info_[frame_of(at.snapshot)]);
     }
 
     Result<SharedPage> fix_shared(PageId id);

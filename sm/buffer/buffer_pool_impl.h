@@ -100,6 +100,7 @@ struct BufferPool::Impl {
         : pool(pool), runtime(runtime), log(log), data(data), options(options) {}
     ~Impl();
     Result<void> map_memory();
+    void name_lines() const;  // for the counter of transfers (coherence.h)
     Result<void> reserve_pages(size_t alignment);
     // A mapping of the cache or a new one, and the reverse.
     std::byte* obtain(threads::MappingUse use, size_t bytes, size_t alignment);

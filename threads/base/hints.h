@@ -6,22 +6,26 @@
 //            (tools/check_layers.py).
 #pragma once
 
+#include "threads/base/coherence.h"
 #include "threads/base/sim_point.h"
 
 namespace lockstep {
 
 [[gnu::always_inline]] inline void prefetch_line(const void* at) {
     __builtin_prefetch(at);
+    coherence::prefetched(at, false);
     asm volatile("");
 }
 [[gnu::always_inline]] inline void prefetch_line_to_write(const void* at) {
     __builtin_prefetch(at, 1);
+    coherence::prefetched(at, true);
     asm volatile("");
 }
 
 // Call in the body of a loop that waits for another kernel thread.
 [[gnu::always_inline]] inline void cpu_relax() {
     SIM_WAIT();
+    coherence::paused();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)

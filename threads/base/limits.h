@@ -25,7 +25,7 @@
     X(latch_losses, 4, 1, "losses after which a latch is handed to its waiter")              \
     X(transaction_ids, 64, 1, "transaction ids that a worker takes at once")                 \
     X(durable_wakes, 64, 1, "threads that wait for the log, woken under one lock")           \
-    X(undo_chunk, 65536, 1, "bytes of promised log that a worker takes at once")             \
+    X(undo_chunk, 1048576, 1, "bytes of promised log that a worker takes at once")           \
     X(intents, 32, 1, "objects that a transaction notes; further ones take real locks")      \
     X(lock_yields, 16, 1, "yields to holders that only need the CPU")                        \
     X(lock_buckets_sampled, 128, 1, "buckets of the lock table looked at in one look")       \

@@ -1,5 +1,6 @@
 // thread_pool.cc - chunks of Thread objects.
 #include "threads/thread/thread_pool.h"
+#include "threads/base/coherence.h"
 
 #include <new>
 
@@ -31,6 +32,7 @@ Thread* ThreadPool::add_chunk() {
     std::unique_ptr<Chunk> chunk(new (std::nothrow) Chunk);
     if (chunk == nullptr) return nullptr;
     Thread* mine = &chunk->threads[0];
+    coherence::name("thread", chunk.get(), sizeof(Chunk), sizeof(Thread));
     SpinGuard guard(lock_);
     for (size_t i = 1; i < kChunkThreads; ++i) {
         chunk->threads[i].queue_next = free_;

@@ -44,11 +44,12 @@ struct RuntimeShared;
 struct ExecutorsShared {
     uint32_t executors = 16;            // busy ones, on each worker
     uint32_t begun_max = 32000;         // packets that have begun and not ended
-    std::atomic<uint32_t> begun{0};     // threads that do not rest
     std::atomic<bool> draining{false};  // a thread waits until `begun` is 0
     std::atomic<bool> retiring{false};  // resting threads end
     std::atomic<bool> no_stack{false};  // the last stack could not be made
     std::atomic<TeamHook*> hook{nullptr};
+    // Threads that do not rest. Apart from what is read only.
+    alignas(kCacheLineBytes) std::atomic<uint32_t> begun{0};
 };
 
 // All calls on the worker's kernel thread.

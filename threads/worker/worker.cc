@@ -1,5 +1,6 @@
 // worker.cc - turns of a worker, its sleep, and its mailbox.
 #include "threads/worker/worker.h"
+#include "threads/base/coherence.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -83,7 +84,21 @@ void Worker::detach() {
 // A turn ends early when so many requests wait. Devices complete in bursts; if the worker first ran
 // the whole burst of threads, the device would lack work meanwhile.
 
+static void name_lines(const RuntimeShared& shared) {
+    coherence::name("runtime", &shared, sizeof shared, sizeof shared);
+    coherence::name_field("runtime", "executors", shared.executors);
+    coherence::name_field("runtime", "sleepers", shared.sleepers);
+    coherence::name_field("runtime", "stacks", shared.stacks);
+    coherence::name_field("runtime", "threads", shared.pool);
+    coherence::name_field("runtime", "clock", shared.clock);
+    coherence::name_field("runtime", "next_id", shared.next_id);
+    coherence::name_field("runtime", "live", shared.live);
+}
+
 void Worker::run() {
+    coherence::attach(index_);
+    coherence::name("worker", this, sizeof(Worker), sizeof(Worker));
+    if (index_ == 0) name_lines(shared_);
     while (!shared_.ending.load(std::memory_order_relaxed)) {
         assert_state();
         DCHECK(worker_local.current == nullptr && clock().now() >= turn_time_);
@@ -97,6 +112,7 @@ void Worker::run() {
         // A sleep submits and waits with one system call.
         if (!nothing_to_run() || !sleep()) poll_io();  // WK-5
     }
+    coherence::detach();
 }
 
 // Runs one slice and returns to the caller. The budget of one slice is used up at once, so a
@@ -340,8 +356,10 @@ bool Worker::sleep() {
         Nanos deadline = std::min({timers_.earliest(), admission_.next_due_for_sleep(), again});
         if (!shared_.clock_is_real && deadline != kNever)
             deadline = std::min(deadline, turn_time_ + kMillisecond);
+        coherence::sleeps();
         if (io_ != nullptr) io_->wait(deadline);
         else sleep_in_futex(deadline);
+        coherence::wakes();
         slept = true;
     }
     shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);

@@ -59,11 +59,9 @@ class Worker;
 struct RuntimeShared {
     RuntimeShared(size_t stack_bytes, MappingCache* mappings) : stacks(stack_bytes, mappings) {}
     ExecutorsShared executors;
-    Admission::Settings admission;
-    std::vector<Worker*> workers;       // fixed before the first runs
-    std::atomic<uint32_t> sleepers{0};  // workers that sleep or are about to
-    StackPool stacks;
-    ThreadPool pool;
+    // --- hardly ever changed while workers run
+    alignas(kCacheLineBytes) Admission::Settings admission;
+    std::vector<Worker*> workers;  // fixed before the first runs
     const Clock* clock = nullptr;
     Disk* disk = nullptr;
     // If false, a deadline does not tell how long to sleep.
@@ -71,9 +69,6 @@ struct RuntimeShared {
     bool whole_turns = false;  // for step(), see RuntimeOptions
     // Pauses before a latch parks; 0 if all threads share one kernel thread.
     uint32_t latch_spins = 0;
-    std::atomic<uint64_t> next_id{1};
-    std::atomic<uint64_t> live{0};  // user threads spawned and not yet reaped
-    std::atomic<uint64_t> live_max{0};
     std::atomic<bool> stopping{false};  // no new threads
     std::atomic<bool> ending{false};    // workers leave
     bool simulated = false;             // caller-driven
@@ -81,6 +76,13 @@ struct RuntimeShared {
     // workers are destroyed.
     FdPoller* fd_poller = nullptr;
     OffloadPool* offload = nullptr;
+    // --- written by all workers; each line apart
+    alignas(kCacheLineBytes) std::atomic<uint32_t> sleepers{0};  // that sleep or are about to
+    alignas(kCacheLineBytes) StackPool stacks;
+    alignas(kCacheLineBytes) ThreadPool pool;
+    alignas(kCacheLineBytes) std::atomic<uint64_t> next_id{1};
+    std::atomic<uint64_t> live{0};  // user threads spawned and not yet reaped
+    std::atomic<uint64_t> live_max{0};
 };
 
 // Waits for descriptors by threads of one worker. The worker adds and removes; any kernel thread

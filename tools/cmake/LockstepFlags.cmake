@@ -42,6 +42,13 @@ if(LOCKSTEP_SANITIZE)
         -fno-sanitize-recover=all)
     target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
+if(LOCKSTEP_COHERENCE)
+    # Calls at each access, without the sanitizer: tools/coherence has what they call.
+    target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_COHERENCE)
+    target_compile_options(lockstep_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread
+        -U__SANITIZE_THREAD__ -Wno-tsan --param=tsan-instrument-func-entry-exit=0
+        -fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove -fno-builtin-memcmp>)
+endif()
 if(LOCKSTEP_COVERAGE)
     # Unoptimised, as gcov's manual wants it: an optimiser copies and moves jumps, and lines without
     # any condition seem to branch. Nor is what must be inlined in other builds: gcov counts the

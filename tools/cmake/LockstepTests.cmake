@@ -12,8 +12,8 @@ set(LOCKSTEP_TEST_LIBS_sm lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LIBS_sim lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LIBS_isolation lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LIBS_tpcc lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads)
-set(LOCKSTEP_TEST_LIBS_tools lockstep_xa lockstep_icache lockstep_tpcc lockstep_sm lockstep_txn
-    lockstep_threads)
+set(LOCKSTEP_TEST_LIBS_tools lockstep_xa lockstep_icache lockstep_coherence_model lockstep_tpcc
+    lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LAYERS threads txn sm sim isolation fuzz tpcc)
 if(TARGET lockstep_icache)
     list(APPEND LOCKSTEP_TEST_LAYERS tools)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "threads/base/coherence.h"
 #include "threads/base/hints.h"
 #include "threads/base/zero_bytes.h"
 #include "txn/lock/lock_impl.h"
@@ -33,6 +34,12 @@ LockManager::Impl::Impl(const LockOptions& o, LockArray& a) : options(o), array(
     search.nodes.reserve(options.owners_max);
     search.path.reserve(options.owners_max);
     search.buckets.reserve(options.owners_max);
+    coherence::name("lock bucket", array.buckets, bucket_bytes(options.buckets_log2),
+                    sizeof(LockBucket));
+    coherence::name("lock manager", this, sizeof *this, sizeof *this);
+    for (const Partition& part : partitions)
+        coherence::name("lock pool", &part, sizeof part, sizeof part);
+    coherence::name_field("lock manager", "shape", array.shape);
 }
 
 LockManager::Impl::~Impl() {

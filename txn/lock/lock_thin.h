@@ -61,6 +61,8 @@ inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, Lock
     SIM_POINT();
     const uint64_t shape = table.shape.load(std::memory_order_relaxed);
     LockBucket& bucket = table.bucket(shape, name.value);
+    // The load alone would fetch the line to be shared, and the exchange would fetch it again.
+    prefetch_line_to_write(&bucket);
     const uint64_t h = bucket.head();
     if (static_cast<uint16_t>(h) != LockArray::empty_header(shape) || !bucket.try_latch(h))
         [[unlikely]]

@@ -1,15 +1,19 @@
 // log_append.cc - reserve, fill, publish: the hot path of the log.
 //
-// Proof of the flusher's boundary (lowest-LSN protocol). reserve() stores t, a tail it has seen,
-// into its worker's slot and then adds to `tail`. Its record begins at lsn >= t. The flusher loads
-// `tail` (T) first and the slots after it.
+// Proof of the flusher's boundary (lowest-LSN protocol). reserve() stores t, the end of its
+// worker's newest record, into the worker's slot and then adds to `tail`. So it does not read the
+// word that all workers write. Its record begins at lsn >= t. The flusher loads `tail` (T) first
+// and the slots after it.
 //   Record ends at or below T: the add precedes the flusher's load in the modification order of
 //   `tail`. Add and load synchronize (release sequence of adds), so the flusher sees the slot as of
 //   that store or later. While the record is open, the slot holds t <= lsn. After publish() it
 //   holds kNothingOpen or a higher t, and the release store of publish() makes the record's bytes
 //   visible.
 //   Record ends above T: it is not flushed.
-// So min(T, all slots) is a boundary between records below which every byte is filled.
+// So min(T, all slots) is a boundary between records below which every byte is filled. What is
+// flushed is such a boundary too, and may be higher: t is old if the worker was idle.
+// The ring (LI-2): a worker whose record ends beyond hard_limit has an `end` beyond it. So its next
+// record waits. Hence of each worker at most one record is there, as ring_margin allows.
 #include <cstring>
 
 #include "threads/base/hints.h"
@@ -24,20 +28,22 @@ namespace lockstep::txn {
 Log::Place Log::take_place(uint32_t bytes) {
     Impl& log = *impl_;
     DCHECK(bytes >= sizeof(LogRecordHeader) && bytes <= kLogRecordMax && bytes % 8 == 0);
-    const uint64_t seen = log.tail.load(std::memory_order_relaxed);
-    if (seen + bytes > log.limit.load(std::memory_order_acquire)) [[unlikely]]
+    LogWorkerSlot& slot = log.my_slot();
+    if (slot.end + bytes > log.limit.load(std::memory_order_acquire)) [[unlikely]]
         return log.wait_for_place(bytes);
-    return log.take_place(bytes, seen);
+    return log.take_place(slot, bytes, slot.end);
 }
 
 // `seen`: a tail at which the bytes fit.
-[[gnu::always_inline]] inline Log::Place Log::Impl::take_place(uint32_t bytes, uint64_t seen) {
-    LogWorkerSlot& slot = my_slot();
+[[gnu::always_inline]] inline Log::Place Log::Impl::take_place(LogWorkerSlot& slot, uint32_t bytes,
+                                                               uint64_t seen) {
     DCHECK(slot.inflight.load(std::memory_order_relaxed) == kNothingOpen);  // LI-1
+    DCHECK(&slot == &my_slot() && slot.end <= tail.load());
     SIM_POINT();
     slot.inflight.store(seen, std::memory_order_release);
     SIM_POINT();
     const uint64_t lsn = tail.fetch_add(bytes, std::memory_order_seq_cst);
+    slot.end = lsn + bytes;
     DCHECK(lsn >= seen && lsn % 8 == 0 && lsn >= kLogFirst);
     // LI-2.
     DCHECK(lsn + bytes <=
@@ -56,7 +62,8 @@ Log::Place Log::take_place(uint32_t bytes) {
 }
 
 [[gnu::cold, gnu::noinline]] Log::Place Log::Impl::wait_for_place(uint32_t bytes) {
-    return take_place(bytes, wait_for_ring(bytes));
+    const uint64_t seen = wait_for_ring(bytes);  // the caller may have parked meanwhile
+    return take_place(my_slot(), bytes, seen);
 }
 
 void Log::publish(std::byte* at, Lsn lsn, uint32_t bytes) { impl_->publish(at, lsn, bytes); }
@@ -94,7 +101,7 @@ void Log::Impl::note_time() {
     DCHECK(timed && threads::current() == flusher.load());
     const uint64_t seen = tail.load(std::memory_order_seq_cst);
     if (seen == time_end || failed.load()) return;
-    const Place place = take_place(kTimeRecordBytes, seen);
+    const Place place = take_place(my_slot(), kTimeRecordBytes, seen);
     const TimePayload payload{wall_now(runtime.clock())};
     LogRecordHeader header{};
     header.kind = static_cast<uint16_t>(TxnLogKind::time);
@@ -141,7 +148,7 @@ uint64_t Log::Impl::filled() const {
     SIM_POINT();
     for (uint32_t i = 0; i < workers; ++i)
         low = std::min(low, slots[i].inflight.load(std::memory_order_acquire));
-    return low;
+    return std::max(low, flushed);
 }
 
 // The soft limit makes the flusher start early; only the hard limit makes the thread wait.

@@ -33,6 +33,7 @@ std::unexpected<Error> Log::Impl::fail(StoreFailure why, bool told) {
         limit.store(UINT64_MAX);
     }
     DCHECK(failed.load() && failure.cause.code != ErrorCode::none);
+    update_promise_limit();  // a worker's spare bytes are no leave to go on
     if (first && told && on_failure) on_failure(failure);
     wake_durable_waiters();
     wake_all(ring_lock, ring_waiters);

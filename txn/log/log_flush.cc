@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "threads/base/coherence.h"
 #include "threads/base/limits.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
@@ -45,7 +46,22 @@ void Log::Impl::kick(FlushReason reason) {
     if (threads::Thread* thread = flusher.load(std::memory_order_acquire)) threads::wake(thread);
 }
 
+void Log::Impl::name_lines() const {
+    coherence::name("log ring", ring.at(0), 2 * ring.bytes());
+    coherence::name("log slot", slots.get(), workers * sizeof(LogWorkerSlot),
+                    sizeof(LogWorkerSlot));
+    coherence::name("log", this, sizeof *this, sizeof *this);
+    coherence::name_field("log", "tail", tail);
+    coherence::name_field("log", "limit", limit);
+    coherence::name_field("log", "promise_limit", promise_limit);
+    coherence::name_field("log", "reserved", reserved);
+    coherence::name_field("log", "durable", durable);
+    coherence::name_field("log", "durable_lock", durable_lock);
+    coherence::name_field("log", "reasons", reasons);
+}
+
 void Log::Impl::run_flusher() {
+    name_lines();
     DCHECK(flusher.load() == nullptr && !stopping);
     flusher.store(threads::current());
     // If it were woken behind all ready threads, the disk would be idle for a turn of them.
@@ -206,6 +222,7 @@ void Log::Impl::update_limits() {
     // The last block stays in the ring until it is full: the next flush writes it again.
     const uint64_t hard = block_floor(flushed) + ring.bytes() - ring_margin - kTimeRecordBytes;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
+    find_plenty();  // LI-7: before tail may move on
     SpinGuard guard(ring_lock);
     if (failed.load()) return;
     DCHECK(hard >= hard_limit.load() && soft <= hard);  // limits only grow

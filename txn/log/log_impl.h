@@ -19,10 +19,15 @@
 //                 lie up to kLogRecordMax below it. open() relies on both when it clears a torn
 //                 tail. [checked: LogSegmentEnd.*]
 //            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
-//                 scarce_bytes, or 0 while writers are stopped. It may lag for a moment.
+//                 scarce_bytes, or 0 while writers are stopped or once the store has failed. It
+//                 may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
 //                 submissions of log are lazy_flush_interval apart, and no published byte waits
 //                 for longer. [checked: LogLazy.*]
+//            LI-7 plenty => block_floor(durable) + ring size + reserved <= both promise_limit and
+//                 start + half of the capacity. So is tail + reserved (LI-2). It is found out anew
+//                 before the ring's limits move, and after the other terms have. [checked:
+//                 take_spare(), filling()]
 //            LI-5 The blocks below prepared_end are allocated, and a completed sync covers them.
 //                 [checked: LogGrow.WhatIsPromisedSurvivesAPowerCut]
 #pragma once
@@ -50,6 +55,8 @@ inline constexpr uint32_t kEndRecordBytes = sizeof(LogRecordHeader);
 struct alignas(kCacheLineBytes) LogWorkerSlot {
     // No LSN below this is still being filled by this worker.
     std::atomic<uint64_t> inflight{kNothingOpen};
+    // End of this worker's newest record, which no later one lies below; 0: none yet. Its own.
+    uint64_t end = 0;
     // Undo space taken from the shared counter, not promised to a transaction yet.
     std::atomic<uint64_t> spare{0};
     std::atomic<uint64_t> records{0};
@@ -102,7 +109,7 @@ struct Log::Impl {
     void assert_state() const;
 
     // --- log_append.cc
-    Place take_place(uint32_t bytes, uint64_t seen);
+    Place take_place(LogWorkerSlot& slot, uint32_t bytes, uint64_t seen);
     Place wait_for_place(uint32_t bytes);
     uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
     void publish(std::byte* at, Lsn lsn, uint32_t bytes);
@@ -113,6 +120,7 @@ struct Log::Impl {
 
     // --- log_flush.cc
     void run_flusher();
+    void name_lines() const;  // for the counter of transfers (coherence.h)
     uint32_t next_reason();
     void gather_commits();
     bool flush_once();
@@ -181,6 +189,9 @@ struct Log::Impl {
     Result<void> wait_for_segment(uint64_t upto);
     std::unexpected<Error> refuse_segment() const;
     void return_spare(LogWorkerSlot& slot);
+    bool promise_fits(uint64_t forward) const;
+    void find_plenty();
+    void find_plenty_locked();
 
     // --- log_read.cc
     bool copy_from_ring(uint64_t lsn, uint64_t bytes, std::byte* out) const;
@@ -240,6 +251,7 @@ struct Log::Impl {
     // An append beyond this tail takes the slow path.
     alignas(kCacheLineBytes) std::atomic<uint64_t> limit{0};
     std::atomic<uint64_t> promise_limit{0};  // LI-4
+    std::atomic<bool> plenty{false};         // LI-7; changed under room_lock
     // The flusher sleeps without a deadline.
     std::atomic<bool> idle{false};
     std::atomic<bool> failed{false};

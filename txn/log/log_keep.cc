@@ -177,7 +177,9 @@ void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
     const uint64_t now = limit_of(start.load(), prepared_end.load());
     DCHECK(promise_limit.load() <= now);  // both ends only grow
-    promise_limit.store(writers_stopped.load() ? 0 : std::min(now, start.load() + scarce_bytes));
+    const bool refuses = writers_stopped.load() || failed.load();
+    promise_limit.store(refuses ? 0 : std::min(now, start.load() + scarce_bytes));
+    find_plenty_locked();
 }
 
 }  // namespace lockstep::txn

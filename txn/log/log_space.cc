@@ -7,6 +7,8 @@
 //            may pass their own check, each by at most one record. `slack` covers that. It also
 //            covers records without a promise (splits, checkpoints). While the files are small,
 //            they keep less (slack_below()).
+//            The check reads words that all workers write. While there is *plenty* of space (LI-7)
+//            it is true without a look: the flusher, and who takes from the shared counter, say so.
 #include <algorithm>
 
 #include "threads/base/error_detail.h"
@@ -26,13 +28,32 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     LogWorkerSlot& slot = log.my_slot();
     log.assert_state(slot);
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
-    const uint64_t wanted = log.tail.load(std::memory_order_relaxed) +
-                            log.reserved.load(std::memory_order_relaxed) + forward;
-    if (spare < undo || wanted > log.promise_limit.load(std::memory_order_relaxed)) [[unlikely]]
+    if (spare < undo) [[unlikely]]
+        return false;
+    if (!log.plenty.load(std::memory_order_relaxed) && !log.promise_fits(forward)) [[unlikely]]
         return false;
     slot.spare.store(spare - undo, std::memory_order_relaxed);
     credit.bytes += undo;
     return true;
+}
+
+bool Log::Impl::promise_fits(uint64_t forward) const {
+    const uint64_t wanted =
+        tail.load(std::memory_order_relaxed) + reserved.load(std::memory_order_relaxed) + forward;
+    return wanted <= promise_limit.load(std::memory_order_relaxed);
+}
+
+// LI-7. Under the lock the last caller sees what the others have changed before.
+void Log::Impl::find_plenty() {
+    SpinGuard guard(room_lock);
+    find_plenty_locked();
+}
+
+void Log::Impl::find_plenty_locked() {
+    DCHECK(room_lock.is_held());
+    const uint64_t most = block_floor(durable.load()) + ring.bytes() + reserved.load();
+    const uint64_t half = start.load() + options.capacity_bytes / 2;
+    plenty.store(most <= std::min(promise_limit.load(), half), std::memory_order_seq_cst);
 }
 
 [[gnu::cold]] Result<void> Log::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
@@ -40,7 +61,7 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     return impl_->reserve_undo_slow(credit, forward, undo_with_end(credit, undo), impl_->my_slot());
 }
 
-// Takes a chunk from the shared counter, or only the missing bytes when little is left.
+// Takes a chunk from the shared counter, or less than that when little is left.
 [[gnu::noinline]] Result<void> Log::Impl::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
                                                             uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
@@ -55,9 +76,10 @@ bool Log::take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo) {
         if (least + taken <= limit_now) {
             const uint64_t left = limit_now - (least + taken);
             const uint64_t extra =
-                missing != 0 && left >= 16 * workers * undo_chunk ? undo_chunk : 0;
+                missing != 0 ? std::min(undo_chunk, left / (16 * workers) / 8 * 8) : 0;
             if (!reserved.compare_exchange_strong(taken, taken + missing + extra)) continue;
             DCHECK(spare + missing >= undo);
+            if (missing != 0) find_plenty();
             slot.spare.store(spare + missing + extra - undo, std::memory_order_relaxed);
             assert_state(slot);
             credit.bytes += undo;
@@ -115,6 +137,7 @@ void Log::promise_again(UndoCredit& credit, uint64_t undo) {
     Impl& log = *impl_;
     const uint64_t bytes = undo_with_end(credit, undo);
     log.reserved.fetch_add(bytes);
+    log.find_plenty();
     credit.bytes += bytes;
     DCHECK(credit.bytes <= log.reserved.load());
     log.kick_keeper();
@@ -153,6 +176,7 @@ uint64_t Log::undo_reserved_bytes() const {
 }
 
 bool Log::filling() const {
+    if (impl_->plenty.load(std::memory_order_relaxed)) return false;
     const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) +
                            impl_->reserved.load(std::memory_order_relaxed);
     return taken > impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 2;

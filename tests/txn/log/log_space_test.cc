@@ -129,6 +129,97 @@ TEST(LogSpace, APromiseIsMadeAgainInAFullLog) {
     });
 }
 
+// LI-7: while there is plenty of space nobody adds up what is taken. That must end exactly where
+// the sum passes the half, whether records or promises do it.
+TEST(LogSpace, ItIsFillingExactlyFromTheHalfOn) {
+    for (const uint32_t forward : {4000u, 40u}) {
+        TempDirectory directory;
+        LogOptions options = tiny(directory.path());
+        options.capacity_bytes = 64 << 20;
+        options.segment_bytes = 16 << 20;  // files are made ahead by as much
+        Bench bench(options);
+        bench.create();
+        bench.run([&] {
+            Log& log = *bench.log;
+            UndoCredit credit;
+            bool was_filling = false;
+            for (uint64_t n = 0; log.reserve_undo(credit, log_align(forward), 8000); ++n) {
+                append(log, 1, n, log_align(forward) - 32);
+                ASSERT_EQ(log.filling(), log.taken_bytes() > log.capacity_bytes() / 2) << n;
+                was_filling |= log.filling();
+            }
+            EXPECT_TRUE(was_filling);
+            log.release_undo(credit);
+        });
+    }
+}
+
+// LI-7: plenty of space is no leave to write while writers are stopped.
+TEST(LogSpace, StoppedWritersAreRefusedAlsoWithPlentyOfSpace) {
+    TempDirectory directory;
+    LogOptions options = tiny(directory.path());
+    options.capacity_bytes = 64 << 20;
+    options.segment_bytes = 16 << 20;
+    Bench bench(options);
+    bench.create();
+    bench.run([&] {
+        Log& log = *bench.log;
+        UndoCredit credit;
+        // Files are made ahead by as much as was used, so the space becomes plenty.
+        for (uint64_t n = 0; n < 2000; ++n) {
+            ASSERT_TRUE(log.reserve_undo(credit, 4000, 64));
+            append(log, 1, n, 4000 - 32);
+            if (n % 100 != 99) continue;
+            ASSERT_TRUE(log.wait_durable(log.tail()));
+        }
+        log.stop_writers(true);
+        const auto refused = log.reserve_undo(credit, 64, 64);
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, ErrorCode::archive_failed);
+        log.stop_writers(false);
+        EXPECT_TRUE(log.reserve_undo(credit, 64, 64));
+        log.release_undo(credit);
+    });
+}
+
+// LI-2 with old ends: workers that were idle while others wrote come back when the ring is full,
+// and each may write one record only before it looks at the limit.
+TEST(LogSpace, IdleWorkersComeBackToAFullRing) {
+    constexpr uint32_t kWorkers = 4;
+    TempDirectory directory;
+    LogOptions options = tiny(directory.path());
+    options.capacity_bytes = 64 << 20;
+    Bench bench(options, kWorkers);
+    bench.create();
+    for (uint32_t w = 0; w < kWorkers; ++w)
+        bench.run([&] { append(*bench.log, 1 + w, 0, 1000); }, w);
+    for (uint32_t round = 1; round <= 8; ++round) {
+        bench.run(
+            [&] {
+                for (uint64_t n = 0; n < 500; ++n)
+                    append(*bench.log, 1 + round % kWorkers, round * 1000 + n, 4000);
+            },
+            round % kWorkers);
+        for (uint32_t w = 0; w < kWorkers; ++w)
+            bench.run([&] { append(*bench.log, 1 + w, round, 60'000); }, w);
+    }
+    bench.run([&] { ASSERT_TRUE(bench.log->wait_durable(bench.log->tail())); });
+    ASSERT_TRUE(bench.reopen());
+    uint64_t records = 0;
+    threads::Disk& disk = *bench.disk;
+    LogReader reader(disk, options);
+    reader.seek(Lsn{4096});
+    for (LogRecordView record; reader.position() < bench.log->tail();) {
+        const auto more = reader.next(record);
+        ASSERT_TRUE(more.has_value()) << more.error().text();
+        if (!*more) break;
+        if (record.header->kind != kTestKind) continue;
+        check_record(record);
+        ++records;
+    }
+    EXPECT_EQ(records, kWorkers + 8 * (500 + kWorkers));
+}
+
 // What one worker keeps spare does not keep the others from the last bytes of a small log for long:
 // the bound is small.
 TEST(LogSpace, SeveralWorkersShareTheSpace) {
