@@ -5,9 +5,9 @@
 #include <utility>
 
 #include <lockstep/index.h>
+#include "sm/api/key_behind.h"
 #include "sm/api/operation.h"
 #include "sm/btree/btree_cursor.h"
-#include "sm/api/key_behind.h"
 
 namespace lockstep {
 

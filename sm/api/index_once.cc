@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "sm/btree/btree.h"
 #include "sm/api/engine_of.h"
 #include "sm/api/key_behind.h"
+#include "sm/btree/btree.h"
 #include "sm/secondary/key_call.h"
 
 namespace lockstep {

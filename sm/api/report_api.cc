@@ -3,12 +3,12 @@
 
 #include <mutex>
 
-#include "sm/core/txn_local.h"
-#include "sm/scan/service.h"
-#include "sm/catalog/catalog.h"
 #include "sm/api/columns_index.h"
-#include "sm/engine/engine.h"
 #include "sm/api/operation.h"
+#include "sm/catalog/catalog.h"
+#include "sm/core/txn_local.h"
+#include "sm/engine/engine.h"
+#include "sm/scan/service.h"
 #include "threads/base/try.h"
 
 namespace lockstep {

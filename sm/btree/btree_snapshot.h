@@ -51,7 +51,8 @@ public:
     Slice value_at(size_t row) const;
     bool in_chain(size_t row) const { return leaf_->rows[row].overflow; }
     Result<void> read_chain(size_t row, std::string& out);
-    // The newest change of a leaf that was read; kLsnMax: of one that other snapshots see otherwise.
+    // The newest change of a leaf that was read; kLsnMax: of one that other snapshots see
+    // otherwise.
     Lsn newest() const { return newest_; }
 
 private:

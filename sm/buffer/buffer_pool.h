@@ -335,9 +335,9 @@ public:
     // not fail for it. Any thread. Error: out_of_memory.
     Result<void> open_pages(uint64_t pages);
     // Checks words against frames while no transaction runs. Checks everything if the cleaners are
-    // stopped as well, and the counts also if nothing runs and no transfer is in flight (`at_rest`):
-    // a thread may then sleep with a latch until a page can be written. Returns an error text or an
-    // empty string.
+    // stopped as well, and the counts also if nothing runs and no transfer is in flight
+    // (`at_rest`): a thread may then sleep with a latch until a page can be written. Returns an
+    // error text or an empty string.
     std::string verify(bool at_rest = false) const;
 
     // Payload bit: the page was used since the clock hand passed.

@@ -7,9 +7,9 @@
 //            debug checks.
 #include "sm/buffer/buffer_pool.h"
 #include "sm/engine/engine.h"
+#include "sm/host/test_hooks.h"
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
-#include "sm/host/test_hooks.h"
 
 namespace lockstep::sm {
 

@@ -16,8 +16,8 @@ namespace sm {
 class Engine;
 }
 
-// Defined by test programs only, null elsewhere. Each close() calls it when all threads of the store
-// have ended, with the fault that Engine::verify_rest() has found, or with an empty text.
+// Defined by test programs only, null elsewhere. Each close() calls it when all threads of the
+// store have ended, with the fault that Engine::verify_rest() has found, or with an empty text.
 [[gnu::weak]] void observe_rest(std::string_view fault);
 
 // Options::test_hooks. Everything it names must outlive the store.

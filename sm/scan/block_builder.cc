@@ -48,6 +48,68 @@ uint64_t load_big_endian(const char* at) {
     return value;
 }
 
+// Copies numbers from `find(record)`, which is null where the record has none. The rows of those
+// come to `missing`.
+template <class T, class Find, class Load, class Missing>
+bool copy_numbers(T* out, std::span<const RecordBytes> records, Find find, Load get,
+                  Missing missing) {
+    for (size_t i = 0; i < records.size(); ++i) {
+        const char* const at = find(records[i]);
+        if (at == nullptr) [[unlikely]] {
+            out[i] = T{};
+            if (!missing(i)) return false;
+            continue;
+        }
+        out[i] = get(at);
+    }
+    return true;
+}
+
+template <class T>
+struct Little {
+    T operator()(const char* at) const { return load<T>(at); }
+};
+// Key writes signed numbers with the sign bit turned over.
+template <class T, unsigned kBytes, bool kFlip = false>
+struct Big {
+    static_assert(sizeof(T) >= kBytes && (!kFlip || sizeof(T) == kBytes));
+    T operator()(const char* at) const {
+        const uint64_t value = load_big_endian<kBytes>(at);
+        return static_cast<T>(kFlip ? value ^ 1ull << (8 * kBytes - 1) : value);
+    }
+};
+
+// Calls with what loads a number of the type.
+template <class Call>
+bool with_value_type(const TypeRow& row, Call call) {
+    switch (row.made) {
+        case 1: return call(Little<uint8_t>());
+        case 2: return call(Little<uint16_t>());
+        case 4: return call(Little<uint32_t>());
+        default: DCHECK(row.made == 8); return call(Little<uint64_t>());
+    }
+}
+template <class Call>
+bool with_key_type(const TypeRow& row, Call call) {
+    switch (row.stored) {
+        case 1: return call(Big<uint8_t, 1>());
+        case 2: return call(Big<uint16_t, 2>());
+        case 3: return call(Big<uint32_t, 3>());
+        case 4: return row.is_signed ? call(Big<uint32_t, 4, true>()) : call(Big<uint32_t, 4>());
+        default:
+            DCHECK(row.stored == 8);
+            return row.is_signed ? call(Big<uint64_t, 8, true>()) : call(Big<uint64_t, 8>());
+    }
+}
+
+size_t begin_in_key(std::span<const Column* const> before, size_t begin, Slice key) {
+    for (const Column* const part : before) {
+        begin = end_of_part(*part, key, begin);
+        if (begin == kNowhere) break;
+    }
+    return begin;
+}
+
 }  // namespace
 
 bool is_utf8(Slice text) {
@@ -134,72 +196,6 @@ bool BlockBuilder::set_null(ColumnData& out, size_t row) {
     ++out.nulls;
     return true;
 }
-
-namespace {
-
-// Copies numbers from `find(record)`, which is null where the record has none. The rows of those
-// come to `missing`.
-template <class T, class Find, class Load, class Missing>
-bool copy_numbers(T* out, std::span<const RecordBytes> records, Find find, Load get,
-                  Missing missing) {
-    for (size_t i = 0; i < records.size(); ++i) {
-        const char* const at = find(records[i]);
-        if (at == nullptr) [[unlikely]] {
-            out[i] = T{};
-            if (!missing(i)) return false;
-            continue;
-        }
-        out[i] = get(at);
-    }
-    return true;
-}
-
-template <class T>
-struct Little {
-    T operator()(const char* at) const { return load<T>(at); }
-};
-// Key writes signed numbers with the sign bit turned over.
-template <class T, unsigned kBytes, bool kFlip = false>
-struct Big {
-    static_assert(sizeof(T) >= kBytes && (!kFlip || sizeof(T) == kBytes));
-    T operator()(const char* at) const {
-        const uint64_t value = load_big_endian<kBytes>(at);
-        return static_cast<T>(kFlip ? value ^ 1ull << (8 * kBytes - 1) : value);
-    }
-};
-
-// Calls with what loads a number of the type.
-template <class Call>
-bool with_value_type(const TypeRow& row, Call call) {
-    switch (row.made) {
-        case 1: return call(Little<uint8_t>());
-        case 2: return call(Little<uint16_t>());
-        case 4: return call(Little<uint32_t>());
-        default: DCHECK(row.made == 8); return call(Little<uint64_t>());
-    }
-}
-template <class Call>
-bool with_key_type(const TypeRow& row, Call call) {
-    switch (row.stored) {
-        case 1: return call(Big<uint8_t, 1>());
-        case 2: return call(Big<uint16_t, 2>());
-        case 3: return call(Big<uint32_t, 3>());
-        case 4: return row.is_signed ? call(Big<uint32_t, 4, true>()) : call(Big<uint32_t, 4>());
-        default:
-            DCHECK(row.stored == 8);
-            return row.is_signed ? call(Big<uint64_t, 8, true>()) : call(Big<uint64_t, 8>());
-    }
-}
-
-size_t begin_in_key(std::span<const Column* const> before, size_t begin, Slice key) {
-    for (const Column* const part : before) {
-        begin = end_of_part(*part, key, begin);
-        if (begin == kNowhere) break;
-    }
-    return begin;
-}
-
-}  // namespace
 
 Result<void> BlockBuilder::add_numbers(const Part& part, ColumnData& out,
                                        std::span<const RecordBytes> records) {

@@ -1,10 +1,10 @@
 // block_data.h - the memory of a block: for each column a validity bitmap, offsets and data.
 //
-// Layout     As the Arrow columnar format: bitmaps with the lowest bit first, int32 offsets, buffers
-//            that begin at 64 bytes. The columns stand in the order of BlockData::columns, which are
-//            places in the object's Columns.
-// Invariants BD-1 A finished block has, for each column, rows + 1 ascending offsets or rows numbers.
-//                 [checked: assert_state()]
+// Layout     As the Arrow columnar format: bitmaps with the lowest bit first, int32 offsets,
+//            buffers that begin at 64 bytes. The columns stand in the order of BlockData::columns,
+//            which are places in the object's Columns.
+// Invariants BD-1 A finished block has, for each column, rows + 1 ascending offsets or rows
+//                 numbers. [checked: assert_state()]
 #pragma once
 
 #include <algorithm>

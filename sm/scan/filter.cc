@@ -50,6 +50,72 @@ void keep(std::vector<uint32_t>& rows, Met met) {
     rows.resize(n);
 }
 
+// The part of a key as Key writes it, of an ordinal within the column's numbers.
+std::string key_part(uint64_t ordinal, const TypeRow& row) {
+    DCHECK(row.integer() && row.stored >= 1 && row.stored <= 8);
+    // A signed number has its sign bit turned over in both; only the width differs.
+    const uint64_t bits =
+        row.is_signed ? ordinal - kSign + (1ull << (8 * row.stored - 1)) : ordinal;
+    std::string out;
+    for (unsigned i = row.stored; i-- > 0;) out.push_back(static_cast<char>(bits >> (8 * i)));
+    return out;
+}
+// The ordinals of the smallest and the largest number of the column.
+std::pair<uint64_t, uint64_t> ordinals_of(const TypeRow& row) {
+    if (row.stored == 8) return {0, UINT64_MAX};
+    const uint64_t numbers = 1ull << (8 * row.stored);
+    return row.is_signed ? std::pair(kSign - numbers / 2, kSign + numbers / 2 - 1)
+                         : std::pair(uint64_t{0}, numbers - 1);
+}
+// The smallest key behind all that begin with `prefix`; empty: there is none.
+std::string behind(std::string prefix) {
+    while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
+    if (!prefix.empty()) ++prefix.back();
+    return prefix;
+}
+
+bool pick_texts(const ColumnData& from, std::span<const uint32_t> rows, ColumnData& to) {
+    size_t bytes = 0;
+    for (const uint32_t row : rows) bytes += from.text(row).size();
+    if (!to.offsets.reserve((rows.size() + 1) * sizeof(int32_t), 0) ||
+        !to.data.reserve(std::max(bytes, kCacheLineBytes), 0))
+        return false;
+    int32_t at = to.offsets.as<int32_t>()[0] = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const Slice text = from.text(rows[i]);
+        std::memcpy(to.data.as<char>() + at, text.data(), text.size());
+        at += static_cast<int32_t>(text.size());
+        to.offsets.as<int32_t>()[i + 1] = at;
+    }
+    return true;
+}
+bool pick_numbers(const ColumnData& from, size_t width, std::span<const uint32_t> rows,
+                  ColumnData& to) {
+    if (!to.data.reserve(rows.size() * width, 0)) return false;
+    const auto copy = [&]<class T>(T) {
+        for (size_t i = 0; i < rows.size(); ++i) to.data.as<T>()[i] = from.data.as<T>()[rows[i]];
+    };
+    switch (width) {
+        case 1: copy(uint8_t{}); break;
+        case 2: copy(uint16_t{}); break;
+        case 4: copy(uint32_t{}); break;
+        default: DCHECK(width == 8); copy(uint64_t{});
+    }
+    return true;
+}
+bool pick_nulls(const ColumnData& from, std::span<const uint32_t> rows, ColumnData& to) {
+    if (from.nulls == 0) return true;
+    const size_t bytes = (rows.size() + 7) / 8;
+    if (!to.validity.reserve(bytes, 0)) return false;
+    std::memset(to.validity.as<char>(), 0xff, bytes);
+    for (size_t i = 0; i < rows.size(); ++i)
+        if (from.is_null(rows[i])) {
+            to.validity.as<uint8_t>()[i / 8] &= static_cast<uint8_t>(~(1u << (i % 8)));
+            ++to.nulls;
+        }
+    return true;
+}
+
 }  // namespace
 
 bool Filter::Term::met_by(Slice text) const {
@@ -156,34 +222,6 @@ std::vector<uint16_t> Filter::columns() const {
     return out;
 }
 
-namespace {
-
-// The part of a key as Key writes it, of an ordinal within the column's numbers.
-std::string key_part(uint64_t ordinal, const TypeRow& row) {
-    DCHECK(row.integer() && row.stored >= 1 && row.stored <= 8);
-    // A signed number has its sign bit turned over in both; only the width differs.
-    const uint64_t bits =
-        row.is_signed ? ordinal - kSign + (1ull << (8 * row.stored - 1)) : ordinal;
-    std::string out;
-    for (unsigned i = row.stored; i-- > 0;) out.push_back(static_cast<char>(bits >> (8 * i)));
-    return out;
-}
-// The ordinals of the smallest and the largest number of the column.
-std::pair<uint64_t, uint64_t> ordinals_of(const TypeRow& row) {
-    if (row.stored == 8) return {0, UINT64_MAX};
-    const uint64_t numbers = 1ull << (8 * row.stored);
-    return row.is_signed ? std::pair(kSign - numbers / 2, kSign + numbers / 2 - 1)
-                         : std::pair(uint64_t{0}, numbers - 1);
-}
-// The smallest key behind all that begin with `prefix`; empty: there is none.
-std::string behind(std::string prefix) {
-    while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
-    if (!prefix.empty()) ++prefix.back();
-    return prefix;
-}
-
-}  // namespace
-
 std::vector<KeyRange> Filter::ranges(const Columns& columns) const {
     std::vector<std::string> prefixes = {""};
     for (size_t i = 0; i < columns.all().size(); ++i) {
@@ -262,52 +300,6 @@ void Filter::select(const BlockData& block, std::vector<uint32_t>& rows) const {
     DCHECK(block.rows <= kBlockRowsMax);
     for (const Term& term : terms_) filter_term(term, block.of(term.column), rows);
 }
-
-namespace {
-
-bool pick_texts(const ColumnData& from, std::span<const uint32_t> rows, ColumnData& to) {
-    size_t bytes = 0;
-    for (const uint32_t row : rows) bytes += from.text(row).size();
-    if (!to.offsets.reserve((rows.size() + 1) * sizeof(int32_t), 0) ||
-        !to.data.reserve(std::max(bytes, kCacheLineBytes), 0))
-        return false;
-    int32_t at = to.offsets.as<int32_t>()[0] = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-        const Slice text = from.text(rows[i]);
-        std::memcpy(to.data.as<char>() + at, text.data(), text.size());
-        at += static_cast<int32_t>(text.size());
-        to.offsets.as<int32_t>()[i + 1] = at;
-    }
-    return true;
-}
-bool pick_numbers(const ColumnData& from, size_t width, std::span<const uint32_t> rows,
-                  ColumnData& to) {
-    if (!to.data.reserve(rows.size() * width, 0)) return false;
-    const auto copy = [&]<class T>(T) {
-        for (size_t i = 0; i < rows.size(); ++i) to.data.as<T>()[i] = from.data.as<T>()[rows[i]];
-    };
-    switch (width) {
-        case 1: copy(uint8_t{}); break;
-        case 2: copy(uint16_t{}); break;
-        case 4: copy(uint32_t{}); break;
-        default: DCHECK(width == 8); copy(uint64_t{});
-    }
-    return true;
-}
-bool pick_nulls(const ColumnData& from, std::span<const uint32_t> rows, ColumnData& to) {
-    if (from.nulls == 0) return true;
-    const size_t bytes = (rows.size() + 7) / 8;
-    if (!to.validity.reserve(bytes, 0)) return false;
-    std::memset(to.validity.as<char>(), 0xff, bytes);
-    for (size_t i = 0; i < rows.size(); ++i)
-        if (from.is_null(rows[i])) {
-            to.validity.as<uint8_t>()[i / 8] &= static_cast<uint8_t>(~(1u << (i % 8)));
-            ++to.nulls;
-        }
-    return true;
-}
-
-}  // namespace
 
 std::shared_ptr<const BlockData> pick(const BlockData& from, std::span<const uint16_t> columns,
                                       std::span<const uint32_t> rows) {

@@ -3,7 +3,6 @@
 
 #include <mutex>
 
-#include "threads/base/try.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::sm::scan {

@@ -28,6 +28,42 @@ size_t next_of(const ScanState& scan, size_t cursor) {
 
 Error error_of(const Unexpected& failure) { return failure.error(); }
 
+// A group of the turn while its snapshot is read.
+struct OpenGroup {
+    std::shared_ptr<Group> group;
+    std::unique_ptr<Reading> reading;
+};
+
+std::vector<uint16_t> all_wanted(std::span<const ScanState* const> scans) {
+    std::vector<uint16_t> out;
+    for (const ScanState* scan : scans) {
+        if (std::ranges::includes(out, scan->wanted)) continue;
+        std::vector<uint16_t> sum;
+        std::ranges::set_union(out, scan->wanted, std::back_inserter(sum));
+        out = std::move(sum);
+    }
+    return out;
+}
+
+// The rows of a block that the scan wants, as blocks of its own columns.
+Result<void> cut_out(const ScanState& scan, const std::shared_ptr<const BlockData>& block,
+                     std::vector<Block>& out) {
+    DCHECK(block->rows > 0 && block->has(scan.wanted));
+    std::shared_ptr<const BlockData> rows = block;
+    if (!scan.filter.empty()) {
+        std::vector<uint32_t> chosen;
+        scan.filter.select(*block, chosen);
+        if (chosen.empty()) return {};
+        if (chosen.size() < block->rows) {
+            rows = pick(*block, scan.given, chosen);
+            if (!rows) return fail(ErrorCode::out_of_memory, "block of columns");
+            DCHECK(rows->rows == chosen.size());
+        }
+    }
+    out.push_back(Selected::block(std::move(rows), scan.selected));
+    return {};
+}
+
 }  // namespace
 
 void Service::serve(const std::shared_ptr<Pass>& pass) {
@@ -126,46 +162,6 @@ bool Service::choose(Pass& pass, Turn& turn) {
     turn.kept = turn.made.size();
     return true;
 }
-
-namespace {
-
-// A group of the turn while its snapshot is read.
-struct OpenGroup {
-    std::shared_ptr<Group> group;
-    std::unique_ptr<Reading> reading;
-};
-
-std::vector<uint16_t> all_wanted(std::span<const ScanState* const> scans) {
-    std::vector<uint16_t> out;
-    for (const ScanState* scan : scans) {
-        if (std::ranges::includes(out, scan->wanted)) continue;
-        std::vector<uint16_t> sum;
-        std::ranges::set_union(out, scan->wanted, std::back_inserter(sum));
-        out = std::move(sum);
-    }
-    return out;
-}
-
-// The rows of a block that the scan wants, as blocks of its own columns.
-Result<void> cut_out(const ScanState& scan, const std::shared_ptr<const BlockData>& block,
-                     std::vector<Block>& out) {
-    DCHECK(block->rows > 0 && block->has(scan.wanted));
-    std::shared_ptr<const BlockData> rows = block;
-    if (!scan.filter.empty()) {
-        std::vector<uint32_t> chosen;
-        scan.filter.select(*block, chosen);
-        if (chosen.empty()) return {};
-        if (chosen.size() < block->rows) {
-            rows = pick(*block, scan.given, chosen);
-            if (!rows) return fail(ErrorCode::out_of_memory, "block of columns");
-            DCHECK(rows->rows == chosen.size());
-        }
-    }
-    out.push_back(Selected::block(std::move(rows), scan.selected));
-    return {};
-}
-
-}  // namespace
 
 // Makes the blocks of one turn.
 class Service::Maker {

@@ -21,8 +21,8 @@ struct Target {
     uint64_t runs;  // random inputs
 };
 constexpr Target kTargets[] = {
-    {"page", fuzz_page, 3000}, {"log", fuzz_log, 500}, {"superblock", fuzz_superblock, 40},
-    {"image", fuzz_image, 40}, {"api", fuzz_api, 60},  {"c", fuzz_c, 20},
+    {"page", fuzz_page, 3000},      {"log", fuzz_log, 500}, {"superblock", fuzz_superblock, 40},
+    {"image", fuzz_image, 40},      {"api", fuzz_api, 60},  {"c", fuzz_c, 20},
     {"columns", fuzz_columns, 3000}};
 
 class CorpusTest : public ::testing::TestWithParam<Target> {};

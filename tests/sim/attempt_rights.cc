@@ -1,8 +1,8 @@
 // attempt_rights.cc - compares the locks that a transaction has with what it did.
 #include <fmt/format.h>
 
-#include "sm/engine/engine.h"
 #include "sm/api/operation.h"
+#include "sm/engine/engine.h"
 #include "tests/sim/attempt.h"
 
 namespace lockstep::sim {

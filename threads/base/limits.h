@@ -1,14 +1,14 @@
 // limits.h - sizes of batches, tables and looks inside the engine, in one table.
 //
 // Concepts   A limit decides how much is done at a time, how many find a place, or how often
-//            something is tried. Answers and the content of the disk never depend on it. In a normal
-//            build each limit is a constant. A build with LOCKSTEP_DRAWN_LIMITS makes them variables
-//            that the simulator and the random tests draw from their seed, mostly near the least
-//            value. So a count beyond a limit is met after a few operations, not after thousands.
-//            An entry: name, value, least value, what it limits. A drawn value is never above the
-//            constant, so arrays of that size suffice.
-// Sharing    A limit changes only while no engine exists in the process: before a test or a simulated
-//            run begins. Then any thread reads it.
+//            something is tried. Answers and the content of the disk never depend on it. In a
+//            normal build each limit is a constant. A build with LOCKSTEP_DRAWN_LIMITS makes them
+//            variables that the simulator and the random tests draw from their seed, mostly near
+//            the least value. So a count beyond a limit is met after a few operations, not after
+//            thousands. An entry: name, value, least value, what it limits. A drawn value is never
+//            above the constant, so arrays of that size suffice.
+// Sharing    A limit changes only while no engine exists in the process: before a test or a
+//            simulated run begins. Then any thread reads it.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@
 //            a thread is queued for the word. A thread that frees a word with that bit set looks
 //            into the bucket, so no wake-up is lost.
 //            LA-5 No waiter starves. New shared requests queue behind a waiting exclusive request.
-//            A releaser passes the latch to a waiter that has lost it often (limits::latch_losses()).
-//            [latch.cc]
+//            A releaser passes the latch to a waiter that has lost it often
+//            (limits::latch_losses()). [latch.cc]
 // Blocking   latch_shared() and latch_exclusive() park the user thread. With several workers they
 //            spin a little first. Waiters queue in a parking lot, hashed by the word's address. The
 //            optimistic calls never block.

@@ -6,8 +6,9 @@
 //            lock owned by a thread that was just woken and has not run yet, and queues too. The
 //            queue never ends, although no holder needs the lock for long. So a newcomer that finds
 //            the only holder ready on its own worker yields to it and tries again. The queue
-//            drains, and later requests find the lock free. After limits::lock_yields() yields the newcomer
-//            queues. With teams this is off: their members are normally ready and hold locks.
+//            drains, and later requests find the lock free. After limits::lock_yields() yields the
+//            newcomer queues. With teams this is off: their members are normally ready and hold
+//            locks.
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
 // Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never
 //            does.

@@ -1,9 +1,9 @@
 // block.h - rows as columns: what reports read. The buffers have the layout of Apache Arrow.
 //
-// Concepts   A block is made once from the records of a part of an index or heap, and never changes.
-//            All reports that need it share it. A Block is a reference to it with the columns that
-//            one scan asked for, so copies are cheap. The memory goes with the last of them, which
-//            may outlive the report and the store.
+// Concepts   A block is made once from the records of a part of an index or heap, and never
+//            changes. All reports that need it share it. A Block is a reference to it with the
+//            columns that one scan asked for, so copies are cheap. The memory goes with the last of
+//            them, which may outlive the report and the store.
 #pragma once
 
 #include <memory>

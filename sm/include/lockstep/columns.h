@@ -1,7 +1,7 @@
 // columns.h - what the bytes of a record mean: named, typed columns in its key and its value.
 //
-// Concepts   The engine stores bytes. Reports, and what reads them, need columns. A text says which:
-//            one column a line (or behind a comma), as
+// Concepts   The engine stores bytes. Reports, and what reads them, need columns. A text says
+//            which: one column a line (or behind a comma), as
 //                ol_w_id        u16         key
 //                ol_delivery_d  time_ns     value 0   null 0
 //                ol_amount      decimal(2)  value 8

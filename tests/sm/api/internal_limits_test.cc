@@ -1,11 +1,11 @@
 // labels: model
 // internal_limits_test.cc - one workload whose every count is a limit of the engine, or one more.
 //
-// Concepts   The workload does n of everything: records of one call, versions, erased keys, pages of
-//            a value, objects of a transaction, names of a prepared one, commits that wait together,
-//            heap records, roots after an open. In the normal build n comes from the table of limits
-//            (threads/base/limits.h). In a build that draws limits, each of them in turn becomes its
-//            least value and one more, so n is small.
+// Concepts   The workload does n of everything: records of one call, versions, erased keys, pages
+//            of a value, objects of a transaction, names of a prepared one, commits that wait
+//            together, heap records, roots after an open. In the normal build n comes from the
+//            table of limits (threads/base/limits.h). In a build that draws limits, each of them in
+//            turn becomes its least value and one more, so n is small.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -8,8 +8,8 @@
 #include <functional>
 #include <thread>
 
-#include "sm/engine/engine.h"
 #include "sm/api/engine_of.h"
+#include "sm/engine/engine.h"
 #include "sm/services/ghost_cleaner.h"
 #include "tests/code_of.h"
 #include "tests/seed_of_run.h"

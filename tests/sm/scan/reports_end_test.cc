@@ -1,5 +1,6 @@
 // labels: unit
-// reports_end_test.cc - how scans end: functions, errors, what goes away under them, close and fork.
+// reports_end_test.cc - how scans end: functions, errors, what goes away under them, close and
+// fork.
 #include "tests/sm/scan/reports_test_util.h"
 
 #include <sys/wait.h>

@@ -6,8 +6,8 @@
 //            given back, so what it holds is always held. Every right that a thread obtains is
 //            compared with those of all others: on the record, and between an object's lock and the
 //            intentions of others. Each thread also compares the table with what it has asked for:
-//            after any request, also a refused or an instant one, it has these rights and no other. Deadlock and timeout make a thread release everything, as a
-//            transaction would.
+//            after any request, also a refused or an instant one, it has these rights and no other.
+//            Deadlock and timeout make a thread release everything, as a transaction would.
 #include <algorithm>
 #include <atomic>
 #include <map>

@@ -10,11 +10,11 @@
 #include <charconv>
 
 #include "threads/base/try.h"
+#include "tools/base/option_checks.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
-#include "tools/base/option_checks.h"
 
 namespace lockstep::cli {
 namespace {
