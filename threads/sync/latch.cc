@@ -7,8 +7,8 @@
 //            of its queue: one exclusive waiter, or all shared ones before the first exclusive.
 //            Woken threads compete with newcomers, so a latch stays usable while a woken thread is
 //            not yet running. A thread that loses the race queues at the front again. After
-//            limits::latch_losses() losses the releaser transfers the latch to it instead of freeing
-//            it (LA-5).
+//            limits::latch_losses() losses the releaser transfers the latch to it instead of
+//            freeing it (LA-5).
 // Blocking   Waits park the user thread, after a short spin if the holder may run on another kernel
 //            thread.
 // Source     WebKit's ParkingLot and WordLock.
