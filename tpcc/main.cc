@@ -130,6 +130,7 @@ int run_program(Settings settings) {
 }  // namespace lockstep::tpcc
 
 int main(int argc, char** argv) {
+    using namespace lockstep;
     using namespace lockstep::tpcc;
     hold_standard_files();
     auto parsed = parse_command_line(argc, argv);

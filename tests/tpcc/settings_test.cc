@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "tools/base/size_option.h"
 #include "tpcc/load_space.h"
 
 namespace lockstep::tpcc {
