@@ -7,6 +7,8 @@
 // Blocking   Never.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -26,8 +28,14 @@ struct FileRights {
     static std::optional<FileRights> of(int fd);
     // Who may read a file may enter its directory.
     uint32_t directory_mode() const { return mode | (mode & 0444) >> 2; }
-    // Of a new file or directory. 0, or errno. File systems that keep neither are left alone.
-    int give(int fd, uint32_t wanted_mode) const;
+    // Whether it has another owner.
+    bool is_foreign(const struct stat& status) const {
+        return owner && (status.st_uid != owner->user || status.st_gid != owner->group);
+    }
+    // Of a new file. 0, or errno. File systems that keep no rights are left alone.
+    int give_file(int fd) const;
+    // Of a new directory with that name in the open directory `in`, or AT_FDCWD.
+    int give_directory(int in, const char* name) const;
 };
 
 }  // namespace lockstep::threads

@@ -102,14 +102,6 @@ int64_t open_at(const Place& place, int how, int direct, uint32_t mode = 0) {
     return fd == -EINVAL && direct != 0 ? open_with(how & ~O_EXCL) : fd;
 }
 
-int give_directory(const Place& place, const FileRights& rights) {
-    const int fd = openat(at(place), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    const int error = rights.give(fd, rights.directory_mode());
-    ::close(fd);
-    return error;
-}
-
 }  // namespace
 
 std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t b) {
@@ -166,7 +158,7 @@ int64_t PosixDisk::create(const Place& place, int how, int direct) {
     const FileRights rights = this->rights();
     const int64_t fd = open_at(place, how | O_CREAT | O_EXCL, direct, rights.mode);
     if (fd < 0) return fd;
-    const int error = rights.give(static_cast<int>(fd), rights.mode);
+    const int error = rights.give_file(static_cast<int>(fd));
     if (error == 0) return fd;
     ::close(static_cast<int>(fd));
     (void)unlinkat(at(place), place.name.c_str(), 0);
@@ -247,7 +239,7 @@ Result<void> PosixDisk::make_directory(const Place& place) {
     const char* const name = place.name.c_str();
     const FileRights rights = this->rights();
     if (mkdirat(at(place), name, rights.directory_mode()) == 0) {
-        if (const int error = give_directory(place, rights); error != 0) {
+        if (const int error = rights.give_directory(at(place), name); error != 0) {
             (void)unlinkat(at(place), name, AT_REMOVEDIR);
             return fail_at(error, "permissions of the directory", place);
         }

@@ -240,6 +240,7 @@ struct Log::Impl {
     const uint64_t ring_margin;
     // Capacity kept for records without a promise (LOG-3) and for races of promises.
     const uint64_t slack;
+    bool appends = true;  // false: opened to be read, and all space is promised to nobody
     const uint64_t undo_chunk;
     // The log is scarce when more than this is used or promised.
     const uint64_t scarce_bytes;

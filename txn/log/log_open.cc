@@ -290,6 +290,7 @@ Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const 
     impl->prepared_end = block_ceil(end);
     impl->begin_at(end);
     impl->reserved.store(options.capacity_bytes);
+    impl->appends = false;
     impl->find_plenty();
     return std::unique_ptr<Log>(new Log(std::move(impl)));
 }

@@ -374,7 +374,7 @@ TEST_F(ArchiveRestore, AHistoryMayComeFromAnother) {
 
 // What a kept backup needs stays, and so does what a backup that nobody names may need.
 TEST_F(ArchiveRestore, PruningKeepsWhatTheKeptBackupsNeed) {
-    make(100, 200);
+    make(100, 4000);
     const Lsn first = backup_.lsn;
     ASSERT_OK(store_.open());
     store_.on_thread([&] {
@@ -382,7 +382,7 @@ TEST_F(ArchiveRestore, PruningKeepsWhatTheKeptBackupsNeed) {
         commits_.many(*store_, rng_, 200);
     });
     ASSERT_OK(store_.close());
-    (void)branch_off({.until = commits_.all()[250].point}, commits_, 0);
+    (void)branch_off({.until = commits_.all()[400].point}, commits_, 0);
     const auto second = sm::read_manifest(disk_, Directory::opened(disk_, "/second"));
     ASSERT_OK(second);
 
@@ -410,12 +410,12 @@ TEST_F(ArchiveRestore, PruningKeepsWhatTheKeptBackupsNeed) {
             << name;
     }
     for (const Committed& commit : commits_.all()) {
-        if (commit.point.value < second->end || rng_.below(8) != 0) continue;
+        if (commit.point.value < second->end || rng_.below(20) != 0) continue;
         const auto info = restore_to(disk_, "/second", {.until = commit.point});
         ASSERT_OK(info);
         EXPECT_EQ(opened(disk_, "/restored", false), commits_.at(info->lsn));
     }
-    expect_refused({.until = Lsn{first.value + 1}}, "no log");
+    expect_refused({.until = Lsn{first.value + 1}}, "gap");
     const auto again = sm::prune_archive(disk_, kArchive, keep, false);
     ASSERT_OK(again);
     EXPECT_EQ(again->pieces + again->notes, 0u);

@@ -64,7 +64,8 @@ protected:
     void restore() {
         const std::vector<std::string> chain{path("full1")};
         RestoreOptions how;
-        how.archive = path("archive");
+        const std::string archive = path("archive");
+        how.archive = archive;
         ASSERT_OK(restore_backup(chain, path("restored"), how));
     }
 

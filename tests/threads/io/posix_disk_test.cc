@@ -148,7 +148,7 @@ TEST_F(PosixDiskRefused, FilesAndDirectoriesGetTheirPermissions) {
         for (const char* name : {"own", "shared", "like it"}) ::unlink(rig.path(name).c_str());
         for (const char* name : {"own.d", "shared.d"}) ::rmdir(rig.path(name).c_str());
     }
-    without({{__NR_fchmod, EIO}}, [&] {
+    without({{__NR_fchmod, EIO}, {__NR_fchmodat, EIO}}, [&] {
         disk.set_file_mode(0666);
         expect(make("none"), ErrorCode::io_error, EIO, "open");
         EXPECT_FALSE(disk.make_directory(rig.path("none.d")));
