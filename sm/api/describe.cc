@@ -1,4 +1,5 @@
 // describe.cc - Store::describe() and Store::columns(). drop() takes the text of an object away.
+#include <lockstep/columns.h>
 #include <lockstep/store.h>
 
 #include "sm/api/columns_index.h"

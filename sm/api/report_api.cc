@@ -1,7 +1,8 @@
 // report_api.cc - Store::report(): what the reports get of the engine.
-#include <lockstep/store.h>
-
 #include <mutex>
+
+#include <lockstep/report.h>
+#include <lockstep/store.h>
 
 #include "sm/api/columns_index.h"
 #include "sm/api/operation.h"
@@ -63,6 +64,8 @@ Result<Report> Store::report(const ReportOptions& options) {
     }
     return Report(TRY(service->open(options.max_age)));
 }
+
+Result<Report> Store::report() { return report(ReportOptions{}); }
 
 ReportStats Store::report_stats() const {
     const sm::Call call(engine_.get());

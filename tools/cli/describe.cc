@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/columns.h>
+
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/json_text.h"

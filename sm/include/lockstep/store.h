@@ -29,7 +29,6 @@
 
 #include <lockstep/backup.h>
 #include <lockstep/c/version.h>  // keep: for the application
-#include <lockstep/columns.h>
 #include <lockstep/function_ref.h>
 #include <lockstep/handle.h>
 #include <lockstep/heap.h>
@@ -39,7 +38,6 @@
 #include <lockstep/owned.h>
 #include <lockstep/packet.h>
 #include <lockstep/prepared.h>
-#include <lockstep/report.h>
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
@@ -48,6 +46,10 @@
 
 namespace lockstep {
 
+class Columns;         // columns.h
+class Report;          // report.h
+struct ReportOptions;  // report.h
+struct ReportStats;    // report.h
 namespace sm {
 struct StoreAccess;
 }
@@ -220,7 +222,8 @@ public:
     // Begins a report: reads of whole indexes as columns, at one committed state (report.h).
     // Suspends a user thread, blocks any other, until a user thread of the store has a snapshot.
     // Errors: those of begin() for a snapshot, too_many (user threads), store_closed, forked.
-    Result<Report> report(const ReportOptions& options = {});
+    Result<Report> report(const ReportOptions& options);
+    Result<Report> report();  // of a state that is not older than the call
     // What reports have done since the store was opened. Zeros if the store is closed. Never
     // blocks.
     ReportStats report_stats() const;

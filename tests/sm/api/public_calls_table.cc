@@ -5,6 +5,7 @@
 #include <span>
 
 #include <lockstep/need.h>
+#include <lockstep/report.h>
 #include "tests/sm/api/public_calls_lines.h"
 #include "threads/base/try.h"
 

@@ -2,6 +2,7 @@
 // columns_test.cc - the text of columns: what it says, where it is wrong, and how a store keeps it.
 #include <gtest/gtest.h>
 
+#include <lockstep/columns.h>
 #include <lockstep/store.h>
 #include "tests/own_directory.h"
 #include "tests/steps_of_run.h"

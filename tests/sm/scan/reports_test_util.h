@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include <lockstep/report.h>
 #include <lockstep/store.h>
 #include "tests/own_directory.h"
 #include "tests/steps_of_run.h"
