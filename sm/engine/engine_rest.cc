@@ -15,7 +15,8 @@ namespace lockstep::sm {
 
 std::string Engine::verify_rest() const {
     if (!opened_ || failed() || runtime == nullptr) return {};
-    DCHECK(threads::current() == nullptr);
+    // A close() on a user thread of another store is at rest, too.
+    DCHECK(!on_own_thread());
     const auto named = [](const char* part, std::string fault) {
         return fault.empty() ? fault : std::string(part) + ": " + fault;
     };

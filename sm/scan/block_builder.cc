@@ -1,6 +1,8 @@
 // block_builder.cc - the loops that copy numbers and texts out of records.
 #include "sm/scan/block_builder.h"
 
+#include <algorithm>
+
 #include "sm/scan/column_types.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
@@ -301,7 +303,7 @@ Result<void> BlockBuilder::add_texts(const Part& part, ColumnData& out,
             return misfit(*part.column, "the text is not UTF-8; describe the column as bytes");
         if (at + text.size() > INT32_MAX) return misfit(*part.column, "texts above 2 GB");
         if (!out.data.reserve(at + text.size(), at)) return no_memory();
-        std::memcpy(out.data.as<char>() + at, text.data(), text.size());
+        std::copy(text.begin(), text.end(), out.data.as<char>() + at);
         at += text.size();
         offsets[first + i + 1] = static_cast<int32_t>(at);
         text_bytes_ += text.size();

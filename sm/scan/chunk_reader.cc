@@ -1,6 +1,8 @@
 // chunk_reader.cc - leaf by leaf through SnapshotScan, into a builder.
 #include "sm/scan/chunk_reader.h"
 
+#include <algorithm>
+
 #include "sm/btree/btree_snapshot.h"
 #include "sm/scan/block_builder.h"
 #include "threads/base/try.h"
@@ -56,7 +58,7 @@ void ChunkReader::list(const SnapshotScan& scan) {
         if (keys_.size() - used < kKeyBytesMax) keys_.resize(2 * keys_.size() + 16 * kKeyBytesMax);
         char* const room = keys_.data() + used;
         const Slice key = scan.key_at(row, room);
-        if (key.data() != room) std::memcpy(room, key.data(), key.size());
+        if (key.data() != room) std::copy(key.begin(), key.end(), room);
         key_ends_[row] = used += key.size();
     }
     // The memory stays where it is only now.

@@ -1,6 +1,7 @@
 // filter.cc - from conditions to intervals, to key ranges, to rows.
 #include "sm/scan/filter.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "sm/scan/column_types.h"
@@ -83,7 +84,7 @@ bool pick_texts(const ColumnData& from, std::span<const uint32_t> rows, ColumnDa
     int32_t at = to.offsets.as<int32_t>()[0] = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
         const Slice text = from.text(rows[i]);
-        std::memcpy(to.data.as<char>() + at, text.data(), text.size());
+        std::copy(text.begin(), text.end(), to.data.as<char>() + at);
         at += static_cast<int32_t>(text.size());
         to.offsets.as<int32_t>()[i + 1] = at;
     }

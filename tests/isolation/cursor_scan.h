@@ -31,11 +31,14 @@ public:
           isolation_(isolation),
           range_(std::move(range)),
           let_go_(std::move(let_go)),
-          actor_(&stage.someone()) {
+          actor_(&stage.someone()),
+          access_(access) {}
+    // Once, before all else: `let_go` may be called.
+    void begin() {
         begun_ = stage_.visible();
         run([&](Actor& self) -> Result<void> {
             TRY(self.begin(isolation_));
-            cursor_.emplace(stage_.index().scan(self.txn(), range_.low, range_.high, access));
+            cursor_.emplace(stage_.index().scan(self.txn(), range_.low, range_.high, access_));
             return {};
         });
     }
@@ -214,6 +217,7 @@ private:
     const Range range_;
     const std::function<bool()> let_go_;
     Actor* const actor_;
+    const Access access_;
     std::optional<Cursor> cursor_;
     std::optional<std::string> at_;
     State returned_;

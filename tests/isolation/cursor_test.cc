@@ -130,6 +130,7 @@ public:
         stage_.reset(kept, ghosts);
         scan_.emplace(stage_, c.isolation, Range{c.bounds.low, c.bounds.high}, c.access,
                       [this] { return let_go(); });
+        scan_->begin();
     }
 
     // True: the scan waited.
