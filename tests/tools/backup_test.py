@@ -259,6 +259,7 @@ def check_rights(place, store, full):
     closed, locked = place("looked at"), place("locked")
     shutil.copytree(store, closed)
     shutil.copytree(full, locked)
+    os.chmod(closed, 0o755)
     for name in os.listdir(closed):
         os.chmod(os.path.join(closed, name), 0o644)
     before = files_of(closed)
