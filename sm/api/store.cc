@@ -200,6 +200,17 @@ bool is_held(const txn::Transaction& t, uint64_t generation) {
                      "back. Use begin() for a transaction that outlives a function");
 }
 
+// After an attempt that left `retry`, which has taken the place of the caller's own: a repetition
+// waits for its turn once.
+[[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_again(sm::Engine& engine,
+                                                                   TxnOptions options,
+                                                                   const Retry& retry) {
+    options.retry = {};
+    txn::Transaction* const t = TRY(begin_transaction(engine, options));
+    engine.locks->repeat(t->locks, retry);
+    return t;
+}
+
 // A name is looked up by any usable transaction of this store.
 Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
     if (!engine || engine->gate.is_shut()) return sm::Call::closed();
@@ -237,9 +248,8 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
     Retry retry;
     for (uint32_t tries = 0;; ++tries) {
-        txn::Transaction* t = TRY(begin_transaction(engine, options));
-        if (tries != 0) [[unlikely]]
-            engine.locks->repeat(t->locks, retry);
+        txn::Transaction* t = TRY(tries == 0 ? begin_transaction(engine, options)
+                                             : begin_again(engine, options, retry));
         DCHECK(t->thread == threads::current() && t->first_lsn.load() == 0);
         const uint64_t generation = t->generation;
         bool victim = false, gone = false;

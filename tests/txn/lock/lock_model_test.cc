@@ -15,6 +15,7 @@
 #include "tests/seed_of_run.h"
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"
+#include "threads/base/sanitized.h"
 
 namespace lockstep::txn {
 namespace lock_model_test {
@@ -298,6 +299,7 @@ private:
 };
 
 void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
+    if (kAddressSanitizer) trials = (trials + 1) / 2;  // for its time
     const uint64_t seed = seed_of_run(fallback_seed);
     LockManager::Stats sum;
     uint64_t bypasses = 0, grown = 0, shrunk = 0;
