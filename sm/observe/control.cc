@@ -214,8 +214,7 @@ template <class Work>
 void Control::on_user_thread(threads::LineReply reply, Work work) {
     const auto shared = std::make_shared<threads::LineReply>(std::move(reply));
     const auto started =
-        engine_.start_thread(-1, "control", [this, shared, work = std::move(work)]() mutable {
-            DCHECK(engine_.on_own_thread());
+        engine_.start_thread(-1, "control", [shared, work = std::move(work)]() mutable {
             const threads::BetweenCalls waits;
             shared->send(line_of(work(*shared)));
         });

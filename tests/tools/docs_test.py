@@ -95,17 +95,19 @@ class Docs(unittest.TestCase):
 
     def test_names_in_the_pages_exist(self):
         """Options, metrics, calls and commands that the text names."""
-        paths = [*ROOT.glob("*/include/lockstep/*.h"), *ROOT.glob("tools/xa/*")]
+        paths = [*ROOT.glob("*/include/lockstep/**/*.h"), *ROOT.glob("tools/xa/*")]
         headers = "\n".join(p.read_text() for p in paths if p.suffix in (".h", ".cc"))
+        words = set(re.findall(r"\w+", headers))
+        calls = set(re.findall(r"(\w+)\(", headers))
         metrics = (SITE / "reference/metrics.html").read_text()
         help_ = subprocess.run([PROGRAMS / "lockstep", "--help"], capture_output=True, text=True)
         for path in SOURCES.rglob("*.md"):
             text = path.read_text()
             where = path.relative_to(SOURCES)
             for option in re.findall(r"`Options::(\w+)`", text):
-                self.assertRegex(headers, rf"\b{option}\b", f"{where}: Options::{option}")
+                self.assertTrue(option in words, f"{where}: Options::{option}")
             for name in re.findall(r"`(\w+)\(\)`", text):
-                self.assertRegex(headers, rf"\b{name}\(", f"{where}: {name}()")
+                self.assertTrue(name in calls, f"{where}: {name}()")
             for metric in re.findall(r"`(lockstep_\w+)`", text):
                 self.assertIn(f"<code>{metric}</code>", metrics, f"{where}: {metric}")
             for command in re.findall(r"`lockstep ([a-z-]+)", text):
