@@ -308,19 +308,14 @@ if(TARGET lockstep_tpcc)
         set_tests_properties(simulation simulation_faults PROPERTIES LABELS sim TIMEOUT 480
             PROCESSORS 3)
         add_test(NAME campaign COMMAND Python3::Interpreter
-            ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>)
+            ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>
+            ${CMAKE_BINARY_DIR})
         set_tests_properties(campaign PROPERTIES LABELS sim TIMEOUT 300)
     elseif(NOT LOCKSTEP_SANITIZE STREQUAL thread)
         add_test(NAME simulation COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
                 --part crashes --seeds 6 --crash-points 100)
         set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT
-            "ASAN_OPTIONS=detect_leaks=0")
-        # With a mutant some seed fails, and the campaign keeps it.
-        add_test(NAME campaign COMMAND Python3::Interpreter
-            ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>
-            --build ${CMAKE_BINARY_DIR})
-        set_tests_properties(campaign PROPERTIES LABELS sim TIMEOUT 300 ENVIRONMENT
             "ASAN_OPTIONS=detect_leaks=0")
     endif()
 endif()

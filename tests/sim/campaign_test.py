@@ -2,7 +2,7 @@
 """campaign_test.py - a campaign of lockstep-sim that is killed goes on, its totals add up, and it
 keeps failures.
 
-With --build a mutant of the program is made from that build: a failing seed is kept and shrunk."""
+Usage: campaign_test.py PROGRAM BUILD. A mutant of the program is made from the build."""
 
 import argparse
 import json
@@ -122,15 +122,14 @@ def test_failures(program, place):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--build", help="the build of the program")
+    parser.add_argument("build", help="the build of the program")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="campaign_") as place:
         good, bad = pathlib.Path(place) / "good", pathlib.Path(place) / "bad"
         test_goes_on(options.program, good)
         test_totals(options.program, good)
         test_refusals(options.program, good)
-        if options.build:
-            test_failures(mutated(options.build, pathlib.Path(place) / "mutate"), bad)
+        test_failures(mutated(options.build, pathlib.Path(place) / "mutate"), bad)
     print("a campaign goes on, adds up and keeps its failures")
 
 

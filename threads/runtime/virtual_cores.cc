@@ -110,11 +110,18 @@ void VirtualCores::resume(Core& core) {
     running_ = nullptr;
 }
 
-// Continues until no core holds a spin lock (VC-1).
+// Continues until no core holds a spin lock (VC-1). Only a whole turn can tell that a core has no
+// work: since an interrupted one looked, others may have made some.
 bool VirtualCores::run(Core& core) {
+    bool progress = core.in_turn;
     resume(core);
-    const bool progress = core.in_turn || core.progress;
-    while (held_ != 0) resume(draw());
+    progress |= core.in_turn || core.progress;
+    while (held_ != 0) {
+        Core& other = draw();
+        progress |= other.in_turn;
+        resume(other);
+        progress |= other.in_turn || other.progress;
+    }
     return progress;
 }
 

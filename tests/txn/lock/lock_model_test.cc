@@ -326,7 +326,8 @@ void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
     EXPECT_EQ(shrunk > 0, shape.resizes);
     EXPECT_GT(sum.waits, 0u);
     EXPECT_GT(sum.deadlocks, 0u);
-    if (shape.names > 4 && !shape.resizes) {
+    // Where times are real, all transactions may run out of time before one has so many locks.
+    if (shape.names > 4 && !shape.resizes && (shape.caller_driven || shape.timeout == kNever)) {
         EXPECT_GT(sum.escalations, 0u);
     }
 }
