@@ -98,7 +98,8 @@ Functions& functions() {
 struct Raised {
     std::exception_ptr exception;
     const Function* function;
-    std::string key;  // of the record
+    std::string key;     // of the record
+    uint64_t order = 0;  // later ones have larger numbers; 0: nothing is kept here
 };
 // The place of a Raised tells how long the refused key is. An entry is as long, or longer by the
 // key of the record and two bytes (sm/secondary/secondary_key.h). No key of an application is like
@@ -111,7 +112,7 @@ static_assert(LOCKSTEP_KEY_BYTES_MAX + 2 < kRefusedStep && LOCKSTEP_KEY_BYTES_MA
 // Under the GIL. Never destroyed: the interpreter may have ended.
 struct AllRaised {
     std::array<Raised, kRaisedMax> kept;
-    size_t next = 0;
+    uint64_t last = 0;  // the largest order
 };
 AllRaised& all_raised() {
     static auto* const all = new AllRaised;
@@ -124,15 +125,16 @@ void drop(Raised& raised) {
     guarded(gone.function->function, [&] { std::rethrow_exception(gone.exception); });
 }
 
-// The length of the key that refuses the change.
+// The length of the key that refuses the change. A free place is taken first: a call may be slow to
+// take its exception, while others come and go.
 size_t keep_raised(const Function& function, const lockstep_slice& key) {
     AllRaised& all = all_raised();
-    const size_t place = all.next++ % kRaisedMax;
+    const auto place = std::ranges::min_element(all.kept, {}, &Raised::order);
     Raised fresh{std::current_exception(), &function,
-                 std::string(static_cast<const char*>(key.data), key.size)};
-    std::swap(all.kept[place], fresh);
+                 std::string(static_cast<const char*>(key.data), key.size), ++all.last};
+    std::swap(*place, fresh);
     drop(fresh);
-    return kRefusedFirst + place * kRefusedStep;
+    return kRefusedFirst + static_cast<size_t>(place - all.kept.begin()) * kRefusedStep;
 }
 
 // The exception behind an entry of this length; empty if there is none.
