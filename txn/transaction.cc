@@ -50,15 +50,18 @@ void TransactionTable::end() {
 
 void TransactionTable::abandon() { impl_->abandoned = true; }
 
-uint32_t TransactionTable::Impl::pop(TxnShard& shard) {
+[[gnu::always_inline]] inline Transaction* TransactionTable::Impl::pop(TxnShard& shard) {
     shard.assert_state();
     const uint32_t slot = shard.free_head;
-    DCHECK(slot == kNoSlot || (slot < slots && at(slot).state == TxnState::free));
-    if (slot != kNoSlot) shard.free_head = at(slot).next_free;
-    return slot;
+    if (slot == kNoSlot) [[unlikely]]
+        return nullptr;
+    Transaction& txn = at(slot);
+    DCHECK(txn.slot == slot && txn.state == TxnState::free);
+    shard.free_head = txn.next_free;
+    return &txn;
 }
 
-uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
+[[gnu::always_inline]] inline uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
     shard.assert_state();
     if (shard.id_next == shard.id_end) [[unlikely]] {
         shard.id_next = next_id.fetch_add(limits::transaction_ids());
@@ -83,7 +86,7 @@ Result<Transaction*> TransactionTable::begin_system(const TxnOptions& options) {
     Transaction& txn = table.at(slot);
     DCHECK(txn.state == TxnState::free && slot < kSystemSlots);
     note(txn.id.value, id);
-    table.prepare(txn, shard, options);
+    table.prepare(txn, options);
     table.assert_state(txn);
     return &txn;
 }
@@ -113,17 +116,17 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
     if (table.log.failed()) [[unlikely]]
         return table.log.refused();
     TxnShard& shard = table.my_shard();
-    uint32_t slot;
+    Transaction* txn;
     uint64_t id = 0;
     {
         SpinGuard guard(shard.lock);
         if (table.closed.load(std::memory_order_relaxed)) [[unlikely]]
             return fail(ErrorCode::store_closed);
-        slot = table.pop(shard);
+        txn = table.pop(shard);
         id = table.new_id(shard);
         ++shard.live;
     }
-    if (slot == kNoSlot) [[unlikely]] {
+    if (txn == nullptr) [[unlikely]] {
         const Result<uint32_t> taken = table.take_slot_slow(shard);
         if (!taken) {
             {
@@ -133,23 +136,23 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
             if (table.closed.load()) table.tell_if_drained();
             return std::unexpected(taken.error());
         }
-        slot = *taken;
+        txn = &table.at(*taken);
     }
-    Transaction& txn = table.at(slot);
-    DCHECK(txn.state == TxnState::free);
-    note(txn.id.value, id);
-    table.prepare(txn, shard, options);
-    table.assert_state(txn);
-    return &txn;
+    DCHECK(txn->state == TxnState::free);
+    note(txn->id.value, id);
+    table.prepare(*txn, options);
+    table.assert_state(*txn);
+    return txn;
 }
 
-void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options) {
+[[gnu::always_inline]] inline void TransactionTable::Impl::prepare(Transaction& txn,
+                                                                   const TxnOptions& options) {
     DCHECK(is_level(options.isolation));
     DCHECK(options.durability <= Durability::lazy && threads::current() != nullptr);
     DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
     DCHECK(!txn.internal && txn.reaper == nullptr);
-    note(txn.shard, static_cast<uint32_t>(&shard - shards.get()));
+    note(txn.shard, threads::worker_index());
     note(txn.began, threads::now_coarse());
     // Behind id and shard, for threads that look from outside.
     std::atomic_ref(txn.state).store(TxnState::active, std::memory_order_release);
@@ -178,7 +181,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     for (;;) {
         if (add_chunk(shard)) {
             SpinGuard guard(shard.lock);
-            if (const uint32_t slot = pop(shard); slot != kNoSlot) return slot;
+            if (const Transaction* const txn = pop(shard)) return txn->slot;
         } else if (const uint32_t slot = steal(); slot != kNoSlot) {
             return slot;
         } else {
@@ -190,7 +193,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
 uint32_t TransactionTable::Impl::steal() {
     for (uint32_t i = 0; i < workers; ++i) {
         SpinGuard guard(shards[i].lock);
-        if (const uint32_t slot = pop(shards[i]); slot != kNoSlot) return slot;
+        if (const Transaction* const txn = pop(shards[i])) return txn->slot;
     }
     return kNoSlot;
 }
@@ -280,17 +283,21 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     waiter.tag = kFailedTag;
 }
 
-// A free slot goes to the first waiter if there is one, else to the shard.
 void TransactionTable::Impl::put_free(TxnShard& shard, uint32_t slot) {
-    if (slot < kSystemSlots) [[unlikely]]
-        return put_system_slot(slot);
-    SpinGuard guard(shard.lock);
-    if (waiting.load(std::memory_order_relaxed) != 0 && hand_to_waiter(slot)) [[unlikely]]
+    const SpinGuard guard(shard.lock);
+    offer(shard, at(slot));
+}
+
+// A free slot goes to the first waiter if there is one, else to the shard.
+[[gnu::always_inline]] inline void TransactionTable::Impl::offer(TxnShard& shard,
+                                                                 Transaction& txn) {
+    shard.assert_state();
+    DCHECK(txn.slot >= kSystemSlots && txn.slot < slots && txn.slot != shard.free_head);
+    DCHECK(txn.state == TxnState::free && txn.locks.locks_held == 0);
+    if (waiting.load(std::memory_order_relaxed) != 0 && hand_to_waiter(txn.slot)) [[unlikely]]
         return;
-    DCHECK(slot < slots && slot != shard.free_head);
-    DCHECK(at(slot).state == TxnState::free && at(slot).locks.locks_held == 0);
-    at(slot).next_free = shard.free_head;
-    shard.free_head = slot;
+    txn.next_free = shard.free_head;
+    shard.free_head = txn.slot;
 }
 
 bool TransactionTable::Impl::hand_to_waiter(uint32_t slot) {
@@ -321,11 +328,14 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     // Handles that are left, also behind end(), are stale from now on.
     ++txn.generation;
     note(txn.state, TxnState::free);
-    put_free(shard, txn.slot);
+    const bool of_system = txn.slot < kSystemSlots;
+    if (of_system) [[unlikely]]
+        put_system_slot(txn.slot);
     bool closing;
     {
-        SpinGuard guard(shard.lock);
+        const SpinGuard guard(shard.lock);
         DCHECK(shard.live > 0);
+        if (!of_system) offer(shard, txn);
         --shard.live;
         shard.assert_state();
         closing = closed.load(std::memory_order_relaxed);

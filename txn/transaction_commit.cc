@@ -64,19 +64,19 @@ Lsn TransactionTable::newest_commit() const {
 }
 
 // Releases the locks and the undo credit. The object stays in use.
-void TransactionTable::Impl::release_locks_and_undo(Transaction& txn, Lsn committed) {
+inline void TransactionTable::Impl::release_locks_and_undo(Transaction& txn, Lsn committed) {
     DCHECK(txn.locks.waiting.load() == nullptr);
     locks.release_all(txn.locks, committed);
-    log.release_undo(txn.undo);
+    if (txn.undo.bytes != 0) log.release_undo(txn.undo);
 }
 
 // The same for a durable transaction that wrote nothing. Returns the LSN to wait for. The newest
 // commit record is an upper bound of it, also where the notes say only "unknown".
-Lsn TransactionTable::Impl::release_locks_of_reader(const TransactionTable& self,
-                                                    Transaction& txn) {
+inline Lsn TransactionTable::Impl::release_locks_of_reader(const TransactionTable& self,
+                                                           Transaction& txn) {
     DCHECK(txn.locks.waiting.load() == nullptr);
     const Lsn seen = locks.release_all_of_reader(txn.locks);
-    log.release_undo(txn.undo);
+    if (txn.undo.bytes != 0) log.release_undo(txn.undo);
     if (seen <= log.durable()) return kLsnNone;
     return std::min(seen, self.newest_commit());
 }

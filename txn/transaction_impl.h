@@ -70,7 +70,7 @@ struct TransactionTable::Impl {
         return chunks[slot / kTxnChunk].load(std::memory_order_acquire)[slot % kTxnChunk];
     }
 
-    uint32_t pop(TxnShard& shard);  // kNoSlot if it has none; under shard.lock
+    Transaction* pop(TxnShard& shard);  // null if it has none; under shard.lock
     Result<uint32_t> take_slot_slow(TxnShard& shard);
     uint32_t steal();
     uint32_t make_chunk();
@@ -82,9 +82,10 @@ struct TransactionTable::Impl {
     void give_up(threads::Waiter& waiter);
     void recycle_slot(Transaction& txn);
     void put_free(TxnShard& shard, uint32_t slot);
+    void offer(TxnShard& shard, Transaction& txn);  // under shard.lock
     void tell_if_drained();
     bool hand_to_waiter(uint32_t slot);
-    void prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options);
+    void prepare(Transaction& txn, const TxnOptions& options);
     uint64_t new_id(TxnShard& shard);
     void release_locks_and_undo(Transaction& txn, Lsn committed);
     Lsn release_locks_of_reader(const TransactionTable& self, Transaction& txn);

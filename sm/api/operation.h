@@ -49,8 +49,10 @@ struct TxnAccess {
     [[gnu::cold, gnu::noinline]] static txn::Transaction* after_wait(const Txn& txn, bool wait);
     [[gnu::cold]] static Error why_not(const Txn& txn);
     // A function of the application runs that one of its operations has called.
-    static bool inside_call(const Txn& txn) {
-        return txn.live() && local_of(*txn.txn_).calling != 0;
+    static bool inside_call(const Txn& txn) { return txn.live() && inside_call(*txn.txn_); }
+    static bool inside_call(const txn::Transaction& t) {
+        DCHECK(t.state != txn::TxnState::free);
+        return local_of(t).calling != 0;
     }
     // The store was closed, which has rolled the transaction back: the handle refers to nothing.
     static void forget(Txn& txn) { txn.txn_ = nullptr; }

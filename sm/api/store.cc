@@ -116,7 +116,8 @@ namespace {
     return fail(ErrorCode::bad_option, "durability", static_cast<uint64_t>(options.durability));
 }
 
-inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOptions& options) {
+[[gnu::always_inline]] inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine,
+                                                                       const TxnOptions& options) {
     TRY(MemoryReserve::require());
     if (!txn::is_level(options.isolation) || options.durability > Durability::lazy) [[unlikely]]
         return refuse_options(options);
@@ -142,7 +143,8 @@ inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOpt
     return t;
 }
 
-Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
+[[gnu::always_inline]] inline Result<txn::Transaction*> begin_transaction(
+    sm::Engine& engine, const TxnOptions& options) {
     threads::Thread& self = *threads::current();
     DCHECK(self.latch_depth == 0);
     if (self.callbacks >= threads::kMustNotCallStore) [[unlikely]]

@@ -115,6 +115,25 @@ std::unexpected<Error> refuse_inside_call(const Txn& txn) {
     return error;
 }
 
+// The result is made in its last place.
+[[gnu::always_inline]] static inline Result<Lsn> commit(Engine& engine, txn::Transaction& txn) {
+    operation_boundary(OpKind::commit, ObjectId{});
+    DCHECK(txn.state == txn::TxnState::active && TxnAccess::is_own(txn));
+    DeferredActions deferred(txn);
+    deferred.before_commit();
+    const uint64_t records = txn.locks.locks_held + 1;
+    forget_local(engine, txn);
+    Result<Lsn> point = engine.txns->commit(txn);
+    if (!point) [[unlikely]]
+        return point;
+    ApiCounters::add(engine.counters[threads::worker_index()].commits);
+    deferred.run_committed(*point);
+    if (engine.ghosts->needs_help()) [[unlikely]]
+        engine.ghosts->help();
+    threads::worker_local.teams->note_work(records);
+    return point;
+}
+
 }  // namespace sm
 
 Txn::Txn(sm::Engine* engine, txn::Transaction* txn, uint64_t generation)
@@ -142,25 +161,10 @@ Result<Lsn> Txn::commit() {
     if (!t) [[unlikely]]
         t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    if (TxnAccess::inside_call(*this)) [[unlikely]]
+    if (TxnAccess::inside_call(*t)) [[unlikely]]
         return sm::refuse_inside_call(*this);
-    sm::operation_boundary(sm::OpKind::commit, ObjectId{});
-    DCHECK(t->state == txn::TxnState::active);
-    sm::DeferredActions deferred(*t);
-    deferred.before_commit();
-    const uint64_t records = t->locks.locks_held + 1;
-    sm::forget_local(*engine_, *t);
-    auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
-    if (point) {
-        auto& counters = engine_->counters[threads::worker_index()];
-        sm::ApiCounters::add(counters.commits);
-        deferred.run_committed(*point);
-        if (engine_->ghosts->needs_help()) [[unlikely]]
-            engine_->ghosts->help();
-        threads::worker_local.teams->note_work(records);
-    }
-    return point;
+    return sm::commit(*engine_, *t);
 }
 
 // A reaper has rolled it back, or is about to finish.
@@ -190,7 +194,7 @@ Result<Vote> Txn::prepare(Slice gid) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    if (TxnAccess::inside_call(*this)) return sm::refuse_inside_call(*this);
+    if (TxnAccess::inside_call(*t)) return sm::refuse_inside_call(*this);
     if (gid.empty() || gid.size() > kGidBytesMax)
         return fail(ErrorCode::bad_argument, "bytes of a gid, and the most that it may have",
                     gid.size(), kGidBytesMax);
@@ -217,7 +221,7 @@ Result<Vote> Txn::prepare(Slice gid) {
 Result<void> Txn::abort() {
     if (!live()) return fail(ErrorCode::txn_ended, "transaction");
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
-    if (TxnAccess::inside_call(*this)) return sm::refuse_inside_call(*this);
+    if (TxnAccess::inside_call(*txn_)) return sm::refuse_inside_call(*this);
     if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
     sm::forget_local(*engine_, *txn_);

@@ -142,24 +142,25 @@ struct BTree::Descent {
         }
     }
 
-    // In a team, before the lock on `name` is requested: finds and searches the key's leaf while
-    // the lock's bucket is being loaded. The caller revalidates the result under the lock. No latch
-    // may be held. False: the leaf was not found yet.
+    // Before the lock on `name` is requested: finds and searches the key's leaf while the lock's
+    // bucket is being loaded. The caller validates the result again under the lock. No latch may be
+    // held. False: the leaf was not found yet.
+    template <bool kInTeam>
     [[gnu::always_inline]] static bool locate_ahead(BTree& tree, txn::Transaction& txn,
                                                     const node::SearchKey& key, txn::LockName name,
                                                     BTree::Position& out, Expect& expected) {
         BufferPool& pool = *tree.env_.pool;
         expected = Expect::cached;
-        if (threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
+        if (!kInTeam || threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
         const LeafHint& hint = hint_of(txn, tree.id_);
-        // The transaction's last leaf.
-        if (hint.object == tree.id_ && hint.score != 0) {
-            CTX(lock_bucket);
+        // The transaction's last leaf, or a place that it has announced.
+        if ((hint.object == tree.id_ && hint.score != 0) || (!kInTeam && local_of(txn).places != nullptr)) {
+            if constexpr (kInTeam) CTX(lock_bucket);
             return tree.locate(txn, key, false, out).has_value();
         }
         out.leaves_freed = tree.leaves_freed();
-        const Result<Expect> walked =
-            walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, BTree::Side::covering, 0, out);
+        const Result<Expect> walked = walk<kInTeam>(pool, tree.id_, tree.root_, tree.stats_, key,
+                                                    BTree::Side::covering, 0, out);
         // Errors without a lock are ignored: the index may have been dropped (CA-2).
         if (!walked) [[unlikely]]
             return false;

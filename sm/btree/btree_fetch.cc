@@ -40,16 +40,15 @@ inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
            (!rules.keeps_reads && (access == Access::read || rules.by_snapshot));
 }
 
-// The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
-// the leaf to begin with.
-inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn,
-                                const SearchKey& key, BTree::Position& pos, bool located,
-                                ValueOut& out) {
+// The key's lock is held, so the record cannot change; its page can. The caller's look at the leaf,
+// if it had one, did not help.
+Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn,
+                         const SearchKey& key, ValueOut& out) {
     DCHECK(threads::current()->latch_depth == 0);
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
-        if (tries == 0 && located) {
-        } else if (tries < kOptimisticTries) [[likely]] {
+        BTree::Position pos;
+        if (tries < kOptimisticTries) [[likely]] {
             TRY(tree.locate(txn, key, false, pos));
         } else {
             TRY(tree.backoff(tries, tree.root()));
@@ -58,32 +57,38 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             pos.slot = f.slot;
             pos.found = f.exact;
         }
-        const Page& page = *pos.at.page;
-        if (!pos.found || ghost(page, pos.slot)) {
-            if (!pos.valid()) continue;
-            tree.remember(txn, pos.id, pos.slot, pos.leaves_freed);
-            return false;
-        }
-        if (overflow(page, pos.slot)) [[unlikely]] {
-            const OverflowRef ref = overflow_ref(value(page, pos.slot));
+        const Copied copied = copy_record(pos, out);
+        if (copied == Copied::changed) continue;
+        if (copied == Copied::large) [[unlikely]] {
+            const OverflowRef ref = overflow_ref(value(*pos.at.page, pos.slot));
             if (!pos.valid()) continue;
             hold.release();
             TRY(read_overflow(pool, tree.id(), ref, out));
             return true;
         }
-        copy_out(value(page, pos.slot), out);
-        if (!pos.valid()) [[unlikely]]
-            continue;
         tree.remember(txn, pos.id, pos.slot, pos.leaves_freed);
-        return true;
+        return copied == Copied::found;
     }
+}
+
+// The same with a look at the leaf to begin with, if there is one: mostly it suffices.
+[[gnu::always_inline]] inline Result<bool> read_record_at(BTree& tree, BufferPool& pool,
+                                                          txn::Transaction& txn,
+                                                          const SearchKey& key,
+                                                          const BTree::Position& pos, bool located,
+                                                          ValueOut& out) {
+    DCHECK(threads::current()->latch_depth == 0);
+    const Copied copied = located ? copy_record(pos, out) : Copied::changed;
+    if (copied != Copied::found && copied != Copied::absent) [[unlikely]]
+        return read_record(tree, pool, txn, key, out);
+    tree.remember(txn, pos.id, pos.slot, pos.leaves_freed);
+    return copied == Copied::found;
 }
 
 }  // namespace
 
 Result<bool> BTree::read_locked(txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
-    Position pos;
-    return read_record(*this, *env_.pool, txn, key, pos, false, out);
+    return read_record(*this, *env_.pool, txn, key, out);
 }
 
 // The first half of a fetch in a team without a lock: finds the leaf and loads the record. False:
@@ -91,7 +96,7 @@ Result<bool> BTree::read_locked(txn::Transaction& txn, const SearchKey& key, Val
 inline Result<bool> BTree::locate_in_team(txn::Transaction& txn, const SearchKey& key,
                                           txn::LockName name, Position& pos) {
     Expect expected;
-    if (!Descent::locate_ahead(*this, txn, key, name, pos, expected)) return false;
+    if (!Descent::locate_ahead<true>(*this, txn, key, name, pos, expected)) return false;
     if (expected != Expect::uncached || !pos.found) return true;
     if (threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
     CTX(record);
@@ -103,7 +108,7 @@ inline Result<bool> BTree::locate_in_team(txn::Transaction& txn, const SearchKey
 inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                         txn::LockName name, txn::LockMode mode, Position& pos) {
     Expect expected;
-    const bool located = Descent::locate_ahead(*this, txn, key, name, pos, expected);
+    const bool located = Descent::locate_ahead<true>(*this, txn, key, name, pos, expected);
     const bool uncached = located && expected == Expect::uncached && pos.found;
     if (located && threads::worker_local.prefetch) {
         if (uncached) prefetch_record(pos, kRecordAhead);
@@ -142,16 +147,14 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
         SIM_POINT();
         if (!locks.only_committed(txn.locks, name)) break;
         SIM_POINT();
-        const Page& page = *pos.at.page;
-        const bool found = pos.found && !ghost(page, pos.slot);
+        const Copied copied = copy_record(pos, out);
         // What a large value consists of may be freed: it needs the lock.
-        if (found && overflow(page, pos.slot)) [[unlikely]]
+        if (copied == Copied::large) [[unlikely]]
             break;
-        if (found) copy_out(value(page, pos.slot), out);
-        if (!pos.valid()) [[unlikely]]
+        if (copied == Copied::changed) [[unlikely]]
             continue;
         remember(txn, pos.id, pos.slot, pos.leaves_freed);
-        return found;
+        return copied == Copied::found;
     }
     return fetch_briefly_locked(txn, wanted, name, out);
 }
@@ -173,15 +176,15 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     BTree::Position pos;
-    env_.locks->prefetch(name);
-    // Errors without a lock are ignored: the index may have been dropped (CA-2).
-    const bool located = locate(txn, wanted, false, pos).has_value();
+    Expect expected;
+    const bool located =
+        Descent::locate_ahead<false>(*this, txn, wanted, name, pos, expected);
     if (pos.found) {
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
     }
     TRY(lock_key(txn, wanted, name, mode_of(access)));
-    return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
+    return read_record_at(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 
 Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
@@ -191,7 +194,7 @@ Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access acces
     BTree::Position pos;
     const bool located =
         TRY(lock_in_team(txn, wanted, wanted.lock_name(id_), mode_of(access), pos));
-    return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
+    return read_record_at(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 
 }  // namespace lockstep::sm

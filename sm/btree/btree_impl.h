@@ -80,6 +80,23 @@ inline void copy_out(Slice value, ValueOut& out) {
         bytes::copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
     else if (out.text) out.text->assign(value);
 }
+// What stands at the place of a search. changed: the leaf has changed since. large: the value is
+// in an overflow chain; not validated.
+enum class Copied : uint8_t { changed, absent, found, large };
+// Copies a value that lies in the leaf, and validates behind that.
+[[gnu::always_inline]] inline Copied copy_record(const BTree::Position& pos, ValueOut& out) {
+    const Page& page = *pos.at.page;
+    DCHECK(pos.slot <= node::kSlotsMax);
+    const bool found = pos.found && !node::ghost(page, pos.slot);
+    if (found && node::overflow(page, pos.slot)) [[unlikely]]
+        return Copied::large;
+    if (found) copy_out(node::value(page, pos.slot), out);
+    if (!pos.valid()) [[unlikely]]
+        return Copied::changed;
+    // The page may change again from now on, so nothing more is read from it.
+    DCHECK(pos.id != kPageNone && (!found || out.bytes <= node::kInlineMax));
+    return found ? Copied::found : Copied::absent;
+}
 // Does the value go to an overflow chain?
 inline bool too_large(size_t key_bytes, size_t value_bytes) {
     return key_bytes + value_bytes > node::kInlineMax;

@@ -189,7 +189,7 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     Expect expected;
     const BTree::Position* ahead = nullptr;
     if (!in_uncached_team(txn)) env_.locks->prefetch(name);
-    else if (Descent::locate_ahead(*this, txn, wanted, name, place, expected)) ahead = &place;
+    else if (Descent::locate_ahead<true>(*this, txn, wanted, name, place, expected)) ahead = &place;
     TRY(lock_key(txn, wanted, name, LockMode::X));
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return upkeep->insert(txn, key, value);

@@ -55,18 +55,13 @@ BTree::FreeLook BTree::look(Slice key, ValueOut& out, Lsn& seen) const {
         SIM_POINT();
         if (!locks.only_committed(lock_, name, seen)) return FreeLook::unsure;
         SIM_POINT();
-        const bool found = pos.found && !ghost(page, pos.slot);
+        const Copied copied = copy_record(pos, out);
+        DCHECK(seen <= kLsnMax && out.bytes <= kPageBytes);
+        if (copied == Copied::found) [[likely]]
+            return FreeLook::found;
+        if (copied == Copied::absent) return FreeLook::absent;
         // What a large value consists of may be freed: it needs the lock.
-        if (found && overflow(page, pos.slot)) [[unlikely]]
-            return FreeLook::unsure;
-        if (found) copy_out(value(page, pos.slot), out);
-        if (pos.valid()) [[likely]] {
-            // The page may change again from now on, so nothing more is read from it.
-            DCHECK(pos.id != kPageNone && pos.slot <= kSlotsMax);
-            DCHECK(seen <= kLsnMax && out.bytes <= kPageBytes);
-            DCHECK(!found || out.bytes <= kInlineMax);
-            return found ? FreeLook::found : FreeLook::absent;
-        }
+        if (copied == Copied::large) return FreeLook::unsure;
     }
     return FreeLook::unsure;
 }

@@ -65,7 +65,7 @@ std::unexpected<Error> ended_meanwhile(const txn::Transaction& txn, TxnId id, co
 Result<bool> BTree::find_and_lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                           txn::LockName name, Position& pos) {
     Expect expected;
-    const bool located = Descent::locate_ahead(*this, txn, key, name, pos, expected);
+    const bool located = Descent::locate_ahead<true>(*this, txn, key, name, pos, expected);
     const bool uncached = located && expected == Expect::uncached && pos.found;
     if (located && threads::worker_local.prefetch) {
         if (uncached) prefetch_record(pos, kRecordAhead);

@@ -114,27 +114,38 @@ struct KeyTail {
 inline constexpr unsigned kTiesNear = 16;
 [[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail);
 
-// First of `n` slots whose head is not below `head`. The bounds stay in order (low <= high <= n)
-// even on a page that contradicts itself (BN-3).
-[[gnu::always_inline]] inline unsigned lower_slot(const Slot* slots, unsigned n, uint32_t head) {
+// First of `n` slots whose head is not below `head`; `equal`: it is the same. The bounds stay in
+// order (low <= high <= n) even on a page that contradicts itself (BN-3).
+[[gnu::always_inline]] inline unsigned lower_slot(const Slot* slots, unsigned n, uint32_t head,
+                                                  bool& equal) {
     constexpr unsigned kFew = 8, kNear = 8;
     unsigned low = 0, high = n;
+    equal = false;
     if (n > kFew) {
         const uint32_t first = slots[0].head, last = slots[n - 1].head;
-        if (head <= first) return 0;
+        if (head <= first) {
+            equal = head == first;
+            return 0;
+        }
         if (head > last) return n;
         // The last bit: on a page that changes, `last` may be read twice, and must not divide by 0.
         const uint64_t guess = uint64_t{head - first} * (n - 1) / ((last - first) | 1);
         const unsigned at = std::min(static_cast<unsigned>(guess), n - 2);
-        if (slots[at].head < head) {
-            if (slots[at + 1].head >= head) [[likely]]
+        const uint32_t here = slots[at].head;
+        if (here < head) {
+            const uint32_t behind = slots[at + 1].head;
+            if (behind >= head) [[likely]] {
+                equal = behind == head;
                 return at + 1;
+            }
             high = std::min(at + kNear, n - 1);
             low = std::min(at + 2, high);
             if (slots[high].head < head) low = 0, high = n;
         } else {
-            if (at == 0 || slots[at - 1].head < head) [[likely]]
+            if (at == 0 || slots[at - 1].head < head) [[likely]] {
+                equal = here == head;
                 return at;
+            }
             low = at > kNear ? at - kNear : 0;
             if (slots[low].head < head) high = at;
             else low = 0, high = n;
@@ -147,7 +158,9 @@ inline constexpr unsigned kTiesNear = 16;
         base += half & -static_cast<unsigned>(base[half - 1].head < head);
         left -= half;
     }
-    return static_cast<unsigned>(base - slots);
+    const unsigned slot = static_cast<unsigned>(base - slots);
+    equal = slot < n && slots[slot].head == head;
+    return slot;
 }
 
 // The searched key differs from the node's common bytes, whose number is in their last byte.
@@ -177,10 +190,7 @@ inline constexpr unsigned kTiesNear = 16;
     if ((key.eight(cut) ^ common) << other << 8) [[unlikely]]
         return beside_common(key.eight(cut), common, n);
     head = __builtin_bswap32(key.four(cut + skip));
-    const Slot* const all = slots(p);
-    const unsigned slot = lower_slot(all, n, head);
-    equal = slot < n && all[slot].head == head;
-    return slot;
+    return lower_slot(slots(p), n, head, equal);
 }
 [[gnu::always_inline]] inline unsigned find_head(const Page& p, const KeyView& key, bool& equal) {
     uint32_t head;

@@ -67,10 +67,10 @@ void keep_released(txn::Transaction& txn, Lsn to) {
     while (!list->chains.empty() && list->chains.back().removed > to) list->chains.pop_back();
 }
 
-DeferredActions::DeferredActions(txn::Transaction& txn)
-    : list_(static_cast<List*>(std::exchange(local_of(txn).deferred, nullptr))) {}
-
-DeferredActions::~DeferredActions() { delete list_; }
+void DeferredActions::drop() {
+    DCHECK(list_ != nullptr);
+    delete list_;
+}
 
 void DeferredActions::give_back(txn::Transaction& txn) {
     DCHECK(local_of(txn).deferred == nullptr);
@@ -83,8 +83,7 @@ void DeferredActions::run_before_commit() {
         if (entry.before && !entry.undone) entry.before();
 }
 
-void DeferredActions::run_committed(Lsn committed) {
-    if (!list_) return;
+void DeferredActions::run_behind_commit(Lsn committed) {
     DCHECK(list_ != nullptr && (committed != kLsnNone || list_->chains.empty()));
     run(true);
     if (!list_->chains.empty()) list_->notes->release(std::move(list_->chains), committed);

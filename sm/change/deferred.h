@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "sm/change/savepoints.h"
 #include "sm/core/cleanup.h"
+#include "sm/core/txn_local.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
@@ -33,8 +35,12 @@ void keep_released(txn::Transaction& txn, Lsn to);
 // Takes them out of the transaction before its object is freed; run() does what they ask for.
 class DeferredActions {
 public:
-    explicit DeferredActions(txn::Transaction& txn);
-    ~DeferredActions();
+    explicit DeferredActions(txn::Transaction& txn)
+        : list_(static_cast<List*>(std::exchange(local_of(txn).deferred, nullptr))) {}
+    ~DeferredActions() {
+        if (list_) [[unlikely]]
+            drop();
+    }
     // The transaction goes on, or ends elsewhere: it has them again.
     void give_back(txn::Transaction& txn);
     DeferredActions(const DeferredActions&) = delete;
@@ -44,12 +50,17 @@ public:
             run_before_commit();
     }
     // `committed`: the end of its commit record.
-    void run_committed(Lsn committed);
+    void run_committed(Lsn committed) {
+        if (list_) [[unlikely]]
+            run_behind_commit(committed);
+    }
     void run_rolled_back();
 
 private:
     struct List;
+    [[gnu::cold, gnu::noinline]] void drop();
     void run_before_commit();
+    void run_behind_commit(Lsn committed);
     static List& list_of(txn::Transaction& txn);
     void run(bool committed);
     friend void at_end(txn::Transaction&, AtEnd, BeforeCommit);

@@ -163,6 +163,12 @@ void Worker::yield(Thread& self) {
     DCHECK(self.state.load(std::memory_order_relaxed) != Thread::kParked);
     parks_[static_cast<size_t>(ParkReason::yield)].add();
     self.reason = ParkReason::yield;
+    if (!runs_alone(self)) return yield_to_others(self);
+    --slices_left_;
+}
+
+void Worker::yield_to_others(Thread& self) {
+    DCHECK(&self == current() && self.reason == ParkReason::yield);
     // It may wait for a packet that has not begun.
     const bool executes = self.packet != nullptr;
     if (executes) executors_.parks();

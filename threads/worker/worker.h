@@ -222,6 +222,13 @@ public:
         return (io_ != nullptr && io_->queued() != 0) ||
                mailbox_.load(std::memory_order_relaxed) != nullptr;
     }
+    // The turn has slices left, and none but the running thread could have the next one: what a
+    // yield queues would run at once.
+    bool runs_alone(const Thread& self) const {
+        DCHECK(&self == worker_local.current);
+        return slices_left_ > 0 && ready_first_ == nullptr && policy_ == nullptr &&
+               pending_ == nullptr && self.next == nullptr && !executors_.packets_wait();
+    }
     Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick_or_admit() : nullptr; }
 
     // --- the executing threads (executors.h)
@@ -330,6 +337,7 @@ private:
     bool poll_io();
     uint32_t run_slices(uint32_t slices);
     void switch_away(Thread& self);
+    [[gnu::noinline]] void yield_to_others(Thread& self);
     void wait_for_wake(Thread& self, ParkReason reason);
     void enter(Thread& thread);
     void reap();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -43,6 +44,10 @@ constexpr Reading kReadings[] = {
     {"scan of 10, serializable", Reads::scan, Isolation::serializable},
     {"scan of 10, read_committed", Reads::scan, Isolation::read_committed},
     {"scan of 10, snapshot", Reads::scan, Isolation::snapshot}};
+
+// Parts of a transaction that reads one record, and the read that needs no transaction.
+constexpr const char* kReaderParts[] = {"begin of a reader", "fetch of a reader",
+                                        "commit of a reader", "get without a transaction"};
 
 // Transactions of TPC-C, as `--what` names them; with an ending they run in teams, or beside an
 // idle snapshot.
@@ -119,30 +124,69 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode,
     return store.close();
 }
 
+Result<Store> open_rows(const Settings& settings) {
+    return Store::open(settings.directory, {.pool_bytes = 512ull << 20,
+                                            .log_bytes = 8ull << 30,
+                                            .io = IoMethod::pool,
+                                            .slice_warning = kUnwatched});
+}
+constexpr uint64_t kRows = 200'000;
+
+// Counts the calls of one kind. Toggles cost nothing outside of valgrind; inside they bracket the
+// call alone.
+class CountedCalls {
+public:
+    explicit CountedCalls(const std::string& name) : name_(name) {}
+    void start() {
+        counting_ = true;
+        CALLGRIND_START_INSTRUMENTATION;
+    }
+    auto operator()(const char* operation, auto&& body) const {
+        const bool mine = counting_ && name_ == operation;
+        if (mine) CALLGRIND_TOGGLE_COLLECT;
+        auto result = body();
+        if (mine) CALLGRIND_TOGGLE_COLLECT;
+        CHECK(result.has_value());  // so that callers may drop it
+        return result;
+    }
+
+private:
+    const std::string& name_;
+    bool counting_ = false;
+};
+
+// The parts of kReaderParts: nothing is changed meanwhile.
+Result<void> count_reader(const Settings& settings, const std::string& name) {
+    Store store = TRY(open_rows(settings));
+    const Index index = TRY(load_rows(store, kRows));
+    TRY(on_user_thread(store, [&]() -> Result<void> {
+        Rng rng(3);
+        std::byte buffer[kRowBytes];
+        CountedCalls counted(name);
+        for (uint64_t i = 0; i < 3 * kOperations; ++i) {
+            if (i == 2 * kOperations) counted.start();
+            const Key key = Key().u64(rng.below(kRows)), other = Key().u64(rng.below(kRows));
+            auto txn = counted(kReaderParts[0], [&] { return store.begin(); });
+            (void)counted(kReaderParts[1], [&] { return index.get(*txn, key, buffer); });
+            (void)counted(kReaderParts[2], [&] { return txn->commit(); });
+            (void)counted(kReaderParts[3], [&] { return index.get(other, buffer); });
+        }
+        CALLGRIND_STOP_INSTRUMENTATION;
+        return {};
+    }));
+    return store.close();
+}
+
 Result<void> count_operation(const Settings& settings, const std::string& name) {
-    Store store = TRY(Store::open(settings.directory, {.pool_bytes = 512ull << 20,
-                                                       .log_bytes = 8ull << 30,
-                                                       .io = IoMethod::pool,
-                                                       .slice_warning = kUnwatched}));
-    constexpr uint64_t kRows = 200'000;
+    Store store = TRY(open_rows(settings));
     const Index index = TRY(load_rows(store, kRows));
     TRY(on_user_thread(store, [&]() -> Result<void> {
         Rng rng(3);
         std::byte buffer[kRowBytes];
         std::string value(kRowBytes, 'x');
-        bool counting = false;
-        // Toggles cost nothing outside of valgrind; inside they bracket the operation alone.
-        const auto counted = [&](const char* operation, auto&& body) {
-            const bool mine = counting && name == operation;
-            if (mine) CALLGRIND_TOGGLE_COLLECT;
-            auto result = body();
-            if (mine) CALLGRIND_TOGGLE_COLLECT;
-            CHECK(result.has_value());  // so that callers may drop it
-            return result;
-        };
+        CountedCalls counted(name);
         for (uint64_t i = 0; i < 3 * kOperations; ++i) {
-            counting = i >= 2 * kOperations;
-            if (i == 2 * kOperations) CALLGRIND_START_INSTRUMENTATION;
+            if (i == 2 * kOperations) counted.start();
             auto txn =
                 counted("begin", [&] { return store.begin({.durability = Durability::lazy}); });
             const Key key = Key().u64(rng.below(kRows / 2));
@@ -190,11 +234,7 @@ Result<void> read_ten(const Index& index, Txn& txn, Reads how, uint64_t first) {
 
 // Transactions that read ten records, from begin to commit.
 Result<void> count_reads(const Settings& settings, const Reading& reading) {
-    Store store = TRY(Store::open(settings.directory, {.pool_bytes = 512ull << 20,
-                                                       .log_bytes = 8ull << 30,
-                                                       .io = IoMethod::pool,
-                                                       .slice_warning = kUnwatched}));
-    constexpr uint64_t kRows = 200'000;
+    Store store = TRY(open_rows(settings));
     const Index index = TRY(load_rows(store, kRows));
     TRY(on_user_thread(store, [&]() -> Result<void> {
         Rng rng(3);
@@ -305,6 +345,8 @@ Result<void> bench_count(const Settings& settings, Report&) {
     }
     for (const Reading& reading : kReadings)
         if (settings.what == reading.name) return count_reads(settings, reading);
+    if (std::ranges::find(kReaderParts, settings.what) != std::end(kReaderParts))
+        return count_reader(settings, settings.what);
     return count_operation(settings, settings.what);
 }
 
@@ -324,7 +366,8 @@ Result<void> bench_instructions(const Settings& settings, Report& report) {
                            "<= 1.12 times");
     }
     for (const char* name :
-         {"begin", "fetch", "update", "insert", "delete", "scan step", "commit"}) {
+         {"begin", "fetch", "update", "insert", "delete", "scan step", "commit", kReaderParts[0],
+          kReaderParts[1], kReaderParts[2], kReaderParts[3]}) {
         const Counted c = TRY(count_child(settings, name, false));
         report.measurement(fmt::format("instructions per operation, {}", name), per(c, kOperations),
                            "");

@@ -33,8 +33,8 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <memory>
+#include <utility>
 
 #include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
@@ -141,6 +141,9 @@ struct LockManager::Impl {
     // `seen`: raised to the note of the bucket, if true.
     [[gnu::noinline]] bool only_committed_slow(const LockOwner& owner, LockName name,
                                                uint64_t& seen);
+    // The same for a look without an owner: LockManager::only_committed().
+    [[gnu::noinline]] bool only_committed_used(const ObjectLock& object, LockName name, Lsn& seen);
+    bool only_committed_but_object(const ObjectLock& object, uint64_t note, Lsn& seen) const;
     [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
                                        LockMode rights);
 
@@ -225,12 +228,12 @@ struct LockManager::Impl {
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId object);
     [[gnu::cold, gnu::noinline]] static void note_unlisted_commit(const LockOwner& owner,
                                                                   uint64_t note);
-    void release_intents(LockOwner& owner, uint64_t note);
+    // Returns the largest commit note of the objects that the owner had locked; kNoteMax if an
+    // object's lock has covered records: the owner has no names of what it read there.
+    uint64_t release_intents(LockOwner& owner, uint64_t note);
+    [[gnu::cold, gnu::noinline]] uint64_t release_unlisted(LockOwner& owner);
     [[gnu::cold, gnu::noinline]] void release_real(LockOwner& owner, const Intent& intent,
                                                    uint64_t last, uint64_t note);
-    // The largest commit note of the objects that the owner has locked; kNoteMax if an object's
-    // lock has covered records.
-    static uint64_t seen_in_objects(const LockOwner& owner);
     void release_shared_intents(LockOwner& owner);
 
     // --- lock_record.cc
@@ -267,8 +270,8 @@ struct LockManager::Impl {
     void pop_chunk(LockOwner& owner);
     [[gnu::noinline]] void forget_name(LockOwner& owner, LockName name);
     bool note_unlisted(LockOwner& owner, ObjectLock& object);
-    // What release_all() does after the names.
-    void finish_release(LockOwner& owner, uint64_t names, uint64_t note);
+    // What release_all() does after the names. Returns what release_intents() does.
+    uint64_t finish_release(LockOwner& owner, uint64_t names, uint64_t note);
 
     using BucketPool = LockPool<LockBucket, &LockBucket::overflow>;
     // Pools are partitioned like the table (and chunks by owner slot), so that workers seldom meet.
@@ -283,6 +286,12 @@ struct LockManager::Impl {
         std::atomic<uint64_t> released{0};
         explicit Partition(const threads::StageOptions<LockRequest>& options) : stage(options) {}
     };
+    template <size_t... kEach>
+    static std::array<Partition, sizeof...(kEach)> make_partitions(
+        const threads::StageOptions<LockRequest>& options, std::index_sequence<kEach...>) {
+        const auto make = [&](size_t) { return Partition(options); };
+        return {{make(kEach)...}};
+    }
     static constexpr size_t kPartitions = 16;
     static size_t partition_of(uint64_t name) { return name >> 60; }
     Partition& partition(uint64_t name) { return partitions[partition_of(name)]; }
@@ -306,7 +315,7 @@ struct LockManager::Impl {
     // Scans that may read owners found in the table or the registry. remove_owner() waits for
     // zero.
     alignas(kCacheLineBytes) std::atomic<uint32_t> watchers{0};
-    std::deque<Partition> partitions;  // kPartitions; fixed
+    std::array<Partition, kPartitions> partitions;
     DeadlockSearch search;
     HotLocks hot;
     std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0},

@@ -16,9 +16,11 @@
 
 namespace lockstep::txn {
 
-LockManager::Impl::Impl(const LockOptions& o, LockArray& a) : options(o), array(a) {
-    for (size_t i = 0; i < kPartitions; ++i)
-        partitions.emplace_back(lock_stage_options(options.stage));
+LockManager::Impl::Impl(const LockOptions& o, LockArray& a)
+    : options(o),
+      array(a),
+      partitions(make_partitions(lock_stage_options(o.stage),
+                                 std::make_index_sequence<kPartitions>())) {
     // A table has two buckets or more.
     options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, kOwnersMax);
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 1, LockArray::kDepthMax);
@@ -190,14 +192,24 @@ bool LockManager::only_committed(const ObjectLock& object, LockName name, Lsn& s
     const uint64_t shape = array_.shape.load(std::memory_order_relaxed);
     const uint64_t h = array_.bucket(shape, name.value).header.load(std::memory_order_acquire);
     DCHECK(name.value != 0);
+    if (static_cast<uint16_t>(h) != LockArray::empty_header(shape)) [[unlikely]]
+        return impl_->only_committed_used(object, name, seen);
+    return impl_->only_committed_but_object(object, LockBucket::note_of(h), seen);
+}
+
+bool LockManager::Impl::only_committed_used(const ObjectLock& object, LockName name, Lsn& seen) {
     uint64_t note = 0;
-    if (static_cast<uint16_t>(h) == LockArray::empty_header(shape)) [[likely]]
-        note = LockBucket::note_of(h);
-    else if (!impl_->only_committed_slow(nobody(), name, note)) return false;
+    return only_committed_slow(nobody(), name, note) &&
+           only_committed_but_object(object, note, seen);
+}
+
+// `note`: of the name's bucket.
+inline bool LockManager::Impl::only_committed_but_object(const ObjectLock& object, uint64_t note,
+                                                         Lsn& seen) const {
     if (object.strong.load(std::memory_order_acquire) != 0) return false;
     // Behind `strong`: an owner notes its commit before it releases a strong lock.
     note = std::max({note, object.committed.load(std::memory_order_acquire),
-                     impl_->unnamed.load(std::memory_order_acquire)});
+                     unnamed.load(std::memory_order_acquire)});
     seen = lsn_of_note(note);
     return true;
 }

@@ -107,18 +107,19 @@ void LockManager::release_all(LockOwner& owner, Lsn committed) {
 
 Lsn LockManager::release_all_of_reader(LockOwner& owner) {
     const uint64_t names = owner.locks_held;
-    uint64_t seen = std::max(
-        {owner.seen, impl_->unnamed.load(std::memory_order_acquire), Impl::seen_in_objects(owner)});
-    seen = std::max(seen, release_names(array_, *impl_, owner, 0, [&](LockName name) {
-                        return impl_->release_seen(owner, name);
-                    }));
-    impl_->finish_release(owner, names, 0);
-    return lsn_of_note(seen);
+    const uint64_t unnamed =
+        std::max(owner.seen, impl_->unnamed.load(std::memory_order_acquire));
+    const uint64_t in_names = release_names(
+        array_, *impl_, owner, 0, [&](LockName name) { return impl_->release_seen(owner, name); });
+    const uint64_t in_objects = impl_->finish_release(owner, names, 0);
+    return lsn_of_note(std::max({unnamed, in_names, in_objects}));
 }
 
-void LockManager::Impl::finish_release(LockOwner& owner, uint64_t names, uint64_t note) {
+[[gnu::always_inline]] inline uint64_t LockManager::Impl::finish_release(LockOwner& owner,
+                                                                         uint64_t names,
+                                                                         uint64_t note) {
     DCHECK(owner.intents_used != 0 || owner.strong_unlisted == nullptr);
-    if (owner.intents_used) release_intents(owner, note);
+    const uint64_t seen = owner.intents_used != 0 ? release_intents(owner, note) : 0;
     const uint64_t counted = names - std::min<uint64_t>(names, owner.waits);
     uint64_t before = 0;
     if (names) before = partition(owner).released.fetch_add(counted, std::memory_order_relaxed);
@@ -130,6 +131,7 @@ void LockManager::Impl::finish_release(LockOwner& owner, uint64_t names, uint64_
         tend_table(names, false);
     owner.assert_state();
     DCHECK(owner.intents_used == 0 && owner.strong_unlisted == nullptr);
+    return seen;
 }
 
 void LockManager::release_shared(LockOwner& owner) {

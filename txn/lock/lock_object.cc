@@ -193,19 +193,6 @@ bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& not
     return true;
 }
 
-// An owner whose object lock covered records has no names of what it read. Without intent entry,
-// names in the list stand for the object.
-uint64_t LockManager::Impl::seen_in_objects(const LockOwner& owner) {
-    if (owner.strong_unlisted != nullptr) return kNoteMax;
-    uint64_t seen = 0;
-    for (uint32_t i = 0; i < owner.intents_used; ++i) {
-        const Intent& intent = owner.intents[i];
-        if (intent.strong_counted) return kNoteMax;
-        seen = std::max(seen, intent.lock->committed.load(std::memory_order_acquire));
-    }
-    return seen;
-}
-
 // An intent with a request in the table. One that is counted in `strong` has a request as well.
 void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uint64_t last,
                                      uint64_t note) {
@@ -225,24 +212,35 @@ void LockManager::Impl::note_unlisted_commit(const LockOwner& owner, uint64_t no
 
 // From the last to the first (IL-2); the table before `strong` (IL-4). A commit is noted before
 // either: whoever gets a right afterwards sees the note.
-void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
+uint64_t LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
     owner.intents_of = 0;
-    while (owner.intents_used) {
-        const uint32_t i = --owner.intents_used;
+    uint64_t seen = 0;
+    for (uint32_t i = owner.intents_used; i-- > 0;) {
         Intent& intent = owner.intents[i];
         DCHECK(noted::is_for(owner.noted[i].load(), intent.lock->id));
-        if (intent.strong_counted) [[unlikely]]
+        if (intent.strong_counted) [[unlikely]] {
             raise_note(intent.lock->committed, note);
+            seen = kNoteMax;
+        }
+        seen = std::max(seen, intent.lock->committed.load(std::memory_order_acquire));
+        owner.intents_used = static_cast<uint16_t>(i);
         const uint64_t last = owner.noted[i].exchange(0);
         if ((last & noted::kMaterialised) != 0 || intent.real) [[unlikely]]
             release_real(owner, intent, last, note);
         intent.lock = nullptr;
     }
+    return owner.strong_unlisted == nullptr ? seen : release_unlisted(owner);
+}
+
+// Without intent entry, names in the list stood for the object.
+uint64_t LockManager::Impl::release_unlisted(LockOwner& owner) {
+    DCHECK(owner.strong_unlisted != nullptr);
     while (LockOwner::Objects* objects = owner.strong_unlisted) {
         while (objects->used) objects->of[--objects->used]->strong.fetch_sub(1);
         owner.strong_unlisted = objects->before;
         partition(owner).objects.put(objects);
     }
+    return kNoteMax;
 }
 
 // A noted IX keeps its IS; a noted IS alone is released. Objects without an intent entry keep their
