@@ -14,6 +14,19 @@
 
 namespace lockstep {
 
+namespace {
+
+Result<sm::scan::Object> object_of(sm::Catalog& catalog, std::string_view name) {
+    const Result<sm::BTree*> tree = catalog.index(name);
+    if (tree) return *tree;
+    if (tree.error().code != ErrorCode::wrong_kind) return std::unexpected(tree.error());
+    const Result<sm::HeapFile*> heap = catalog.heap(name);
+    if (heap) return *heap;
+    return std::unexpected(tree.error());
+}
+
+}  // namespace
+
 // The first report makes the service.
 void Store::serve_reports(sm::Engine& engine) {
     if (engine.reports) return;
@@ -31,7 +44,7 @@ void Store::serve_reports(sm::Engine& engine) {
         return run_body(engine, body, {.isolation = Isolation::snapshot, .read_only = true});
     };
     hooks.find = [&engine](std::string_view name) -> Result<sm::scan::Described> {
-        sm::BTree* const tree = TRY(engine.catalog->index(name));
+        const sm::scan::Object object = TRY(object_of(*engine.catalog, name));
         const Result<sm::BTree*> texts = engine.catalog->index(sm::kColumnsIndex);
         if (!texts && texts.error().code == ErrorCode::no_such_object)
             return sm::not_described(name);
@@ -42,7 +55,7 @@ void Store::serve_reports(sm::Engine& engine) {
             return {};
         };
         TRY(run_body(engine, body, {.read_only = true}));
-        return sm::scan::Described{tree, TRY(Columns::parse(text))};
+        return sm::scan::Described{object, TRY(Columns::parse(text))};
     };
     hooks.on_own_thread = [&engine] { return engine.on_own_thread(); };
     hooks.workers = engine.options.workers;

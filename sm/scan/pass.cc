@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "sm/btree/btree_chunks.h"
 #include "sm/scan/pacer.h"
 #include "threads/base/try.h"
 
@@ -11,7 +10,6 @@ namespace lockstep::sm::scan {
 
 namespace {
 
-constexpr unsigned kChunkLeaves = 32;  // as much as one transfer of the I/O stage carries
 constexpr uint32_t kPassedOverMax = 16;
 
 // The chunk that the scan takes next if the cursor stands at `cursor`.
@@ -93,7 +91,7 @@ void Service::serve(const std::shared_ptr<Pass>& pass) {
 bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
     if (!pass.cut) {
         lock.unlock();
-        Result<std::vector<std::string>> cuts = cut_into_chunks(*pass.tree, kChunkLeaves);
+        Result<std::vector<std::string>> cuts = cut_object(pass.object);
         lock.lock();
         if (!cuts) {
             end_all(pass, cuts.error());
@@ -110,9 +108,8 @@ bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
         DCHECK(scan->needed.empty() && scan->queue.empty());
         scan->needed.resize(pass.chunks());
         for (size_t i = 0; i < pass.chunks(); ++i)
-            scan->needed[i] = std::ranges::any_of(scan->ranges, [&](const KeyRange& range) {
-                return range.meets(pass.low(i), pass.high(i));
-            });
+            scan->needed[i] = std::ranges::any_of(
+                scan->ranges, [&](const KeyRange& range) { return range.meets(pass.range(i)); });
         scan->left = scan->total = static_cast<size_t>(std::ranges::count(scan->needed, true));
         if (scan->left == 0) end(*scan, {});
         pass.scans.push_back(std::move(scan));
@@ -206,15 +203,14 @@ void Service::Maker::open_groups() {
 // The leaves of this chunk, and of the one that the pass takes probably next.
 void Service::Maker::read_ahead() {
     if (std::exchange(asked_, true)) return;
-    read_chunk_ahead(*pass_.tree, pass_.low(turn_.chunk), pass_.high(turn_.chunk));
-    if (turn_.next) read_chunk_ahead(*pass_.tree, pass_.low(*turn_.next), pass_.high(*turn_.next));
+    read_object_ahead(pass_.object, pass_.range(turn_.chunk));
+    if (turn_.next) read_object_ahead(pass_.object, pass_.range(*turn_.next));
 }
 
 Result<void> Service::Maker::read(const OpenGroup& one, const std::vector<uint16_t>& columns) {
     read_ahead();
-    auto chunk =
-        TRY(read_chunk(*pass_.tree, one.reading->snapshot(), pass_.low(turn_.chunk),
-                       pass_.high(turn_.chunk), *pass_.columns, columns, [&] { pacer_.rest(); }));
+    auto chunk = TRY(read_chunk(pass_.object, one.reading->snapshot(), pass_.range(turn_.chunk),
+                                *pass_.columns, columns, [&] { pacer_.rest(); }));
     const Lsn newest = chunk.newest;
     Made made{.chunk = turn_.chunk,
               .columns = columns,

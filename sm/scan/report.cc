@@ -48,9 +48,9 @@ Report::~Report() = default;
 Report::Report(Report&&) noexcept = default;
 Report& Report::operator=(Report&&) noexcept = default;
 
-Result<Scan> Report::scan(std::string_view index, const ScanOptions& options) {
+Result<Scan> Report::scan(std::string_view name, const ScanOptions& options) {
     if (!state_) return closed();
-    return Scan(TRY(state_->service->scan(*state_, index, options)));
+    return Scan(TRY(state_->service->scan(*state_, name, options)));
 }
 
 Lsn Report::sees() const { return state_ ? state_->sees : kLsnNone; }

@@ -127,24 +127,24 @@ Result<std::shared_ptr<ScanState>> Service::scan(const ReportState& report, std:
     return out;
 }
 
-// Gives the scan to the pass of its index, with a server if it has none.
+// Gives the scan to the pass of its object, with a server if it has none.
 Result<void> Service::add(const std::shared_ptr<ScanState>& scan, Described object) {
     std::shared_ptr<Pass> pass;
     bool fresh = false;
     {
         const std::lock_guard lock(mutex_);
         if (stopping_) return closed();
-        const std::pair key(object.tree->id().value, object.columns.text());
+        const std::pair key(id_of(object.object).value, object.columns.text());
         std::shared_ptr<Pass>& there = passes_[key];
         fresh = there == nullptr;
         if (fresh) {
             there = std::make_shared<Pass>();
-            there->tree = object.tree;
+            there->object = object.object;
             there->key = key;
             there->columns = std::make_shared<const Columns>(std::move(object.columns));
             there->worker = next_worker_++ % hooks_.workers;
         }
-        DCHECK(there->tree == object.tree);
+        DCHECK(there->object == object.object);
         DCHECK(there->worker < hooks_.workers && scan->pass == nullptr);
         scan->pass = pass = there;
         pass->fresh.push_back(scan);
@@ -242,7 +242,7 @@ void Service::end_all(Pass& pass, const Error& error) {
     pass.poke();
 }
 
-// A later scan of the index gets a pass of its own.
+// A later scan of the object gets a pass of its own.
 void Service::forget(const std::shared_ptr<Pass>& pass) {
     DCHECK(pass->scans.empty() && pass->fresh.empty());
     for (const Made& made : pass->kept) {

@@ -1,7 +1,7 @@
 // service.h - the reports of an open store: groups, passes, and the threads that serve them.
 //
 // Concepts   A *group* is a snapshot and the reports that share it (group.h). A *pass* serves all
-//            scans of one index. It cuts the index into chunks, ranges of keys of about 32 leaves,
+//            scans of one index or heap. It cuts it into chunks, ranges of keys of about 32 leaves,
 //            when its first scan comes, and ends with its last one. Its *server*, a user thread,
 //            takes turns: it chooses a chunk, makes its blocks for the groups of the scans that
 //            need them, and puts a reference into the queue of each of these scans.
@@ -36,7 +36,6 @@
 #include <vector>
 
 #include <lockstep/report.h>
-#include "sm/btree/btree.h"
 #include "sm/scan/chunk_reader.h"
 #include "sm/scan/filter.h"
 #include "sm/scan/group.h"
@@ -47,13 +46,13 @@ namespace lockstep::sm::scan {
 class Pacer;
 class Service;
 
-// An index with its columns.
+// An index or heap with its columns.
 struct Described {
-    BTree* tree;
+    Object object;
     Columns columns;
 };
 
-// What the store gives: its threads, snapshots, indexes and options.
+// What the store gives: its threads, snapshots, objects and options.
 struct Hooks {
     // Starts a user thread; worker below 0: any. close() waits for it.
     std::function<Result<void>(int worker, const char* name, threads::ThreadFn fn)> start;
@@ -155,7 +154,7 @@ private:
     Stats stats_;
     Mutex mutex_;
     Condition idle_;
-    // All under mutex_. A pass serves scans of one index that have the same columns.
+    // All under mutex_. A pass serves scans of one object that have the same columns.
     std::map<std::pair<uint32_t, std::string>, std::shared_ptr<Pass>> passes_;
     std::vector<std::weak_ptr<GroupUse>> groups_;
     bool stopping_ = false;
