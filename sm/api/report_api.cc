@@ -58,8 +58,10 @@ void Store::serve_reports(sm::Engine& engine) {
         return sm::scan::Described{object, TRY(Columns::parse(text))};
     };
     hooks.on_own_thread = [&engine] { return engine.on_own_thread(); };
-    hooks.workers = engine.options.workers;
-    hooks.share = engine.options.scan_share;
+    const bool own_workers = engine.options.scan_workers != 0;
+    hooks.first_worker = own_workers ? engine.options.workers : 0;
+    hooks.workers = own_workers ? engine.options.scan_workers : engine.options.workers;
+    hooks.share = own_workers ? 1 : engine.options.scan_share;
     hooks.bytes = engine.options.scan_bytes;
     engine.reports = std::make_shared<sm::scan::Service>(std::move(hooks));
 }
@@ -82,19 +84,7 @@ Result<Report> Store::report() { return report(ReportOptions{}); }
 
 ReportStats Store::report_stats() const {
     const sm::Call call(engine_.get());
-    if (!call || engine_->forked()) return {};
-    const std::lock_guard lock(engine_->reports_mutex);
-    if (!engine_->reports) return {};
-    const auto& stats = engine_->reports->stats();
-    const auto value = [](const std::atomic<uint64_t>& counter) {
-        return counter.load(std::memory_order_relaxed);
-    };
-    return {.reports = value(stats.reports),
-            .states = value(stats.groups),
-            .scans = value(stats.scans),
-            .made = value(stats.made),
-            .made_again = value(stats.made_again),
-            .shared = value(stats.shared)};
+    return call ? engine_->report_stats() : ReportStats{};
 }
 
 }  // namespace lockstep

@@ -1,8 +1,9 @@
 // heap_chunks.h - parts of a heap: neighbours in its list of data pages.
 //
 // Concepts   A *place* is where the map lists a data page: number of the map page in its chain,
-//            that page, entry. Written one behind the other with the largest byte first, places are keys
-//            that ascend. Pages keep their places while the heap exists, and new ones come last.
+//            that page, entry. Written one behind the other with the largest byte first, places
+//            are keys that ascend. Pages keep their places while the heap exists, and new ones
+//            come last.
 // Blocking   Parks for map pages. The caller holds no latch.
 #pragma once
 

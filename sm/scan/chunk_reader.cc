@@ -127,15 +127,16 @@ Result<Lsn> read_into(ChunkReader& reader, HeapFile& heap, const Snapshot& snaps
     return copy.newest();
 }
 
-void read_ahead(BTree& tree, const ChunkRange& range) {
-    read_chunk_ahead(tree, range.low, range.high);
+std::vector<PageId> read_ahead(BTree& tree, const ChunkRange& range) {
+    return read_chunk_ahead(tree, range.low, range.high);
 }
-void read_ahead(HeapFile& heap, const ChunkRange& range) {
+std::vector<PageId> read_ahead(HeapFile& heap, const ChunkRange& range) {
     Result<std::vector<PageId>> pages = pages_of_chunk(heap, range.low, range.high);
-    if (!pages) return;
+    if (!pages) return {};
     std::erase_if(*pages, [&](PageId id) { return heap.pool().resident(id) != nullptr; });
     if (pages->size() > kAheadMax) pages->resize(kAheadMax);
     if (!pages->empty()) heap.pool().read_ahead(*pages);
+    return std::move(*pages);
 }
 
 }  // namespace
@@ -144,8 +145,13 @@ Result<std::vector<std::string>> cut_object(const Object& object) {
     return std::visit([](auto* one) { return cut_into_chunks(*one, kChunkPages); }, object);
 }
 
-void read_object_ahead(const Object& object, const ChunkRange& range) {
-    std::visit([&](auto* one) { read_ahead(*one, range); }, object);
+std::vector<PageId> read_object_ahead(const Object& object, const ChunkRange& range) {
+    return std::visit([&](auto* one) { return read_ahead(*one, range); }, object);
+}
+
+BufferPool& pool_of(const Object& object) {
+    if (BTree* const* const tree = std::get_if<BTree*>(&object)) return *(*tree)->env().pool;
+    return std::get<HeapFile*>(object)->pool();
 }
 
 Result<MadeChunk> read_chunk(const Object& object, const Snapshot& snapshot,

@@ -30,6 +30,8 @@ struct Pass {
     // By the server only.
     std::vector<std::string> cuts;  // chunk i begins at cuts[i - 1] and ends at cuts[i]
     size_t cursor = 0;
+    std::map<size_t, std::vector<PageId>> brought;  // by chunk: pages that were read ahead for it
+    std::atomic<Nanos> functions{0};  // time of the scans' functions on the worker; see Pacer
     // Under Service::mutex_.
     bool cut = false;
     std::vector<std::shared_ptr<ScanState>> fresh, scans;

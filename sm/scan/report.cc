@@ -38,6 +38,8 @@ Result<void> Scan::each_block(FunctionRef<Result<bool>(const Block&)> fn) {
 
 double Scan::progress() const { return state_ ? state_->service->progress(*state_) : 1; }
 
+uint64_t Scan::behind() const { return state_ ? state_->service->behind(*state_) : 0; }
+
 void Scan::cancel() {
     if (state_) state_->service->cancel(*state_);
 }

@@ -94,13 +94,34 @@ struct ReportOptions {
     Nanos max_age = 0;
 };
 
-// What the reports of a store have done. Plain numbers since the store was opened.
+// A report that is open, as Store::report_stats() saw it.
+struct ReportProgress {
+    uint64_t number = 0;          // counted from 1 since the store was opened
+    Lsn sees{};                   // as Report::sees()
+    Nanos age = 0;                // since its state was taken, in nanoseconds
+    uint32_t scans = 0, ran = 0;  // that it has begun; of these, those that have ended
+    double progress = 0;          // share of the key ranges of these scans that were read, 0..1
+    uint64_t behind = 0;          // the largest Scan::behind() of them
+};
+
+// What the reports of a store have done and do. Plain numbers, most of them since the store was
+// opened.
 struct ReportStats {
     uint64_t reports = 0, states = 0;  // begun, and the committed states that they share
     uint64_t scans = 0;                // begun
     // Key ranges that were read and decoded; of these, a second time for one state; and how often
     // one scan more got what was made for others.
     uint64_t made = 0, made_again = 0, shared = 0;
+    // Of what was made: rows, and bytes of blocks. Time that passes took for it, in nanoseconds;
+    // its rate is their share of a worker.
+    uint64_t rows = 0, bytes = 0, busy_nanos = 0;
+    // Now: reports, scans that have not ended, passes. Age of the oldest state, in nanoseconds, 0
+    // if there is none. Bytes of blocks that are kept for scans that are late
+    // (Options::scan_bytes), and the largest Scan::behind().
+    uint64_t reports_open = 0, scans_open = 0, passes_open = 0, state_oldest_nanos = 0,
+             kept_bytes = 0, behind_max = 0;
+    // The reports that are open, in the order in which they began.
+    std::vector<ReportProgress> open = {};
 };
 
 // The rows of an index or heap in one report. Movable. The destructor is cancel().
@@ -136,6 +157,9 @@ public:
     }
     // The share of its key ranges that a pass has read for it, 0..1. Never blocks.
     double progress() const;
+    // Key ranges that were read since for others of its report's state, and that it has not taken.
+    // They are kept for it or read again. Grows if the scan is read too slowly. Never blocks.
+    uint64_t behind() const;
     // Ends the scan: later calls of next() return cancelled. Any thread, also while another waits
     // in next(). Never blocks.
     void cancel();

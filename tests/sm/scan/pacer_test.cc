@@ -10,14 +10,15 @@ namespace pacer_test {
 constexpr Nanos kSlice = 50 * kMicrosecond, kTime = 400 * kMillisecond;
 
 // The part of kTime that a paced thread uses. `busy`: how much of it another one has work, in
-// slices of 100 us.
-double used_beside(double share, Nanos busy) {
+// slices of 100 us. `own`: the other is a function of the paced thread's scans.
+double used_beside(double share, Nanos busy, bool own = false) {
     ManualClock clock;
     const Nanos begin = clock.now();
     auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
     Nanos used = 0;
+    std::atomic<Nanos> functions{0};
     EXPECT_TRUE(runtime->spawn(0, "paced", [&] {
-        Pacer pacer(share);
+        Pacer pacer(share, functions);
         while (clock.now() < begin + kTime) {
             clock.advance(kSlice);
             used += kSlice;
@@ -27,6 +28,7 @@ double used_beside(double share, Nanos busy) {
     EXPECT_TRUE(runtime->spawn(0, "other", [&] {
         while (clock.now() < begin + busy) {
             clock.advance(100 * kMicrosecond);
+            if (own) functions += 100 * kMicrosecond;
             threads::yield();
         }
     }));
@@ -50,6 +52,8 @@ TEST(Pacer, KeepsItsShareBesideOthers) {
 TEST(Pacer, LeavesNoWorkerIdle) {
     EXPECT_GT(used_beside(0.05, 0), 0.99);
     EXPECT_NEAR(used_beside(0.1, kTime / 2), 0.55, 0.04);
+    // Its own functions take turns with it.
+    EXPECT_NEAR(used_beside(0.05, kTime, true), 1.0 / 3, 0.02);
 }
 
 }  // namespace pacer_test

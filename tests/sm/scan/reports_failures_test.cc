@@ -72,6 +72,19 @@ TEST_P(ReportsFailures, GrowthAndErasesWhileAPassRuns) {
     }
     Report after = report();
     Scan now = scan(after);
+    // Several states in one turn (RB-3).
+    for (int round = 0; round < 3; ++round) {
+        Scan scans[] = {scan(after), scan(between), scan(before)};
+        Records seen[3];
+        std::vector<std::thread> readers;
+        for (size_t i = 0; i < 3; ++i)
+            readers.emplace_back([&, i] { seen[i] = drain(scans[i]).value_or(Records()); });
+        for (std::thread& reader : readers) reader.join();
+        EXPECT_EQ(seen[0], left);
+        EXPECT_EQ(seen[1].size(), 20'000u);
+        EXPECT_EQ(seen[1][3], grown(3));
+        EXPECT_EQ(seen[2], expected(20'000));
+    }
     while (*begun.next(block)) add_rows(block, rows);
     while (*middle.next(block)) add_rows(block, middle_rows);
     EXPECT_EQ(rows, expected(20'000));
