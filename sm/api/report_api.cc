@@ -14,6 +14,19 @@
 
 namespace lockstep {
 
+namespace {
+
+Result<sm::scan::Object> object_of(sm::Catalog& catalog, std::string_view name) {
+    const Result<sm::BTree*> tree = catalog.index(name);
+    if (tree) return *tree;
+    if (tree.error().code != ErrorCode::wrong_kind) return std::unexpected(tree.error());
+    const Result<sm::HeapFile*> heap = catalog.heap(name);
+    if (heap) return *heap;
+    return std::unexpected(tree.error());
+}
+
+}  // namespace
+
 // The first report makes the service.
 void Store::serve_reports(sm::Engine& engine) {
     if (engine.reports) return;
@@ -31,7 +44,7 @@ void Store::serve_reports(sm::Engine& engine) {
         return run_body(engine, body, {.isolation = Isolation::snapshot, .read_only = true});
     };
     hooks.find = [&engine](std::string_view name) -> Result<sm::scan::Described> {
-        sm::BTree* const tree = TRY(engine.catalog->index(name));
+        const sm::scan::Object object = TRY(object_of(*engine.catalog, name));
         const Result<sm::BTree*> texts = engine.catalog->index(sm::kColumnsIndex);
         if (!texts && texts.error().code == ErrorCode::no_such_object)
             return sm::not_described(name);
@@ -42,11 +55,13 @@ void Store::serve_reports(sm::Engine& engine) {
             return {};
         };
         TRY(run_body(engine, body, {.read_only = true}));
-        return sm::scan::Described{tree, TRY(Columns::parse(text))};
+        return sm::scan::Described{object, TRY(Columns::parse(text))};
     };
     hooks.on_own_thread = [&engine] { return engine.on_own_thread(); };
-    hooks.workers = engine.options.workers;
-    hooks.share = engine.options.scan_share;
+    const bool own_workers = engine.options.scan_workers != 0;
+    hooks.first_worker = own_workers ? engine.options.workers : 0;
+    hooks.workers = own_workers ? engine.options.scan_workers : engine.options.workers;
+    hooks.share = own_workers ? 1 : engine.options.scan_share;
     hooks.bytes = engine.options.scan_bytes;
     engine.reports = std::make_shared<sm::scan::Service>(std::move(hooks));
 }
@@ -69,19 +84,7 @@ Result<Report> Store::report() { return report(ReportOptions{}); }
 
 ReportStats Store::report_stats() const {
     const sm::Call call(engine_.get());
-    if (!call || engine_->forked()) return {};
-    const std::lock_guard lock(engine_->reports_mutex);
-    if (!engine_->reports) return {};
-    const auto& stats = engine_->reports->stats();
-    const auto value = [](const std::atomic<uint64_t>& counter) {
-        return counter.load(std::memory_order_relaxed);
-    };
-    return {.reports = value(stats.reports),
-            .states = value(stats.groups),
-            .scans = value(stats.scans),
-            .made = value(stats.made),
-            .made_again = value(stats.made_again),
-            .shared = value(stats.shared)};
+    return call ? engine_->report_stats() : ReportStats{};
 }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
 // store_stats.cc - the public statistics: of a store, as values and as text, and of a thread.
+#include <lockstep/report.h>
 #include <lockstep/store.h>
 #include "sm/engine/engine.h"
 #include "sm/observe/metrics.h"
@@ -28,7 +29,7 @@ StoreStats Store::stats() const {
 std::string Store::metrics() const {
     const sm::Call call(engine_.get());
     if (!call || engine_->forked()) return {};
-    return sm::metrics_text(stats(), steps_stats());
+    return sm::metrics_text(stats(), steps_stats(), report_stats());
 }
 
 }  // namespace lockstep

@@ -55,14 +55,14 @@ Result<std::vector<std::string>> cut_into_chunks(BTree& tree, unsigned leaves) {
     return nodes.size() < kCutNodesMax ? std::move(cuts) : std::move(nodes);
 }
 
-void read_chunk_ahead(BTree& tree, Slice low, Slice high) {
+std::vector<PageId> read_chunk_ahead(BTree& tree, Slice low, Slice high) {
     std::vector<PageId> ids;
     char buffer[2 * kKeyBytesMax];
     BufferPool& pool = *tree.env().pool;
     {
         SharedPage hold;
         const Result<bool> found = latch_above_leaf(tree, low, hold);
-        if (!found.has_value() || !*found || is_leaf(*hold)) return;
+        if (!found.has_value() || !*found || is_leaf(*hold)) return {};
         const Page& page = *hold;
         for (int i = child_slot(page, SearchKey(low));
              i < static_cast<int>(count(page)) && ids.size() < kAheadMax; ++i) {
@@ -74,6 +74,7 @@ void read_chunk_ahead(BTree& tree, Slice low, Slice high) {
     }
     std::erase_if(ids, [&](PageId id) { return pool.resident(id) != nullptr; });
     if (!ids.empty()) pool.read_ahead(ids);
+    return ids;
 }
 
 }  // namespace lockstep::sm

@@ -17,7 +17,7 @@ namespace lockstep::sm {
 // descent.
 Result<std::vector<std::string>> cut_into_chunks(BTree& tree, unsigned leaves);
 // Has the pool read the leaves of [low, high), or to the end, that are not in memory, as far as
-// they are children of the node above `low`. A hint: errors are left to the reader.
-void read_chunk_ahead(BTree& tree, Slice low, Slice high);
+// they are children of the node above `low`. Returns them. A hint: errors are left to the reader.
+std::vector<PageId> read_chunk_ahead(BTree& tree, Slice low, Slice high);
 
 }  // namespace lockstep::sm

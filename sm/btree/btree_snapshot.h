@@ -20,14 +20,9 @@
 #include "sm/btree/btree.h"
 #include "sm/btree/btree_ahead.h"
 #include "sm/version/erased_keys.h"
-#include "sm/version/snapshot_set.h"
+#include "sm/version/quiet.h"
 
 namespace lockstep::sm {
-
-// Everything on the page is as the snapshot sees it.
-inline bool is_quiet(const Snapshot& snapshot, const Page& page) {
-    return page.header.lsn <= snapshot.quiet.value;
-}
 
 class SnapshotScan {
 public:

@@ -244,6 +244,11 @@ public:
     // next fix. Evicts nothing, waits for nothing. User threads only. Returns how many pages, from
     // the first on, are in memory or being read.
     size_t read_ahead(std::span<const PageId> ids);
+    // These pages were read for a walk that does not come back: they become cold, and the next that
+    // leave memory are those among them that nobody has used since and that are not dirty. So a
+    // long walk keeps to a few frames. Only a hint; the last kCooledMax count. Never waits.
+    static constexpr uint32_t kCooledMax = 1024;
+    void cool(std::span<const PageId> ids);
     // For backups: copies the pages [first, first + count) to `out`, with their checksums. Each
     // copy is a state that the page had during the call: the one in memory, or else the volume's,
     // checked as a fix checks it. A damaged page is fixed, which repairs it. A page that the file

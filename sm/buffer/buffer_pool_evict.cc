@@ -206,12 +206,48 @@ bool BufferPool::Impl::evict_if_cold(uint32_t frame) {
            look_at(frame, dirty);
 }
 
+void BufferPool::cool(std::span<const PageId> ids) {
+    for (const PageId id : ids) {
+        if (id.value >= pages_open()) continue;
+        threads::LatchWord& w = words_[id.value];
+        uint64_t seen = w.load(std::memory_order_acquire);
+        if (!latch::readable(seen) || frame_of(seen) == 0) continue;
+        w.compare_exchange_strong(seen, seen & ~(kWarmBit << latch::kPayloadShift),
+                                  std::memory_order_acq_rel, std::memory_order_relaxed);
+        SpinGuard guard(impl_->cooled_lock);
+        impl_->cooled[impl_->cooled_end++ % kCooledMax] = id.value;
+        DCHECK(impl_->cooled_begin < impl_->cooled_end);
+        if (impl_->cooled_end - impl_->cooled_begin > kCooledMax) ++impl_->cooled_begin;
+    }
+}
+
+// Of the pages of cool(), the oldest first: those that are still cold and clean.
+uint32_t BufferPool::Impl::evict_cooled(uint32_t goal) {
+    uint32_t freed = 0;
+    while (freed < goal) {
+        uint32_t page;
+        {
+            SpinGuard guard(cooled_lock);
+            DCHECK(cooled_end - cooled_begin <= kCooledMax);
+            if (cooled_begin == cooled_end) break;
+            page = cooled[cooled_begin++ % kCooledMax];
+        }
+        threads::LatchWord& w = word(page);
+        const uint64_t seen = w.load(std::memory_order_acquire);
+        const uint32_t frame = frame_of(seen);
+        if (frame == 0 || warm(seen) || !latch::readable(seen) || latch::state(seen) != 0) continue;
+        freed +=
+            info(frame).flags.load(std::memory_order_acquire) == 0 && try_evict(w, seen, frame);
+    }
+    return freed;
+}
+
 // Turns the hand until `goal` frames are free or it has been round often enough to mark, write and
 // evict everything.
 Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
     DCHECK(goal > 0 && batch_pages <= kWriteBatchMax);
     WriteCandidate dirty[kWriteBatchMax];
-    uint32_t freed = 0, collected = 0;
+    uint32_t freed = evict_cooled(goal), collected = 0;
     uint64_t looked = 0;
     Result<void> kept_back;  // why dirty pages were left alone
     const auto clean = [&]() -> Result<void> {

@@ -168,6 +168,7 @@ struct BufferPool::Impl {
     void push_free(uint32_t frame);
     void wait_for_free(Nanos until);
     Result<uint32_t> make_room(uint32_t goal);
+    uint32_t evict_cooled(uint32_t goal);
     bool look_at(uint32_t frame, std::optional<WriteCandidate>& dirty);
     bool try_evict(threads::LatchWord& word, uint64_t seen, uint32_t frame);
     bool evict_if_cold(uint32_t frame);
@@ -244,6 +245,10 @@ struct BufferPool::Impl {
     // --- write batches
     WriteBackoff backoff;
     std::optional<threads::Semaphore> batch_units;
+    SpinLock cooled_lock;
+    // Of cool(), a ring. Under cooled_lock, as the two counters.
+    uint32_t cooled[BufferPool::kCooledMax];
+    uint64_t cooled_begin = 0, cooled_end = 0;
     SpinLock batch_lock;
     WriteBatch* idle_batches = nullptr;  // under batch_lock
     std::unique_ptr<WriteBatch[]> batches;

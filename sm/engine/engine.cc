@@ -54,14 +54,14 @@ Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadF
         if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
     };
     user_threads_.fetch_add(1, std::memory_order_acq_rel);
-    const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker)
-                                       : next_worker_.fetch_add(1, std::memory_order_relaxed);
-    auto started =
-        runtime->spawn(where % runtime->workers(), name, [ended, fn = std::move(fn)]() mutable {
-            fn();
-            fn = nullptr;  // its captures go before close() may proceed
-            ended();
-        });
+    const uint32_t where =
+        worker >= 0 ? static_cast<uint32_t>(worker)
+                    : next_worker_.fetch_add(1, std::memory_order_relaxed) % options.workers;
+    auto started = runtime->spawn(where, name, [ended, fn = std::move(fn)]() mutable {
+        fn();
+        fn = nullptr;  // its captures go before close() may proceed
+        ended();
+    });
     if (!started) {
         ended();
         return std::unexpected(started.error());
@@ -132,7 +132,8 @@ txn::LogOptions log_options_of(const threads::Directory& directory, const Option
 threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* disk) {
     const TestHooks* hooks = options.test_hooks;
     DCHECK(disk != nullptr && (!hooks || hooks->clock != nullptr));
-    threads::RuntimeOptions ro{.workers = options.workers,
+    threads::RuntimeOptions ro{.workers = options.workers + options.scan_workers,
+                               .without_packets = options.scan_workers,
                                .stack_bytes = options.stack_bytes,
                                .pin_workers = options.pin_workers,
                                .caller_driven = hooks && hooks->caller_driven,
@@ -338,8 +339,8 @@ Result<void> Engine::build(bool fresh) {
     runtime = own(own_runtime_, TRY(threads::Runtime::start(runtime_options(options, disk))));
     steps_mode.store(options.steps.mode, std::memory_order_relaxed);
     steps_now = options.steps;
-    counters = std::make_unique<ApiCounters[]>(options.workers);
-    own_needs_ = std::make_unique<WorkerNeeds[]>(options.workers);
+    counters = std::make_unique<ApiCounters[]>(runtime->workers());
+    own_needs_ = std::make_unique<WorkerNeeds[]>(runtime->workers());
     needs = own_needs_.get();
     needs_team = std::make_unique<NeedsTeam>(*this);
     runtime->set_team_hook(needs_team.get());

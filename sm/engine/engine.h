@@ -69,6 +69,7 @@ public:
     uint64_t functions() const override;
     StoreStats stats() override;
     StepsStats steps_stats() override;
+    ReportStats report_stats() override;
     Result<BackupInfo> backup(std::string_view to, const BackupOptions& options,
                               const std::function<bool()>& abandoned) override;
     // The same to any target.

@@ -1,6 +1,7 @@
 // engine_stats.cc - gathers the statistics of all parts into one snapshot.
 #include <algorithm>
 #include <map>
+#include <mutex>
 
 #include "sm/backup/archiver.h"
 #include "sm/backup/page_rebuild.h"
@@ -8,6 +9,7 @@
 #include "sm/engine/engine.h"
 #include "sm/needs/needs.h"
 #include "sm/recovery/recovery.h"
+#include "sm/scan/service.h"
 #include "sm/services/ghost_cleaner.h"
 #include "sm/services/prepared_txns.h"
 #include "sm/services/snapshots.h"
@@ -150,6 +152,16 @@ StoreStats Engine::stats() {
     s.io_backend = runtime->io_name();
     s.log_durability = log_durability();
     return s;
+}
+
+ReportStats Engine::report_stats() {
+    if (forked()) return {};
+    std::shared_ptr<scan::Service> service;
+    {
+        const std::lock_guard lock(reports_mutex);
+        service = reports;
+    }
+    return service ? service->stats() : ReportStats{};
 }
 
 StepsStats Engine::steps_stats() {

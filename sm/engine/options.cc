@@ -45,6 +45,7 @@ Result<void> check_options(const Options& given) {
     if ((o.file_mode & ~0666u) != 0 || (o.file_mode & 0600) != 0600)
         return fail(ErrorCode::bad_option, "file_mode (0600 and what is within 0666)", o.file_mode);
     TRY(within("workers", o.workers, 1, 64));
+    TRY(within("scan_workers", o.scan_workers, 0, 64 - o.workers));
     TRY(within("pool_bytes", o.pool_bytes, 4 * kMiB, kTiB - 1));
     TRY(within("stack_bytes", o.stack_bytes, 48 * kKiB, 8 * kMiB));
     TRY(within("transactions_max", o.transactions_max, 16, 65536));

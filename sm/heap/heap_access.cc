@@ -4,6 +4,7 @@
 #include "sm/core/lock_wait.h"
 #include "sm/core/txn_local.h"
 #include "sm/heap/heap_impl.h"
+#include "sm/heap/heap_snapshot.h"
 #include "threads/base/limits.h"
 
 namespace lockstep::sm {
@@ -185,8 +186,9 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
                             std::move_only_function<bool(RecordId, Slice)> each) {
     if (const Snapshot* const snapshot = local_of(txn).snapshot; snapshot != nullptr) {
         TRY(history_.check(*snapshot, lock_));
+        HeapPageCopy copy(*this, *snapshot);
         const Result<void> done = scan_pages(
-            [&](PageId page) -> Result<bool> { return scan_snapshot(*snapshot, page, each); });
+            [&](PageId page) -> Result<bool> { return scan_snapshot(copy, page, each); });
         // Pages that are not its own any more tell less than that.
         TRY(history_.check(*snapshot, lock_));
         return done;
@@ -198,6 +200,15 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
     });
 }
 
+Result<PageId> HeapFile::list_pages(PageId map_page, uint32_t from, std::vector<PageId>& out) {
+    const SharedPage page = TRY(env_.pool->fix_shared(map_page));
+    const MapBody& body = map(*page);
+    if (!is_map_page(*page))
+        return fail(ErrorCode::corrupt_page, "map page of a heap", map_page.value, id_.value);
+    for (uint32_t i = from; i < body.entries; ++i) out.push_back(PageId{body.page[i]});
+    return PageId{body.next};
+}
+
 // Calls `visit` for each data page until it returns false.
 Result<void> HeapFile::scan_pages(FunctionRef<Result<bool>(PageId)> visit) {
     DCHECK(threads::current()->latch_depth == 0);
@@ -207,14 +218,8 @@ Result<void> HeapFile::scan_pages(FunctionRef<Result<bool>(PageId)> visit) {
         PageId next = kPageNone;
         do {  // pages may be added while we go
             pages.clear();
-            {
-                SharedPage page = TRY(env_.pool->fix_shared(at));
-                const MapBody& body = map(*page);
-                if (!is_map_page(*page))
-                    return fail(ErrorCode::corrupt_page, "map page of a heap", at.value, id_.value);
-                for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
-                next = PageId{body.next};
-            }
+            next = TRY(list_pages(at, done, pages));
+            done += static_cast<uint32_t>(pages.size());
             // Pages that are here or were asked for ahead.
             size_t asked = 1;
             for (size_t i = 0; i < pages.size(); ++i) {

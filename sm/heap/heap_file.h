@@ -16,6 +16,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include <lockstep/function_ref.h>
 #include "sm/buffer/buffer_pool.h"
@@ -32,6 +33,7 @@ namespace heap {
 struct Slot;
 }
 class Crew;
+class HeapPageCopy;
 
 inline constexpr size_t kHeapRecordBytesMax = 8000;
 
@@ -56,6 +58,11 @@ public:
     // weaker isolation S on each record.
     Result<void> scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each);
 
+    // Appends the data pages that the map page lists from entry `from` on. Returns the next map
+    // page, or kPageNone.
+    Result<PageId> list_pages(PageId map_page, uint32_t from, std::vector<PageId>& out);
+    BufferPool& pool() const { return *env_.pool; }
+
     // The slot as its page has it, with the page latched; for versions.
     Result<void> see_record(RecordId id, FunctionRef<void(const RecordState& state)> see);
 
@@ -63,6 +70,7 @@ public:
     Result<StructureReport> verify(Crew* crew = nullptr);
 
 private:
+    friend class HeapPageCopy;
     // heap_space.cc. An exclusively latched page of this heap with `bytes` free; becomes the
     // worker's insert page.
     Result<ExclusivePage> page_with_room(txn::Transaction& txn, uint32_t bytes);
@@ -108,11 +116,11 @@ private:
     Result<bool> scan_records(txn::Transaction& txn, PageId id, Each& each);
 
     // heap_snapshot.cc
-    bool see_slot(const Snapshot& snapshot, const Page& page, uint32_t number, RecordCopy& out);
-    Result<RecordCopy> slot_seen(const Snapshot& snapshot, RecordId id);
-    Result<bool> follow(const Snapshot& snapshot, RecordId id, RecordCopy& home);
+    Result<RecordCopy> slot_seen(const Snapshot& snapshot, RecordId id, Lsn* newest = nullptr);
+    Result<bool> follow(const Snapshot& snapshot, RecordId id, RecordCopy& home,
+                        Lsn* newest = nullptr);
     Result<bool> fetch_snapshot(txn::Transaction& txn, RecordId id, Access access, ValueOut& out);
-    Result<bool> scan_snapshot(const Snapshot& snapshot, PageId id, Each& each);
+    Result<bool> scan_snapshot(HeapPageCopy& copy, PageId id, Each& each);
 
     // heap_change.cc
     enum class Outcome : uint8_t { done, missing, no_room };

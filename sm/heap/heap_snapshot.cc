@@ -3,13 +3,14 @@
 // Concepts   A slot never moves, so each slot is told by its own versions. A stub that the snapshot
 //            sees leads to the slot where it sees the moved copy. Slots are looked up under their
 //            page's shared latch; records are handed over with nothing held.
+#include "sm/heap/heap_snapshot.h"
+
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "sm/core/txn_local.h"
 #include "sm/heap/heap_impl.h"
 #include "sm/heap/heap_records.h"
+#include "sm/version/quiet.h"
 #include "sm/version/version_table.h"
 #include "threads/runtime/runtime.h"
 
@@ -18,20 +19,9 @@ namespace lockstep::sm {
 using namespace heap;
 using Look = VersionTable::Look;
 
-// The slot of a latched page as the snapshot sees it. False: not to be told yet.
-bool HeapFile::see_slot(const Snapshot& snapshot, const Page& page, uint32_t number,
-                        RecordCopy& out) {
-    DCHECK(page.kind() == PageKind::heap && number <= UINT16_MAX);
-    const SlotKey key({page.id(), SlotNo{static_cast<uint16_t>(number)}});
-    const RecordState state = slot_state(page, number);
-    const Look look = page.header.lsn <= snapshot.quiet.value
-                          ? Look::page
-                          : env_.versions->look(snapshot, name_of_slot(id_, key), state, &out);
-    if (look == Look::page) out = RecordCopy(state);
-    return look != Look::again;
-}
-
-Result<RecordCopy> HeapFile::slot_seen(const Snapshot& snapshot, RecordId id) {
+// A slot as the snapshot sees it. `newest`: raised to the newest change of its page.
+Result<RecordCopy> HeapFile::slot_seen(const Snapshot& snapshot, RecordId id, Lsn* newest) {
+    const SlotKey key(id);
     for (;;) {
         {
             SharedPage page = TRY(env_.pool->fix_shared(id.page));
@@ -41,20 +31,28 @@ Result<RecordCopy> HeapFile::slot_seen(const Snapshot& snapshot, RecordId id) {
                 TRY(no_record_in(id.page));
                 return seen;
             }
-            if (see_slot(snapshot, *page, id.slot.value, seen)) return seen;
+            const RecordState state = slot_state(*page, id.slot.value);
+            const Look look =
+                is_quiet(snapshot, *page)
+                    ? Look::page
+                    : env_.versions->look(snapshot, name_of_slot(id_, key), state, &seen);
+            if (newest != nullptr) *newest = std::max(*newest, page->lsn());
+            if (look == Look::page) return RecordCopy(state);
+            if (look == Look::version) return seen;
         }
         threads::yield();
     }
 }
 
 // The record, if its home slot is `home`: brings the text from where it has moved to.
-Result<bool> HeapFile::follow(const Snapshot& snapshot, RecordId id, RecordCopy& home) {
+Result<bool> HeapFile::follow(const Snapshot& snapshot, RecordId id, RecordCopy& home,
+                              Lsn* newest) {
     DCHECK(!home.live || (home.bits & (kLive | kGhost)) == kLive);
     if (!home.live || (home.bits & kMoved)) return false;
     if (!(home.bits & kStub)) return true;
     const RecordId moved = link_of(home.bytes);
     DCHECK(moved.page != id.page);
-    home = TRY(slot_seen(snapshot, moved));
+    home = TRY(slot_seen(snapshot, moved, newest));
     if (!home.live || !(home.bits & kMoved) || home.bytes.size() < sizeof(Link) ||
         link_of(home.bytes) != id)
         return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value,
@@ -83,32 +81,92 @@ Result<bool> HeapFile::fetch_snapshot(txn::Transaction& txn, RecordId id, Access
     return found;
 }
 
-Result<bool> HeapFile::scan_snapshot(const Snapshot& snapshot, PageId id, Each& each) {
-    DCHECK(threads::current()->latch_depth == 0);
-    std::vector<std::pair<SlotNo, RecordCopy>> records;
-    for (bool told = false; !told;) {
-        {
-            const SharedPage page = TRY(env_.pool->fix_shared(id));
-            if (!is_data_page(*page)) return damaged(id);
-            records.clear();
-            told = true;
-            for (uint32_t i = 0; told && i < data(*page).slot_count; ++i) {
-                RecordCopy seen;
-                told = see_slot(snapshot, *page, i, seen);
-                if (told && seen.live && !(seen.bits & kMoved))
-                    records.emplace_back(SlotNo{static_cast<uint16_t>(i)}, std::move(seen));
-            }
-        }
-        if (!told) threads::yield();
-    }
-    TRY(history_.check(snapshot, lock_));
-    for (auto& [number, seen] : records) {
-        const RecordId record{id, number};
-        if (!TRY(follow(snapshot, record, seen))) continue;
-        TRY(history_.check(snapshot, lock_));
-        if (!each(record, seen.bytes)) return false;
+Result<bool> HeapFile::scan_snapshot(HeapPageCopy& copy, PageId id, Each& each) {
+    TRY(copy.load(id));
+    for (const auto& [record, bytes] : copy.records())
+        if (!each(record, bytes)) return false;
+    return true;
+}
+
+// What the snapshot sees in a slot of a page that has changed; false: not to be told yet.
+bool HeapPageCopy::take_slot(const Page& page, uint32_t number) {
+    const SlotNo slot{static_cast<uint16_t>(number)};
+    const SlotKey key({page.id(), slot});
+    const Look look = heap_.env_.versions->look(snapshot_, name_of_slot(heap_.id_, key),
+                                                slot_state(page, number), &version_);
+    if (look == Look::again) return false;
+    if (look == Look::page) take_slot_of_page(page, number);
+    else if (version_.live && !(version_.bits & kMoved)) {
+        DCHECK(!(version_.bits & kGhost));
+        add_text(slot, version_.bytes, (version_.bits & kStub) != 0);
     }
     return true;
+}
+
+// The snapshot sees the slot as the page has it.
+void HeapPageCopy::take_slot_of_page(const Page& page, uint32_t number) {
+    const Slot& s = heap::slot(page, number);
+    if (!is_record(s)) return;
+    DCHECK(s.offset + s.length <= kPageBytes);
+    rows_.push_back({SlotNo{static_cast<uint16_t>(number)}, Where::page, s.offset, s.length,
+                     (s.state & kStub) != 0});
+}
+
+void HeapPageCopy::add_text(SlotNo slot, Slice bytes, bool stub) {
+    rows_.push_back({slot, Where::text, static_cast<uint32_t>(text_.size()),
+                     static_cast<uint32_t>(bytes.size()), stub});
+    text_.append(bytes);
+}
+
+Result<bool> HeapPageCopy::take(PageId id) {
+    DCHECK(threads::current()->latch_depth == 0);
+    const SharedPage page = TRY(heap_.env_.pool->fix_shared(id));
+    if (!heap_.is_data_page(*page)) return heap_.damaged(id);
+    newest_ = std::max(newest_, page->lsn());
+    rows_.clear();
+    text_.clear();
+    const bool quiet = is_quiet(snapshot_, *page);
+    for (uint32_t i = 0; i < data(*page).slot_count; ++i) {
+        if (quiet) take_slot_of_page(*page, i);
+        else if (!take_slot(*page, i)) return false;
+    }
+    std::memcpy(static_cast<void*>(page_.get()), &*page, kPageBytes);
+    return true;
+}
+
+Slice HeapPageCopy::bytes_of_row(const Row& row) const {
+    DCHECK(row.where == Where::page ? row.at + row.bytes <= kPageBytes
+                                    : row.at + row.bytes <= text_.size());
+    const char* const from =
+        row.where == Where::page ? reinterpret_cast<const char*>(page_->bytes()) : text_.data();
+    return {from + row.at, row.bytes};
+}
+
+// The record of a stub, from where the snapshot sees its moved copy.
+Result<void> HeapPageCopy::follow(PageId page, Row& row) {
+    RecordCopy seen(RecordState{true, kLive | kStub, bytes_of_row(row)});
+    CHECK(TRY(heap_.follow(snapshot_, {page, row.slot}, seen, &newest_)));
+    row = {row.slot, Where::text, static_cast<uint32_t>(text_.size()),
+           static_cast<uint32_t>(seen.bytes.size()), false};
+    text_.append(seen.bytes);
+    return {};
+}
+
+Result<void> HeapPageCopy::load_page(PageId id) {
+    while (!TRY(take(id))) threads::yield();
+    for (Row& row : rows_)
+        if (row.stub) TRY(follow(id, row));
+    records_.clear();
+    for (const Row& row : rows_) records_.push_back({{id, row.slot}, bytes_of_row(row)});
+    DCHECK(std::ranges::is_sorted(rows_, {}, [](const Row& row) { return row.slot.value; }));
+    return {};
+}
+
+Result<void> HeapPageCopy::load(PageId id) {
+    const Result<void> done = load_page(id);
+    // Pages that are not the heap's own any more tell less than that.
+    TRY(heap_.history().check(snapshot_, heap_.lock()));
+    return done;
 }
 
 Result<void> HeapFile::see_record(RecordId id, FunctionRef<void(const RecordState& state)> see) {

@@ -18,6 +18,10 @@
 #include "threads/sync/completion.h"
 #include "threads/thread/fork_watch.h"
 
+namespace lockstep {
+struct ReportStats;
+}
+
 namespace lockstep::sm {
 
 class Engine;
@@ -51,6 +55,8 @@ public:
     // As Store::stats() and Store::steps_stats(). Any kernel thread; never block.
     virtual StoreStats stats() = 0;
     virtual StepsStats steps_stats() = 0;
+    // As Store::report_stats(). May park for a moment.
+    virtual ReportStats report_stats() = 0;
     // Store::backup(to, options) on a user thread of the store. Parks. Once `abandoned` is true,
     // the backup ends with the error cancelled, and what it has written is removed.
     virtual Result<BackupInfo> backup(std::string_view to, const BackupOptions& options,

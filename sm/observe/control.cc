@@ -53,6 +53,7 @@ Json stat_json(Host& engine, Nanos opened) {
               {"steps", engine.steps_mode.load(std::memory_order_relaxed) != StepsMode::off}}},
             {"stats", json_of(engine.stats())},
             {"steps", json_of(engine.steps_stats())},
+            {"reports", json_of(engine.report_stats())},
             {"hot_locks", hot_locks_json(engine, now, opened)}};
 }
 
@@ -234,8 +235,8 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
     const auto limit = number_of(request, "limit", UINT64_MAX);
     if (command == "stat") return answer(result_json(stat_json(engine_, opened_)));
     if (command == "metrics")
-        return answer(
-            result_json({{"text", metrics_text(engine_.stats(), engine_.steps_stats())}}));
+        return answer(result_json({{"text", metrics_text(engine_.stats(), engine_.steps_stats(),
+                                                         engine_.report_stats())}}));
     if (command == "transactions" && !limit) return answer(bad_number(line, "limit"));
     if (command == "transactions")
         return on_user_thread(std::move(reply), [this, limit = limit.value_or(0)](const auto&) {

@@ -3,7 +3,7 @@
 // Concepts   A client connects to the Unix socket `control` in the store's directory (mode 0600)
 //            and sends JSON objects, one a line. Each gets one line: {"result": ...}, or
 //            {"error": {"code", "thing", "reason", "remedy"}}. Names end in their unit.
-//              {"command": "stat"}               counters, waits, teams, hot locks
+//              {"command": "stat"}               counters, waits, teams, reports, hot locks
 //              {"command": "metrics"}            the text of Store::metrics()
 //              {"command": "transactions", "limit": 10}    the oldest; without limit all
 //              {"command": "locks"}              waits for locks now, and hot locks

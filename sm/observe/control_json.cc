@@ -128,6 +128,34 @@ Json json_of(const StoreStats& s) {
     return json;
 }
 
+Json json_of(const ReportStats& s) {
+    Json open = Json::array();
+    for (const ReportProgress& of : s.open)
+        open.push_back({{"number", of.number},
+                        {"sees", of.sees.value},
+                        {"age_nanos", of.age},
+                        {"scans", of.scans},
+                        {"ran", of.ran},
+                        {"progress", of.progress},
+                        {"behind", of.behind}});
+    return {{"reports", s.reports},
+            {"states", s.states},
+            {"scans", s.scans},
+            {"made", s.made},
+            {"made_again", s.made_again},
+            {"shared", s.shared},
+            {"rows", s.rows},
+            {"bytes", s.bytes},
+            {"busy_nanos", s.busy_nanos},
+            {"reports_open", s.reports_open},
+            {"scans_open", s.scans_open},
+            {"passes_open", s.passes_open},
+            {"state_oldest_nanos", s.state_oldest_nanos},
+            {"kept_bytes", s.kept_bytes},
+            {"behind_max", s.behind_max},
+            {"open", open}};
+}
+
 Json json_of(const StepsStats& stats) {
     Json teams = Json::array(), tuner = Json::array();
     for (const TeamStats& of : stats.teams)

@@ -5,6 +5,7 @@
 
 #include <lockstep/backup.h>
 #include <lockstep/prepared.h>
+#include <lockstep/report.h>
 #include <lockstep/stats.h>
 #include <lockstep/transaction_info.h>
 #include "txn/lock/lock_manager.h"
@@ -15,6 +16,7 @@ using Json = nlohmann::ordered_json;
 
 Json json_of(const StoreStats& stats);
 Json json_of(const StepsStats& stats);
+Json json_of(const ReportStats& stats);
 Json json_of(const TransactionInfo& transaction);
 Json json_of(const PreparedInfo& transaction);
 Json json_of(const BackupInfo& backup);

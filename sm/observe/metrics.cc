@@ -233,9 +233,12 @@ std::string escaped_label(std::string_view value) {
     return text;
 }
 
-std::string metrics_text(const StoreStats& stats, const StepsStats& steps) {
+std::string metrics_text(const StoreStats& stats, const StepsStats& steps,
+                         const ReportStats& reports) {
     Text text;
     write_store(text, stats);
+    const Instance<ReportStats> of_reports[] = {{&reports, ""}};
+    text.metrics<ReportStats>(kReportMetrics, of_reports);
     write_steps(text, steps);
     return text.take();
 }

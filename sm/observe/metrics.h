@@ -10,12 +10,14 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/report.h>
 #include <lockstep/stats.h>
 
 namespace lockstep::sm {
 
-// Every value of both, as Store::metrics() says.
-std::string metrics_text(const StoreStats& stats, const StepsStats& steps);
+// Every value of all, as Store::metrics() says; of the open reports the sums only.
+std::string metrics_text(const StoreStats& stats, const StepsStats& steps,
+                         const ReportStats& reports);
 
 // `value` as it stands between the quotes of a label. What is not printable ASCII or part of
 // sound UTF-8 becomes \x00 with its number: the text format must be UTF-8.

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <string_view>
 
+#include <lockstep/report.h>
 #include <lockstep/stats.h>
 
 namespace lockstep::sm {
@@ -325,6 +326,42 @@ inline constexpr Metric<TunerStats> kTunerMetrics[] = {
     {"lockstep_tuner_changes_total", "", kCounter, kPlain, &TunerStats::changes,
      "Settings that it has kept because they were faster."},
 };
+
+inline constexpr Metric<ReportStats> kReportMetrics[] = {
+    {"lockstep_reports_total", "", kCounter, kPlain, &ReportStats::reports,
+     "Reports begun."},
+    {"lockstep_report_states_total", "", kCounter, kPlain, &ReportStats::states,
+     "Committed states that reports share. Near the number of reports, a max_age would let them "
+     "share more."},
+    {"lockstep_report_scans_total", "", kCounter, kPlain, &ReportStats::scans,
+     "Scans of indexes and heaps that reports have begun."},
+    {"lockstep_report_chunks_made_total", "", kCounter, kPlain, &ReportStats::made,
+     "Key ranges that were read and decoded for reports."},
+    {"lockstep_report_chunks_made_again_total", "", kCounter, kPlain, &ReportStats::made_again,
+     "Key ranges that were read again for the same state. Many: some scans are read slowly, and "
+     "scan_bytes does not keep what they need."},
+    {"lockstep_report_chunks_shared_total", "", kCounter, kPlain, &ReportStats::shared,
+     "Times that a scan got a key range that was made for another."},
+    {"lockstep_report_rows_total", "", kCounter, kPlain, &ReportStats::rows,
+     "Rows decoded for reports."},
+    {"lockstep_report_decoded_bytes_total", "", kCounter, kPlain, &ReportStats::bytes,
+     "Bytes of the blocks that were made."},
+    {"lockstep_report_busy_seconds_total", "", kCounter, kSeconds, &ReportStats::busy_nanos,
+     "Time that passes have read and decoded. Its rate is their share of a worker."},
+    {"lockstep_reports_open", "", kGauge, kPlain, &ReportStats::reports_open,
+     "Reports now. Each keeps a state, and so versions."},
+    {"lockstep_report_scans_open", "", kGauge, kPlain, &ReportStats::scans_open,
+     "Scans of reports that have not ended."},
+    {"lockstep_report_passes", "", kGauge, kPlain, &ReportStats::passes_open,
+     "Indexes and heaps that a pass reads now."},
+    {"lockstep_report_state_oldest_seconds", "", kGauge, kSeconds,
+     &ReportStats::state_oldest_nanos,
+     "Age of the oldest state of a report. Old states cost versions, and each read more time."},
+    {"lockstep_report_kept_bytes", "", kGauge, kPlain, &ReportStats::kept_bytes,
+     "Blocks that are kept for scans that are late, at most scan_bytes."},
+    {"lockstep_report_behind_chunks_max", "", kGauge, kPlain, &ReportStats::behind_max,
+     "Key ranges that were read without the slowest scan, and are kept or read again for it."},
+};
 // clang-format on
 
 // MT-2
@@ -357,6 +394,7 @@ static_assert(well_formed(kTeamMetrics));
 static_assert(well_formed(kStrayMetrics));
 static_assert(well_formed(kCtxPointMetrics));
 static_assert(well_formed(kTunerMetrics));
+static_assert(well_formed(kReportMetrics));
 
 // MT-1: a value more in one of the structs needs a row more above.
 static_assert(sizeof(StoreStats) == sizeof(uint64_t) * std::size(kStoreMetrics) +
@@ -379,5 +417,7 @@ static_assert(sizeof(CtxPointStats) ==
               sizeof(std::string) + sizeof(uint64_t) * std::size(kCtxPointMetrics));
 static_assert(sizeof(TunerStats) ==
               sizeof(uint64_t) * (1 + std::size(kTunerMetrics)));  // 1: mode and team_max
+static_assert(sizeof(ReportStats) ==
+              sizeof(uint64_t) * std::size(kReportMetrics) + sizeof(std::vector<ReportProgress>));
 
 }  // namespace lockstep::sm

@@ -1,15 +1,21 @@
-// chunk_reader.cc - leaf by leaf through SnapshotScan, into a builder.
+// chunk_reader.cc - leaf by leaf, or data page by data page, into a builder.
 #include "sm/scan/chunk_reader.h"
 
 #include <algorithm>
 
+#include "sm/btree/btree_chunks.h"
 #include "sm/btree/btree_snapshot.h"
+#include "sm/heap/heap_chunks.h"
+#include "sm/heap/heap_snapshot.h"
 #include "sm/scan/block_builder.h"
 #include "threads/base/try.h"
 
 namespace lockstep::sm::scan {
 
 namespace {
+
+constexpr unsigned kChunkPages = 32;  // as much as one transfer of the I/O stage carries
+constexpr size_t kAheadMax = 64;      // as btree_chunks.cc
 
 class ChunkReader {
 public:
@@ -21,6 +27,7 @@ public:
         }
     }
     Result<void> take_leaf(SnapshotScan& scan);
+    Result<void> take_page(const HeapPageCopy& page);
     void flush() {
         if (auto block = builder_.finish()) out_.blocks.push_back(std::move(block));
     }
@@ -85,21 +92,77 @@ Result<void> ChunkReader::take_leaf(SnapshotScan& scan) {
     return add(all.subspan(first));
 }
 
-}  // namespace
+Result<void> ChunkReader::take_page(const HeapPageCopy& page) {
+    DCHECK(!wants_keys_);
+    records_.clear();
+    for (const auto& [id, bytes] : page.records())
+        records_.push_back({{}, bytes, uint64_t{id.page.value} << 16 | id.slot.value});
+    return add(records_);
+}
 
-Result<MadeChunk> read_chunk(BTree& tree, const Snapshot& snapshot, Slice low, Slice high,
-                             const Columns& columns, std::span<const uint16_t> wanted,
-                             FunctionRef<void()> rest) {
-    DCHECK(threads::current()->latch_depth == 0 && !wanted.empty());
+Result<Lsn> read_into(ChunkReader& reader, BTree& tree, const Snapshot& snapshot,
+                      const ChunkRange& range, FunctionRef<void()> rest) {
     char key[kKeyBytesMax];
-    SnapshotScan scan(tree, snapshot, low, high, key);
-    ChunkReader reader(columns, wanted);
+    SnapshotScan scan(tree, snapshot, range.low, range.high, key);
     while (TRY(scan.next_leaf())) {
         TRY(reader.take_leaf(scan));
         rest();
     }
+    return scan.newest();
+}
+
+Result<Lsn> read_into(ChunkReader& reader, HeapFile& heap, const Snapshot& snapshot,
+                      const ChunkRange& range, FunctionRef<void()> rest) {
+    // What the heap has said counts only if it was not dropped meanwhile.
+    const auto there = [&] { return heap.history().check(snapshot, heap.lock()); };
+    TRY(there());
+    const Result<std::vector<PageId>> pages = pages_of_chunk(heap, range.low, range.high);
+    TRY(there());
+    HeapPageCopy copy(heap, snapshot);
+    for (const PageId id : TRY(pages)) {
+        TRY(copy.load(id));
+        TRY(reader.take_page(copy));
+        rest();
+    }
+    return copy.newest();
+}
+
+std::vector<PageId> read_ahead(BTree& tree, const ChunkRange& range) {
+    return read_chunk_ahead(tree, range.low, range.high);
+}
+std::vector<PageId> read_ahead(HeapFile& heap, const ChunkRange& range) {
+    Result<std::vector<PageId>> pages = pages_of_chunk(heap, range.low, range.high);
+    if (!pages) return {};
+    std::erase_if(*pages, [&](PageId id) { return heap.pool().resident(id) != nullptr; });
+    if (pages->size() > kAheadMax) pages->resize(kAheadMax);
+    if (!pages->empty()) heap.pool().read_ahead(*pages);
+    return std::move(*pages);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> cut_object(const Object& object) {
+    return std::visit([](auto* one) { return cut_into_chunks(*one, kChunkPages); }, object);
+}
+
+std::vector<PageId> read_object_ahead(const Object& object, const ChunkRange& range) {
+    return std::visit([&](auto* one) { return read_ahead(*one, range); }, object);
+}
+
+BufferPool& pool_of(const Object& object) {
+    if (BTree* const* const tree = std::get_if<BTree*>(&object)) return *(*tree)->env().pool;
+    return std::get<HeapFile*>(object)->pool();
+}
+
+Result<MadeChunk> read_chunk(const Object& object, const Snapshot& snapshot,
+                             const ChunkRange& range, const Columns& columns,
+                             std::span<const uint16_t> wanted, FunctionRef<void()> rest) {
+    DCHECK(threads::current()->latch_depth == 0 && !wanted.empty());
+    ChunkReader reader(columns, wanted);
+    const auto read = [&](auto* one) { return read_into(reader, *one, snapshot, range, rest); };
+    const Lsn newest = TRY(std::visit(read, object));
     reader.flush();
-    reader.made().newest = scan.newest();
+    reader.made().newest = newest;
     DCHECK(std::ranges::none_of(reader.made().blocks, [](auto& one) { return one->rows == 0; }));
     return std::move(reader.made());
 }

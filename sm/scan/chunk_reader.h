@@ -1,17 +1,26 @@
-// chunk_reader.h - makes the blocks of one range of keys as a snapshot sees it.
+// chunk_reader.h - what a pass reads, an index or a heap: cuts it into chunks, reads one of them.
 //
+// Concepts   A chunk is a range of keys. The keys of a heap are the places of its data pages
+//            (heap_chunks.h), so a pass knows no difference.
 // Blocking   Parks for pages. Nothing is held while `rest` runs.
 #pragma once
 
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include <lockstep/function_ref.h>
 #include "sm/btree/btree.h"
+#include "sm/heap/heap_file.h"
 #include "sm/scan/block_data.h"
 #include "sm/version/snapshot_set.h"
 
 namespace lockstep::sm::scan {
+
+using Object = std::variant<BTree*, HeapFile*>;
+inline ObjectId id_of(const Object& object) {
+    return std::visit([](auto* one) { return one->id(); }, object);
+}
 
 struct MadeChunk {
     std::vector<std::shared_ptr<const BlockData>> blocks;  // ascending
@@ -25,11 +34,23 @@ struct MadeChunk {
     }
 };
 
-// The records with low <= key < high, or to the end. `wanted`: ascending places in `columns`.
-// `rest` runs after each leaf, and may suspend. Errors: no_such_object, snapshot_too_old, those of
+// From `low` on, and before `high`; an empty `high`: to the end.
+struct ChunkRange {
+    Slice low, high;
+};
+
+// The keys, ascending, at which all chunks but the first begin. Errors: those of reading pages.
+Result<std::vector<std::string>> cut_object(const Object& object);
+// Has the pool read what is not in memory of the chunk, and returns its pages. A hint: errors are
+// left to the reader.
+std::vector<PageId> read_object_ahead(const Object& object, const ChunkRange& range);
+// Where the object's pages are.
+BufferPool& pool_of(const Object& object);
+// The records of the chunk. `wanted`: ascending places in `columns`. `rest` runs after each leaf or
+// data page, and may suspend. Errors: no_such_object, snapshot_too_old, those of
 // BlockBuilder::add() and of reading pages.
-Result<MadeChunk> read_chunk(BTree& tree, const Snapshot& snapshot, Slice low, Slice high,
-                             const Columns& columns, std::span<const uint16_t> wanted,
-                             FunctionRef<void()> rest);
+Result<MadeChunk> read_chunk(const Object& object, const Snapshot& snapshot,
+                             const ChunkRange& range, const Columns& columns,
+                             std::span<const uint16_t> wanted, FunctionRef<void()> rest);
 
 }  // namespace lockstep::sm::scan

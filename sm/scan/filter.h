@@ -14,15 +14,16 @@
 #include <vector>
 
 #include <lockstep/report.h>
-#include "sm/scan/block_data.h"
+#include "sm/scan/chunk_reader.h"
 
 namespace lockstep::sm::scan {
 
 // Keys with low <= key < high; an empty high means to the end.
 struct KeyRange {
     std::string low, high;
-    bool meets(Slice from, Slice to) const {
-        return (to.empty() || Slice(low) < to) && (high.empty() || from < Slice(high));
+    bool meets(const ChunkRange& chunk) const {
+        return (chunk.high.empty() || Slice(low) < chunk.high) &&
+               (high.empty() || chunk.low < Slice(high));
     }
 };
 

@@ -65,6 +65,12 @@ Result<Lsn> Group::wait_open() {
     return sees_;
 }
 
+Nanos Group::began() {
+    const std::lock_guard lock(mutex_);
+    assert_state();
+    return state_ == State::open ? began_ : 0;
+}
+
 bool Group::joinable(Nanos now, Nanos max_age) {
     const std::lock_guard lock(mutex_);
     assert_state();

@@ -34,6 +34,8 @@ public:
     // Until it is open: the end of the log that it sees. Errors: those of opening a snapshot,
     // store_closed.
     Result<Lsn> wait_open();
+    // When its snapshot was taken; 0: it has none.
+    Nanos began();
     // May a report at `now` join?
     bool joinable(Nanos now, Nanos max_age);
 

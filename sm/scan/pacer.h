@@ -1,12 +1,16 @@
 // pacer.h - keeps a thread to a share of its worker's time while others have work.
 //
 // Concepts   The thread says after each slice of its work that it may rest. It then lets ready
-//            threads of its worker run. If some did run in the window of 10 ms, and the thread has
+//            threads of its worker run. Some of them are functions of the thread's own scans: their
+//            time counts as its own. If others did run in the window of 10 ms, and the thread has
 //            used its share of the window, it sleeps until the window ends. A worker without other
 //            work is not left idle.
 // Invariants RB-7 (service.h)
 // Blocking   rest() suspends the user thread.
 #pragma once
+
+#include <atomic>
+#include <utility>
 
 #include <lockstep/types.h>
 #include "threads/base/check.h"
@@ -18,8 +22,9 @@ class Pacer {
 public:
     static constexpr Nanos kWindow = 10 * kMillisecond;
 
-    // `share` of a worker's time, above 0 and at most 1.
-    explicit Pacer(double share) : share_(share) {
+    // `share` of a worker's time, above 0 and at most 1. `functions`: the time of the scans'
+    // functions on this worker, which they add when they end, and the pacer takes.
+    Pacer(double share, std::atomic<Nanos>& functions) : share_(share), functions_(functions) {
         DCHECK(share > 0 && share <= 1);
         begin_window(threads::now());
     }
@@ -28,10 +33,11 @@ public:
         assert_state();
         const Nanos now = threads::now();
         DCHECK(now >= slice_began_);
-        used_ += now - slice_began_;
+        use(now - slice_began_);
         threads::yield();
-        const Nanos back = threads::now();
-        others_ran_ |= back - now > kOfAYield;
+        const Nanos back = threads::now(), own = functions_.exchange(0, std::memory_order_relaxed);
+        use(own);
+        others_ran_ |= back - now > own + kOfAYield;
         if (back >= window_end_) return begin_window(back);
         if (others_ran_ && static_cast<double>(used_) > share_ * static_cast<double>(kWindow)) {
             threads::sleep_until(window_end_);
@@ -39,9 +45,22 @@ public:
         }
         slice_began_ = back;
     }
+    // The thread has waited for something else than its turn.
+    void waited() {
+        const Nanos now = threads::now();
+        if (now >= window_end_) return begin_window(now);
+        slice_began_ = now;
+        assert_state();
+    }
+    // Time that it has used since the last call, in nanoseconds.
+    Nanos take_used() { return std::exchange(used_in_all_, 0); }
 
 private:
     static constexpr Nanos kOfAYield = 2 * kMicrosecond;  // longer: others have run
+    void use(Nanos time) {
+        used_ += time;
+        used_in_all_ += time;
+    }
     void begin_window(Nanos now) {
         slice_began_ = now;
         window_end_ = now + kWindow;
@@ -55,7 +74,8 @@ private:
     }
 
     const double share_;
-    Nanos slice_began_ = 0, window_end_ = 0, used_ = 0;
+    std::atomic<Nanos>& functions_;
+    Nanos slice_began_ = 0, window_end_ = 0, used_ = 0, used_in_all_ = 0;
     bool others_ran_ = false;
 };
 

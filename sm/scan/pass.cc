@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "sm/btree/btree_chunks.h"
 #include "sm/scan/pacer.h"
 #include "threads/base/try.h"
 
@@ -11,7 +10,6 @@ namespace lockstep::sm::scan {
 
 namespace {
 
-constexpr unsigned kChunkLeaves = 32;  // as much as one transfer of the I/O stage carries
 constexpr uint32_t kPassedOverMax = 16;
 
 // The chunk that the scan takes next if the cursor stands at `cursor`.
@@ -67,7 +65,7 @@ Result<void> cut_out(const ScanState& scan, const std::shared_ptr<const BlockDat
 }  // namespace
 
 void Service::serve(const std::shared_ptr<Pass>& pass) {
-    Pacer pacer(hooks_.share);
+    Pacer pacer(hooks_.share, pass->functions);
     std::unique_lock lock(mutex_);
     DCHECK(threads::current() != nullptr && !pass->cut);
     while (!stopping_ && take_in(*pass, lock)) {
@@ -76,10 +74,12 @@ void Service::serve(const std::shared_ptr<Pass>& pass) {
         if (!choose(*pass, turn)) {
             if (pass->scans.empty()) break;
             pass->wake.wait(mutex_, [&] { return std::exchange(pass->poked, false); });
+            pacer.waited();
             continue;
         }
         lock.unlock();
         make(*pass, turn, pacer);
+        count(counters_.busy_nanos, pacer.take_used());
         lock.lock();
         deliver(*pass, turn);
         keep(*pass, turn);
@@ -93,7 +93,7 @@ void Service::serve(const std::shared_ptr<Pass>& pass) {
 bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
     if (!pass.cut) {
         lock.unlock();
-        Result<std::vector<std::string>> cuts = cut_into_chunks(*pass.tree, kChunkLeaves);
+        Result<std::vector<std::string>> cuts = cut_object(pass.object);
         lock.lock();
         if (!cuts) {
             end_all(pass, cuts.error());
@@ -110,9 +110,8 @@ bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
         DCHECK(scan->needed.empty() && scan->queue.empty());
         scan->needed.resize(pass.chunks());
         for (size_t i = 0; i < pass.chunks(); ++i)
-            scan->needed[i] = std::ranges::any_of(scan->ranges, [&](const KeyRange& range) {
-                return range.meets(pass.low(i), pass.high(i));
-            });
+            scan->needed[i] = std::ranges::any_of(
+                scan->ranges, [&](const KeyRange& range) { return range.meets(pass.range(i)); });
         scan->left = scan->total = static_cast<size_t>(std::ranges::count(scan->needed, true));
         if (scan->left == 0) end(*scan, {});
         pass.scans.push_back(std::move(scan));
@@ -125,6 +124,8 @@ bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
 // over too often. False: no scan is ready.
 bool Service::choose(Pass& pass, Turn& turn) {
     std::erase_if(pass.scans, [](const auto& scan) { return scan->ended; });
+    // Groups that only this list still has.
+    std::erase_if(pass.made_for, [](const auto& one) { return one.first.use_count() == 1; });
     const ScanState* first = nullptr;
     const size_t chunks = pass.chunks();
     const auto distance = [&](const ScanState& scan) {
@@ -166,10 +167,11 @@ bool Service::choose(Pass& pass, Turn& turn) {
 // Makes the blocks of one turn.
 class Service::Maker {
 public:
-    Maker(const Pass& pass, Turn& turn, Pacer& pacer, Stats& stats)
-        : pass_(pass), turn_(turn), pacer_(pacer), stats_(stats) {}
+    Maker(Pass& pass, Turn& turn, Pacer& pacer, Counters& counters)
+        : pass_(pass), turn_(turn), pacer_(pacer), counters_(counters) {}
     void open_groups();
     void fill_shares();
+    void cool_down();
 
 private:
     Result<void> read(const OpenGroup& one, const std::vector<uint16_t>& columns);
@@ -177,10 +179,10 @@ private:
     Result<void> fill(Turn::Share& share);
     void read_ahead();
 
-    const Pass& pass_;
+    Pass& pass_;
     Turn& turn_;
     Pacer& pacer_;
-    Stats& stats_;
+    Counters& counters_;
     std::vector<OpenGroup> open_;
     std::vector<uint16_t> columns_;  // that any scan of the turn wants
     bool asked_ = false;
@@ -206,15 +208,27 @@ void Service::Maker::open_groups() {
 // The leaves of this chunk, and of the one that the pass takes probably next.
 void Service::Maker::read_ahead() {
     if (std::exchange(asked_, true)) return;
-    read_chunk_ahead(*pass_.tree, pass_.low(turn_.chunk), pass_.high(turn_.chunk));
-    if (turn_.next) read_chunk_ahead(*pass_.tree, pass_.low(*turn_.next), pass_.high(*turn_.next));
+    const auto read = [&](size_t chunk) {
+        std::vector<PageId> pages = read_object_ahead(pass_.object, pass_.range(chunk));
+        std::vector<PageId>& brought = pass_.brought[chunk];
+        if (brought.empty()) brought = std::move(pages);  // else some are still being read
+    };
+    read(turn_.chunk);
+    if (turn_.next) read(*turn_.next);
+}
+
+// What was not in memory before need not stay there.
+void Service::Maker::cool_down() {
+    const auto at = pass_.brought.find(turn_.chunk);
+    if (at == pass_.brought.end()) return;
+    if (!at->second.empty()) pool_of(pass_.object).cool(at->second);
+    pass_.brought.erase(at);
 }
 
 Result<void> Service::Maker::read(const OpenGroup& one, const std::vector<uint16_t>& columns) {
     read_ahead();
-    auto chunk =
-        TRY(read_chunk(*pass_.tree, one.reading->snapshot(), pass_.low(turn_.chunk),
-                       pass_.high(turn_.chunk), *pass_.columns, columns, [&] { pacer_.rest(); }));
+    auto chunk = TRY(read_chunk(pass_.object, one.reading->snapshot(), pass_.range(turn_.chunk),
+                                *pass_.columns, columns, [&] { pacer_.rest(); }));
     const Lsn newest = chunk.newest;
     Made made{.chunk = turn_.chunk,
               .columns = columns,
@@ -227,8 +241,10 @@ Result<void> Service::Maker::read(const OpenGroup& one, const std::vector<uint16
             made.groups.push_back(other.group);
     made.assert_state();
     DCHECK(newest <= one.reading->snapshot().sees || made.groups.size() == 1);  // RB-3
+    count(counters_.made);
+    count(counters_.bytes, made.blocks->bytes());
+    for (const auto& block : made.blocks->blocks) count(counters_.rows, block->rows);
     turn_.made.push_back(std::move(made));
-    count(stats_.made);
     return {};
 }
 
@@ -269,9 +285,10 @@ void Service::Maker::fill_shares() {
 
 void Service::make(Pass& pass, Turn& turn, Pacer& pacer) {
     DCHECK(threads::current()->latch_depth == 0 && pass.cut);
-    Maker maker(pass, turn, pacer, stats_);
+    Maker maker(pass, turn, pacer, counters_);
     maker.open_groups();
     maker.fill_shares();
+    maker.cool_down();
 }
 
 void Service::deliver(Pass& pass, Turn& turn) {
@@ -296,12 +313,12 @@ void Service::deliver(Pass& pass, Turn& turn) {
     }
     DCHECK(turn.made.size() >= turn.kept);
     const uint64_t fresh = turn.made.size() - turn.kept;
-    if (given > fresh) stats_.shared.fetch_add(given - fresh, std::memory_order_relaxed);
+    if (given > fresh) count(counters_.shared, given - fresh);
     for (size_t i = turn.kept; i < turn.made.size(); ++i)
         for (const auto& group : turn.made[i].groups) {
             std::vector<bool>& before = pass.made_for[group];
             before.resize(pass.chunks());
-            if (before[turn.chunk]) count(stats_.made_again);
+            if (before[turn.chunk]) count(counters_.made_again);
             before[turn.chunk] = true;
         }
 }

@@ -1,4 +1,4 @@
-// pass.h - the scans of one index, its chunks, and what one turn makes of a chunk.
+// pass.h - the scans of one object, its chunks, and what one turn makes of a chunk.
 #pragma once
 
 #include "sm/scan/service.h"
@@ -23,13 +23,15 @@ struct Made {
 };
 
 struct Pass {
-    BTree* tree = nullptr;
-    std::pair<uint32_t, std::string> key;  // number of the index, text of its columns
+    Object object;
+    std::pair<uint32_t, std::string> key;  // number of the object, text of its columns
     std::shared_ptr<const Columns> columns;
     uint32_t worker = 0;
     // By the server only.
     std::vector<std::string> cuts;  // chunk i begins at cuts[i - 1] and ends at cuts[i]
     size_t cursor = 0;
+    std::map<size_t, std::vector<PageId>> brought;  // by chunk: pages that were read ahead for it
+    std::atomic<Nanos> functions{0};  // time of the scans' functions on the worker; see Pacer
     // Under Service::mutex_.
     bool cut = false;
     std::vector<std::shared_ptr<ScanState>> fresh, scans;
@@ -44,16 +46,13 @@ struct Pass {
     }
 
     size_t chunks() const { return cuts.size() + 1; }
-    Slice low(size_t chunk) const {
+    ChunkRange range(size_t chunk) const {
         DCHECK(chunk < chunks());
-        return chunk == 0 ? Slice() : Slice(cuts[chunk - 1]);
-    }
-    Slice high(size_t chunk) const {
-        DCHECK(chunk < chunks());
-        return chunk == cuts.size() ? Slice() : Slice(cuts[chunk]);
+        return {.low = chunk == 0 ? Slice() : Slice(cuts[chunk - 1]),
+                .high = chunk == cuts.size() ? Slice() : Slice(cuts[chunk])};
     }
     void assert_state() const {
-        DCHECK(tree != nullptr && columns != nullptr && !columns->all().empty());
+        DCHECK(columns != nullptr && !columns->all().empty());
         DCHECK(cut || (cuts.empty() && scans.empty()));
         DCHECK(cursor < chunks());
         for ([[maybe_unused]] const auto& scan : scans) {

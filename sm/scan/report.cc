@@ -38,6 +38,8 @@ Result<void> Scan::each_block(FunctionRef<Result<bool>(const Block&)> fn) {
 
 double Scan::progress() const { return state_ ? state_->service->progress(*state_) : 1; }
 
+uint64_t Scan::behind() const { return state_ ? state_->service->behind(*state_) : 0; }
+
 void Scan::cancel() {
     if (state_) state_->service->cancel(*state_);
 }
@@ -48,9 +50,9 @@ Report::~Report() = default;
 Report::Report(Report&&) noexcept = default;
 Report& Report::operator=(Report&&) noexcept = default;
 
-Result<Scan> Report::scan(std::string_view index, const ScanOptions& options) {
+Result<Scan> Report::scan(std::string_view name, const ScanOptions& options) {
     if (!state_) return closed();
-    return Scan(TRY(state_->service->scan(*state_, index, options)));
+    return Scan(TRY(state_->service->scan(*state_, name, options)));
 }
 
 Lsn Report::sees() const { return state_ ? state_->sees : kLsnNone; }

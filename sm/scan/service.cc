@@ -42,6 +42,25 @@ Result<Selected> select_columns(const Columns& columns, const std::vector<std::s
     return out;
 }
 
+// Both under the service's mutex.
+double read_share_of(const ScanState& scan) {
+    scan.assert_state();
+    if (scan.total != 0)
+        return 1 - static_cast<double>(scan.left) / static_cast<double>(scan.total);
+    return scan.ended ? 1 : 0;
+}
+uint64_t behind_of(const ScanState& scan) {
+    if (scan.ended || scan.needed.empty()) return 0;
+    const auto at = scan.pass->made_for.find(scan.group);
+    if (at == scan.pass->made_for.end()) return 0;
+    const std::vector<bool>& made = at->second;
+    DCHECK(made.size() == scan.needed.size());
+    uint64_t behind = 0;
+    for (size_t i = 0; i < made.size(); ++i) behind += made[i] && scan.needed[i];
+    DCHECK(behind <= scan.left);
+    return behind;
+}
+
 }  // namespace
 
 // A call that uses the hooks, from its begin to its end. False: the store is closing.
@@ -72,6 +91,7 @@ Result<std::shared_ptr<ReportState>> Service::open(Nanos max_age) {
     const Inside inside(*this);
     if (!inside) return closed();
     std::shared_ptr<GroupUse> use;
+    uint32_t worker = 0;
     bool fresh = false;
     {
         const std::lock_guard lock(mutex_);
@@ -85,28 +105,35 @@ Result<std::shared_ptr<ReportState>> Service::open(Nanos max_age) {
         if (fresh) {
             use = std::make_shared<GroupUse>(std::make_shared<Group>());
             groups_.push_back(use);
-            count(stats_.groups);
+            worker = next_worker();
+            count(counters_.states);
         }
     }
     const std::shared_ptr<Group> group = use->group();
     if (fresh) {
-        const auto started = hooks_.start(
-            -1, "report", [self = shared_from_this(), group] { group->keep(self->hooks_.hold); });
+        const auto started =
+            hooks_.start(static_cast<int>(worker), "report",
+                         [self = shared_from_this(), group] { group->keep(self->hooks_.hold); });
         if (!started) group->fail_with(started.error());
     }
     const Lsn sees = TRY(group->wait_open());
     DCHECK(sees > kLsnNone);
-    count(stats_.reports);
-    return std::make_shared<ReportState>(
-        ReportState{.service = shared_from_this(), .use = std::move(use), .sees = sees});
+    auto report = std::make_shared<ReportState>(ReportState{
+        .service = shared_from_this(), .use = std::move(use), .sees = sees, .number = 0});
+    const std::lock_guard lock(mutex_);
+    count(counters_.reports);
+    report->number = counters_.reports.load(std::memory_order_relaxed);
+    std::erase_if(reports_, [](const auto& one) { return one.expired(); });
+    reports_.push_back(report);
+    return report;
 }
 
-Result<std::shared_ptr<ScanState>> Service::scan(const ReportState& report, std::string_view index,
+Result<std::shared_ptr<ScanState>> Service::scan(ReportState& report, std::string_view name,
                                                  const ScanOptions& options) {
     if (fork_mark_.forked()) return forked();
     const Inside inside(*this);
     if (!inside) return closed();
-    Described object = TRY(hooks_.find(index));
+    Described object = TRY(hooks_.find(name));
     auto out = std::make_shared<ScanState>();
     out->service = shared_from_this();
     out->use = report.use;
@@ -123,29 +150,33 @@ Result<std::shared_ptr<ScanState>> Service::scan(const ReportState& report, std:
     out->selected = std::make_shared<const Selected>(std::move(selected));
     out->assert_state();
     TRY(add(out, std::move(object)));
-    count(stats_.scans);
+    count(counters_.scans);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(report.scans, [](const auto& one) { return one.expired(); });
+    report.scans.push_back(out);
+    ++report.begun;
     return out;
 }
 
-// Gives the scan to the pass of its index, with a server if it has none.
+// Gives the scan to the pass of its object, with a server if it has none.
 Result<void> Service::add(const std::shared_ptr<ScanState>& scan, Described object) {
     std::shared_ptr<Pass> pass;
     bool fresh = false;
     {
         const std::lock_guard lock(mutex_);
         if (stopping_) return closed();
-        const std::pair key(object.tree->id().value, object.columns.text());
+        const std::pair key(id_of(object.object).value, object.columns.text());
         std::shared_ptr<Pass>& there = passes_[key];
         fresh = there == nullptr;
         if (fresh) {
             there = std::make_shared<Pass>();
-            there->tree = object.tree;
+            there->object = object.object;
             there->key = key;
             there->columns = std::make_shared<const Columns>(std::move(object.columns));
-            there->worker = next_worker_++ % hooks_.workers;
+            there->worker = next_worker();
         }
-        DCHECK(there->tree == object.tree);
-        DCHECK(there->worker < hooks_.workers && scan->pass == nullptr);
+        DCHECK(there->object == object.object);
+        DCHECK(there->worker >= hooks_.first_worker && scan->pass == nullptr);
         scan->pass = pass = there;
         pass->fresh.push_back(scan);
         pass->poke();
@@ -181,7 +212,10 @@ Result<bool> Service::next(ScanState& scan, Block& out) {
 Result<void> Service::consume(ScanState& scan, FunctionRef<Result<bool>(const Block&)> fn) {
     Block block;
     while (TRY(next(scan, block))) {
+        const Nanos began = threads::now();
         const Result<bool> more = fn(block);
+        if (threads::worker_index() == scan.pass->worker)
+            scan.pass->functions.fetch_add(threads::now() - began, std::memory_order_relaxed);
         if (more.has_value() && *more) continue;
         cancel(scan);
         if (!more.has_value()) return std::unexpected(more.error());
@@ -209,9 +243,13 @@ Result<void> Service::each(const std::shared_ptr<ScanState>& scan,
 double Service::progress(const ScanState& scan) {
     if (fork_mark_.forked()) return 0;
     const std::lock_guard lock(mutex_);
-    if (scan.total != 0)
-        return 1 - static_cast<double>(scan.left) / static_cast<double>(scan.total);
-    return scan.ended ? 1 : 0;
+    return read_share_of(scan);
+}
+
+uint64_t Service::behind(const ScanState& scan) {
+    if (fork_mark_.forked()) return 0;
+    const std::lock_guard lock(mutex_);
+    return behind_of(scan);
 }
 
 void Service::cancel(ScanState& scan) {
@@ -242,7 +280,7 @@ void Service::end_all(Pass& pass, const Error& error) {
     pass.poke();
 }
 
-// A later scan of the index gets a pass of its own.
+// A later scan of the object gets a pass of its own.
 void Service::forget(const std::shared_ptr<Pass>& pass) {
     DCHECK(pass->scans.empty() && pass->fresh.empty());
     for (const Made& made : pass->kept) {
@@ -252,6 +290,60 @@ void Service::forget(const std::shared_ptr<Pass>& pass) {
     pass->kept.clear();
     const auto at = passes_.find(pass->key);
     if (at != passes_.end() && at->second == pass) passes_.erase(at);
+}
+
+ReportProgress Service::progress_of(const ReportState& report, Nanos now) const {
+    const Nanos began = report.use->group()->began();
+    ReportProgress out{.number = report.number,
+                       .sees = report.sees,
+                       .age = began != 0 && began < now ? now - began : 0,
+                       .scans = report.begun,
+                       .ran = report.begun};
+    double read = report.begun;
+    for (const auto& one : report.scans)
+        if (const auto scan = one.lock(); scan && !scan->ended) {
+            read -= 1 - read_share_of(*scan);
+            --out.ran;
+            out.behind = std::max(out.behind, behind_of(*scan));
+        }
+    DCHECK(read >= -1e-9 && out.ran <= out.scans);
+    if (report.begun != 0) out.progress = std::max(read, 0.0) / report.begun;
+    return out;
+}
+
+ReportStats Service::stats() {
+    ReportStats out;
+    if (fork_mark_.forked()) return out;
+    const auto value = [](const std::atomic<uint64_t>& counter) {
+        return counter.load(std::memory_order_relaxed);
+    };
+    out.reports = value(counters_.reports);
+    out.states = value(counters_.states);
+    out.scans = value(counters_.scans);
+    out.made = value(counters_.made);
+    out.made_again = value(counters_.made_again);
+    out.shared = value(counters_.shared);
+    out.rows = value(counters_.rows);
+    out.bytes = value(counters_.bytes);
+    out.busy_nanos = value(counters_.busy_nanos);
+    const std::lock_guard lock(mutex_);
+    const Nanos now = lockstep::now();
+    out.passes_open = passes_.size();
+    out.kept_bytes = kept_bytes_;
+    for (const auto& [key, pass] : passes_)
+        for (const auto* const list : {&pass->fresh, &pass->scans})
+            for (const auto& scan : *list) {
+                out.scans_open += !scan->ended;
+                out.behind_max = std::max(out.behind_max, behind_of(*scan));
+            }
+    for (const auto& one : groups_)
+        if (const auto use = one.lock())
+            if (const Nanos began = use->group()->began(); began != 0 && began < now)
+                out.state_oldest_nanos = std::max(out.state_oldest_nanos, now - began);
+    for (const auto& one : reports_)
+        if (const auto report = one.lock()) out.open.push_back(progress_of(*report, now));
+    out.reports_open = out.open.size();
+    return out;
 }
 
 void Service::stop(bool wait) {

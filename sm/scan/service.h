@@ -1,7 +1,7 @@
 // service.h - the reports of an open store: groups, passes, and the threads that serve them.
 //
 // Concepts   A *group* is a snapshot and the reports that share it (group.h). A *pass* serves all
-//            scans of one index. It cuts the index into chunks, ranges of keys of about 32 leaves,
+//            scans of one index or heap. It cuts it into chunks, ranges of keys of about 32 leaves,
 //            when its first scan comes, and ends with its last one. Its *server*, a user thread,
 //            takes turns: it chooses a chunk, makes its blocks for the groups of the scans that
 //            need them, and puts a reference into the queue of each of these scans.
@@ -21,8 +21,10 @@
 //            RB-5 A ready scan is passed over in at most 16 turns, and one more for each other scan
 //                 of the pass. [checked: choose()]
 //            RB-6 No latch and no lock of the service is held while a function of the application
-//                 runs. [by next(): each() calls it between two calls]
-//            RB-7 A server rests after each leaf, and keeps to scan_share. [kept by: Pacer::rest()]
+//                 runs: each() calls it between two calls of next().
+//                 [test: ReportsFailures.AFunctionMayCallEverything, ChunkReader.LeavesOfAnIndex]
+//            RB-7 A server rests after each leaf, and keeps to scan_share, its scans' functions
+//                 included. [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
 // Blocking   Said at each function. mutex_ is held briefly; only `hooks` run without it.
 #pragma once
 
@@ -36,7 +38,6 @@
 #include <vector>
 
 #include <lockstep/report.h>
-#include "sm/btree/btree.h"
 #include "sm/scan/chunk_reader.h"
 #include "sm/scan/filter.h"
 #include "sm/scan/group.h"
@@ -47,31 +48,36 @@ namespace lockstep::sm::scan {
 class Pacer;
 class Service;
 
-// An index with its columns.
+// An index or heap with its columns.
 struct Described {
-    BTree* tree;
+    Object object;
     Columns columns;
 };
 
-// What the store gives: its threads, snapshots, indexes and options.
+// What the store gives: its threads, snapshots, objects and options.
 struct Hooks {
     // Starts a user thread; worker below 0: any. close() waits for it.
     std::function<Result<void>(int worker, const char* name, threads::ThreadFn fn)> start;
     HoldSnapshot hold;
     std::function<Result<Described>(std::string_view name)> find;
     std::function<bool()> on_own_thread;
-    uint32_t workers = 1;
-    double share = 0.25;
+    uint32_t first_worker = 0, workers = 1;  // those that serve passes
+    double share = 0.25;                     // of one, for a pass
     uint64_t bytes = 64 << 20;
 };
+
+struct Pass;
+struct ScanState;
 
 struct ReportState {
     std::shared_ptr<Service> service;
     std::shared_ptr<GroupUse> use;
     Lsn sees;
+    uint64_t number;
+    // Under Service::mutex_: the scans that it has begun and that may go on.
+    std::vector<std::weak_ptr<ScanState>> scans = {};
+    uint32_t begun = 0;
 };
-
-struct Pass;
 
 struct ScanState {
     std::shared_ptr<Service> service;
@@ -112,31 +118,38 @@ public:
     }
     // As Store::report(), Report::scan(), and the calls of Scan.
     Result<std::shared_ptr<ReportState>> open(Nanos max_age);
-    Result<std::shared_ptr<ScanState>> scan(const ReportState& report, std::string_view index,
+    Result<std::shared_ptr<ScanState>> scan(ReportState& report, std::string_view name,
                                             const ScanOptions& options);
     Result<bool> next(ScanState& scan, Block& out);
     Result<void> each(const std::shared_ptr<ScanState>& scan,
                       FunctionRef<Result<bool>(const Block&)> fn);
     double progress(const ScanState& scan);
+    uint64_t behind(const ScanState& scan);
     void cancel(ScanState& scan);
     // Ends all scans and groups with store_closed, and all threads soon. `wait`: until no call of
     // another kernel thread is inside; blocks it.
     void stop(bool wait);
 
-    struct Stats {
-        std::atomic<uint64_t> reports{0}, groups{0}, scans{0};
-        // Chunks: made; of these, made once more for a group; handed to one more scan.
-        std::atomic<uint64_t> made{0}, made_again{0}, shared{0};
-    };
-    const Stats& stats() const { return stats_; }
+    // As Store::report_stats().
+    ReportStats stats();
 
 private:
     struct Turn;
     class Inside;
     class Maker;
+    // As the counters of ReportStats.
+    struct Counters {
+        std::atomic<uint64_t> reports{0}, states{0}, scans{0}, made{0}, made_again{0}, shared{0},
+            rows{0}, bytes{0}, busy_nanos{0};
+    };
 
-    static void count(std::atomic<uint64_t>& counter) {
-        counter.fetch_add(1, std::memory_order_relaxed);
+    static void count(std::atomic<uint64_t>& counter, uint64_t by = 1) {
+        counter.fetch_add(by, std::memory_order_relaxed);
+    }
+    ReportProgress progress_of(const ReportState& report, Nanos now) const;
+    uint32_t next_worker() {  // under mutex_
+        DCHECK(hooks_.workers > 0);
+        return hooks_.first_worker + next_worker_++ % hooks_.workers;
     }
     Result<void> consume(ScanState& scan, FunctionRef<Result<bool>(const Block&)> fn);
     Result<void> add(const std::shared_ptr<ScanState>& scan, Described object);
@@ -152,12 +165,13 @@ private:
 
     const Hooks hooks_;
     const threads::ForkMark fork_mark_;
-    Stats stats_;
+    Counters counters_;
     Mutex mutex_;
     Condition idle_;
-    // All under mutex_. A pass serves scans of one index that have the same columns.
+    // All under mutex_. A pass serves scans of one object that have the same columns.
     std::map<std::pair<uint32_t, std::string>, std::shared_ptr<Pass>> passes_;
     std::vector<std::weak_ptr<GroupUse>> groups_;
+    std::vector<std::weak_ptr<ReportState>> reports_;  // in the order of their numbers
     bool stopping_ = false;
     uint32_t inside_ = 0;  // calls that use hooks_
     uint32_t next_worker_ = 0;

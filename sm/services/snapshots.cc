@@ -49,7 +49,7 @@ struct Snapshots::Writer {
 
 Snapshots::Snapshots(RestartEnv& engine)
     : engine_(engine),
-      table_(version_bytes(engine.options), engine.options.workers,
+      table_(version_bytes(engine.options), engine.runtime->workers(),
              version_memory(engine.options)) {}
 
 Snapshots::~Snapshots() = default;
@@ -99,7 +99,7 @@ bool Snapshots::place(Snapshot& snapshot) {
 
 // Runs `work` on a thread of each worker and waits for all.
 Result<void> Snapshots::on_each_worker(FunctionRef<Result<void>()> work) {
-    const uint32_t workers = engine_.options.workers;
+    const uint32_t workers = engine_.runtime->workers();
     DCHECK(threads::current()->latch_depth == 0 && workers >= 1);
     std::vector<Result<void>> results(workers);
     std::vector<threads::Completion> done(workers);

@@ -140,6 +140,55 @@ TEST(LiveTopTest, EverythingIsThereAt80Columns) {
         EXPECT_TRUE(has(text, part)) << part << "\nis not in\n" << text;
 }
 
+// They have lines of their own once a store has had one.
+TEST(LiveTopTest, ReportsAreShown) {
+    TopView v = view();
+    const Json open = Json::array({{{"number", 17},
+                                    {"sees", 5},
+                                    {"age_nanos", 1'500'000'000},
+                                    {"scans", 3},
+                                    {"ran", 1},
+                                    {"progress", 0.25},
+                                    {"behind", 12}}});
+    Json reports = {{"reports", 0},
+                    {"states", 0},
+                    {"scans", 0},
+                    {"made", 0},
+                    {"made_again", 0},
+                    {"shared", 0},
+                    {"rows", 0},
+                    {"bytes", 0},
+                    {"busy_nanos", 0},
+                    {"reports_open", 0},
+                    {"scans_open", 0},
+                    {"passes_open", 0},
+                    {"kept_bytes", 0},
+                    {"behind_max", 0},
+                    {"state_oldest_nanos", 0},
+                    {"open", Json::array()}};
+    v.before["reports"] = v.now["reports"] = reports;
+    EXPECT_FALSE(has(top_text(v, 80, 24), "report"));
+    reports["reports"] = 17;
+    reports["rows"] = 4'000'000;
+    reports["made"] = 200;
+    reports["made_again"] = 20;
+    reports["shared"] = 1400;
+    reports["busy_nanos"] = 500'000'000;
+    reports["reports_open"] = 1;
+    reports["scans_open"] = 2;
+    reports["passes_open"] = 1;
+    reports["state_oldest_nanos"] = 1'500'000'000;
+    reports["kept_bytes"] = 3 << 20;
+    reports["open"] = open;
+    v.now["reports"] = reports;
+    const std::string text = top_text(v, 100, 24);
+    for (const char* part :
+         {"2.00M rows", "100 parts read", "10.0 again", "700 shared a second", "25% of a worker",
+          "1 open, 2 scans in 1 passes", "oldest state 1.5 s", "3 MB kept", "report 17", "25% read",
+          "1 of 3 scans have ended", "behind 12 parts"})
+        EXPECT_TRUE(has(text, part)) << part << "\nis not in\n" << text;
+}
+
 TEST(LiveTopTest, WhatIsMissingIsSaid) {
     TopView v = view();
     v.transactions = nullptr;

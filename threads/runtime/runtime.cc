@@ -104,6 +104,8 @@ void* kernel_thread_main(void* argument) {
 Result<void> check_options(const RuntimeOptions& options) {
     if (options.workers < 1 || options.workers > 64)
         return fail(ErrorCode::bad_option, "workers", options.workers);
+    if (options.without_packets >= options.workers)
+        return fail(ErrorCode::bad_option, "without_packets", options.without_packets);
     if (options.offload_threads < 1)
         return fail(ErrorCode::bad_option, "offload_threads", options.offload_threads);
     if (options.executors < 1) return fail(ErrorCode::bad_option, "executors", options.executors);
@@ -172,6 +174,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const RuntimeOptions& options) {
     shared.clock_is_real = shared.clock->moves_by_itself();
     shared.disk = options.disk;
     shared.whole_turns = options.whole_turns;
+    shared.packet_workers = options.workers - options.without_packets;
     shared.executors.executors = options.executors;
     shared.executors.begun_max = options.begun_max;
     shared.admission = {.policy = options.packet_policy, .packets_max = options.packets_max};
@@ -234,7 +237,7 @@ Result<void> Runtime::submit(uint32_t worker, Packet& packet) {
         stacks.give(TRY(stacks.take()));
         executors.no_stack.store(false, std::memory_order_relaxed);
     }
-    return impl_->workers[worker % impl_->workers.size()]->submit(packet);
+    return impl_->workers[worker % impl_->shared.packet_workers]->submit(packet);
 }
 
 // The packet may move to another worker meanwhile, at most for a moment at a time.

@@ -29,6 +29,8 @@ namespace lockstep::threads {
 
 struct RuntimeOptions {
     uint32_t workers = 1;  // kernel threads, 1..64
+    // The last so many workers take no packets, only threads that are spawned there; less than all.
+    uint32_t without_packets = 0;
     // Per user thread, guard excluded. An overflow is reported: see stack_overflow.h.
     size_t stack_bytes = 64 * 1024;
     bool pin_workers = false;    // bind worker i to the i-th allowed CPU
@@ -68,8 +70,9 @@ public:
     Result<Thread*> spawn(uint32_t worker, const char* name, ThreadFn fn);
 
     // --- packets (packet.h), from any kernel thread
-    // Enqueues a packet on `worker` (modulo the number of workers). Errors: too_many, store_closed
-    // after close_admission(); out_of_memory if no stack could be made for an earlier one.
+    // Enqueues a packet on `worker` (modulo the number of those that take packets). Errors:
+    // too_many, store_closed after close_admission(); out_of_memory if no stack could be made for
+    // an earlier one.
     Result<void> submit(uint32_t worker, Packet& packet);
     // True: the packet waited and is outside now. False: it has begun, or is not inside.
     bool withdraw(Packet& packet);

@@ -234,7 +234,9 @@ bool Worker::expire_packets() {
 // The worker with the longest queue that this one would take packets from; or null. A sleeping
 // worker's own packets have just arrived: it is being woken for them.
 Worker* Worker::longest_other() const {
-    if (shared_.workers.size() < 2 || !executors_.wants_packets()) return nullptr;
+    if (index_ >= shared_.packet_workers || shared_.packet_workers < 2 ||
+        !executors_.wants_packets())
+        return nullptr;
     Worker* longest = nullptr;
     uint64_t most = 0;
     for (Worker* other : shared_.workers) {
@@ -256,7 +258,8 @@ bool Worker::steal_packets() {
 void Worker::wake_another() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (shared_.sleepers.load(std::memory_order_relaxed) == 0) return;
-    const size_t count = shared_.workers.size();
+    const size_t count = shared_.packet_workers;
+    DCHECK(index_ < count);
     for (size_t i = 1; i < count; ++i) {
         Worker& other = *shared_.workers[(index_ + i) % count];
         if (other.asleep()) return other.kick();

@@ -62,6 +62,7 @@ struct RuntimeShared {
     // --- hardly ever changed while workers run
     alignas(kCacheLineBytes) Admission::Settings admission;
     std::vector<Worker*> workers;  // fixed before the first runs
+    uint32_t packet_workers = 1;   // the first so many of them take packets
     const Clock* clock = nullptr;
     Disk* disk = nullptr;
     // If false, a deadline does not tell how long to sleep.

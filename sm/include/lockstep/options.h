@@ -142,6 +142,10 @@ struct Options {
     // are ready, 0.01 .. 1, kept over windows of 10 ms. A worker without other work is not left
     // idle.
     double scan_share = 0.25;
+    // Kernel threads besides `workers`, 0 .. 64 - workers, that only serve the passes of reports
+    // and the functions of Scan::each(). They begin no packet and no function of start(), and
+    // passes take no time of the workers then: scan_share does not count.
+    uint32_t scan_workers = 0;
     // Record locks on one index or heap before its object lock is tried, from 1; nullopt: never.
     std::optional<uint32_t> escalate_at = 5000;
     // Times run() repeats a deadlock victim, or a log_full that others caused.

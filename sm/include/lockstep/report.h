@@ -1,11 +1,11 @@
-// report.h - reads of whole indexes as columns: one committed state, one pass for all who read.
+// report.h - reads of whole indexes and heaps as columns: one committed state, one pass for all.
 //
 // Concepts   A report sees one committed state of the store, the same in all its scans: the prefix
 //            of the log at one point, as Isolation::snapshot. Reports that begin within
 //            ReportOptions::max_age of each other share that state.
-//            A scan gives the rows of one index as blocks of columns (block.h), after
-//            Store::describe() has said what its bytes mean. All scans of an index share one pass
-//            over it: what one needs is read and decoded once and given to all that need it. A pass
+//            A scan gives the rows of one index or heap as blocks of columns (block.h), after
+//            Store::describe() has said what its bytes mean. All scans of it share one pass over
+//            it: what one needs is read and decoded once and given to all that need it. A pass
 //            waits for no scan. A scan that is not read falls behind, and its part is read again
 //            for it later.
 //            Blocks come in any order of key ranges, rows ascend within a range. With
@@ -83,7 +83,7 @@ struct ScanOptions {
     std::vector<std::string> columns = {};
     // Rows must meet all of them. Those on the first parts of the key limit what is read.
     std::vector<Where> where = {};
-    // All rows in the order of their keys.
+    // All rows in the order of their keys; those of a heap in that of Heap::scan().
     bool ordered = false;
 };
 
@@ -94,16 +94,37 @@ struct ReportOptions {
     Nanos max_age = 0;
 };
 
-// What the reports of a store have done. Plain numbers since the store was opened.
+// A report that is open, as Store::report_stats() saw it.
+struct ReportProgress {
+    uint64_t number = 0;          // counted from 1 since the store was opened
+    Lsn sees{};                   // as Report::sees()
+    Nanos age = 0;                // since its state was taken, in nanoseconds
+    uint32_t scans = 0, ran = 0;  // that it has begun; of these, those that have ended
+    double progress = 0;          // share of the key ranges of these scans that were read, 0..1
+    uint64_t behind = 0;          // the largest Scan::behind() of them
+};
+
+// What the reports of a store have done and do. Plain numbers, most of them since the store was
+// opened.
 struct ReportStats {
     uint64_t reports = 0, states = 0;  // begun, and the committed states that they share
     uint64_t scans = 0;                // begun
     // Key ranges that were read and decoded; of these, a second time for one state; and how often
     // one scan more got what was made for others.
     uint64_t made = 0, made_again = 0, shared = 0;
+    // Of what was made: rows, and bytes of blocks. Time that passes took for it, in nanoseconds;
+    // its rate is their share of a worker.
+    uint64_t rows = 0, bytes = 0, busy_nanos = 0;
+    // Now: reports, scans that have not ended, passes. Age of the oldest state, in nanoseconds, 0
+    // if there is none. Bytes of blocks that are kept for scans that are late
+    // (Options::scan_bytes), and the largest Scan::behind().
+    uint64_t reports_open = 0, scans_open = 0, passes_open = 0, state_oldest_nanos = 0,
+             kept_bytes = 0, behind_max = 0;
+    // The reports that are open, in the order in which they began.
+    std::vector<ReportProgress> open = {};
 };
 
-// The rows of an index in one report. Movable. The destructor is cancel().
+// The rows of an index or heap in one report. Movable. The destructor is cancel().
 class Scan {
 public:
     // A scan at its end.
@@ -115,7 +136,7 @@ public:
     // The columns of its blocks. Valid as long as the scan.
     std::span<const Column> columns() const;
     // Sets `out` to the next block. False: there are no more rows. Suspends a user thread, blocks
-    // any other, until a pass has made one. Errors: no_such_object (the index was dropped),
+    // any other, until a pass has made one. Errors: no_such_object (it was dropped),
     // snapshot_too_old, bad_argument (a record does not fit its columns), cancelled, store_closed,
     // forked, out_of_memory, and those of reading pages.
     Result<bool> next(Block& out);
@@ -136,6 +157,9 @@ public:
     }
     // The share of its key ranges that a pass has read for it, 0..1. Never blocks.
     double progress() const;
+    // Key ranges that were read since for others of its report's state, and that it has not taken.
+    // They are kept for it or read again. Grows if the scan is read too slowly. Never blocks.
+    uint64_t behind() const;
     // Ends the scan: later calls of next() return cancelled. Any thread, also while another waits
     // in next(). Never blocks.
     void cancel();
@@ -158,11 +182,11 @@ public:
     Report(Report&&) noexcept;
     Report& operator=(Report&&) noexcept;
 
-    // Begins a scan of the index of this name. Suspends a user thread, blocks any other, to read
-    // the columns of the index. Errors: no_such_object, wrong_kind, no_such_record (it is not
-    // described), bad_argument (unknown column or impossible condition, which the error names),
+    // Begins a scan of the index or heap of this name. Suspends a user thread, blocks any other, to
+    // read its columns. Errors: no_such_object, wrong_kind, no_such_record (it is not described),
+    // bad_argument (unknown column or impossible condition, which the error names),
     // snapshot_too_old, store_closed, forked, and those of Store::run().
-    Result<Scan> scan(std::string_view index, const ScanOptions& options = {});
+    Result<Scan> scan(std::string_view name, const ScanOptions& options = {});
     // The end of the log that it sees: transactions whose commit returned a smaller one are in it.
     Lsn sees() const;
 

@@ -38,6 +38,40 @@ TEST(ReadAhead, BringsPagesInWithoutAWaiter) {
     EXPECT_EQ(rig.verify(), "");
 }
 
+// Pages of cool() go before all others, except those that are used again or are dirty.
+TEST(ReadAhead, CooledPagesGoFirst) {
+    PagesRig rig(400, {.pool_bytes = 2 << 20, .simulated = true, .cleaner = false});
+    const std::vector<PageId>& pages = rig.pages;
+    const uint64_t frames = rig.pool().stats().frames;
+    ASSERT_LT(frames, 300u);
+    ASSERT_GT(frames, 120u);
+    rig.run([&] {
+        rig.forget_pages();
+        const auto here = [&](size_t i) { return rig.pool().resident(pages[i]) != nullptr; };
+        const auto use = [&](size_t i) { ASSERT_TRUE(rig.pool().fix_shared(pages[i])); };
+        for (size_t i = 0; i < 100; ++i) use(i);
+        // Walks three times the pool, and keeps to few frames.
+        for (size_t i = 100; i < 400; ++i) {
+            use(i);
+            rig.pool().cool(std::span(pages).subspan(i, 1));
+        }
+        for (size_t i = 0; i < 100; ++i) EXPECT_TRUE(here(i)) << i;
+        // One that is used again stays as any other.
+        const size_t again = 399;
+        ASSERT_TRUE(here(again));
+        use(again);
+        for (size_t i = 100; i < 150; ++i) {
+            use(i);
+            rig.pool().cool(std::span(pages).subspan(i, 1));
+        }
+        EXPECT_TRUE(here(again));
+        // Numbers of no page, and pages that are not here.
+        const PageId wrong[] = {kPageNone, PageId{UINT32_MAX - 1}, pages[200]};
+        rig.pool().cool(wrong);
+    });
+    EXPECT_EQ(rig.verify(), "");
+}
+
 // Who wants a page that is on its way waits for that read; who changes it is not overtaken by it.
 TEST(ReadAhead, ReadersAndWritersMeetItOnTheWay) {
     PagesRig rig(20, {.simulated = true});

@@ -32,7 +32,7 @@ std::vector<StageHistogram*> histograms_of(StoreStats& s) {
 TEST(MetricsTest, EveryValueIsThere) {
     StoreStats stats;
     const StepsStats none;
-    const std::string before = sm::metrics_text(stats, none);
+    const std::string before = sm::metrics_text(stats, none, {});
     auto* bytes = reinterpret_cast<std::byte*>(&stats);
     // Of a histogram the buckets are no plain number, and are tried below. The samples say how many
     // values there are: `_count` and the bucket +Inf are the sum of the buckets, so the count
@@ -49,35 +49,35 @@ TEST(MetricsTest, EveryValueIsThere) {
         if (buckets.contains(bytes + at)) continue;
         const uint64_t value = 987'654'321, zero = 0;
         std::memcpy(bytes + at, &value, sizeof value);
-        EXPECT_EQ(sm::metrics_text(stats, none) == before, unprinted.contains(bytes + at))
+        EXPECT_EQ(sm::metrics_text(stats, none, {}) == before, unprinted.contains(bytes + at))
             << "byte " << at;
         std::memcpy(bytes + at, &zero, sizeof zero);
     }
-    EXPECT_EQ(sm::metrics_text(stats, none), before);
+    EXPECT_EQ(sm::metrics_text(stats, none, {}), before);
     for (StageHistogram* of : histograms_of(stats))
         for (size_t at = 0; at < StageBuckets::kCount; ++at) {
             of->buckets.assign(at + 1, 0);
-            EXPECT_EQ(sm::metrics_text(stats, none), before);
+            EXPECT_EQ(sm::metrics_text(stats, none, {}), before);
             of->buckets[at] = 1;
-            EXPECT_NE(sm::metrics_text(stats, none), before) << "bucket " << at;
+            EXPECT_NE(sm::metrics_text(stats, none, {}), before) << "bucket " << at;
             of->buckets.clear();
         }
     stats.io_backend = "x";
-    const std::string with_backend = sm::metrics_text(stats, none);
+    const std::string with_backend = sm::metrics_text(stats, none, {});
     EXPECT_NE(with_backend, before);
     stats.log_durability = "y";
-    EXPECT_NE(sm::metrics_text(stats, none), with_backend);
+    EXPECT_NE(sm::metrics_text(stats, none, {}), with_backend);
 }
 
 template <class S>
 void each_word_is_printed(StepsStats& steps, S& of, size_t from) {
-    const std::string before = sm::metrics_text({}, steps);
+    const std::string before = sm::metrics_text({}, steps, {});
     auto* bytes = reinterpret_cast<std::byte*>(&of);
     for (size_t at = from; at < sizeof(S); at += sizeof(uint64_t)) {
         uint64_t old, value = 987'654'321;
         std::memcpy(&old, bytes + at, sizeof old);
         std::memcpy(bytes + at, &value, sizeof value);
-        EXPECT_NE(sm::metrics_text({}, steps), before) << "byte " << at;
+        EXPECT_NE(sm::metrics_text({}, steps, {}), before) << "byte " << at;
         std::memcpy(bytes + at, &old, sizeof old);
     }
 }
@@ -90,11 +90,27 @@ TEST(MetricsTest, EveryValueOfTeamsIsThere) {
     each_word_is_printed(steps, steps.teams[0], sizeof(std::string));
     each_word_is_printed(steps, steps.points[0], sizeof(std::string));
     each_word_is_printed(steps, steps.tuner[0], sizeof(uint64_t));
-    const std::string before = sm::metrics_text({}, steps);
+    const std::string before = sm::metrics_text({}, steps, {});
     steps.tuner[0].mode = StepsMode::prefetch;
-    EXPECT_NE(sm::metrics_text({}, steps), before);
+    EXPECT_NE(sm::metrics_text({}, steps, {}), before);
     steps.tuner[0] = {.mode = StepsMode::on, .team_max = 8};
-    EXPECT_NE(sm::metrics_text({}, steps), before);
+    EXPECT_NE(sm::metrics_text({}, steps, {}), before);
+}
+
+TEST(MetricsTest, EveryValueOfReportsIsThere) {
+    ReportStats reports;
+    const std::string before = sm::metrics_text({}, {}, reports);
+    auto* bytes = reinterpret_cast<std::byte*>(&reports);
+    std::set<std::string> texts = {before};
+    for (size_t at = 0; at < offsetof(ReportStats, open); at += sizeof(uint64_t)) {
+        const uint64_t value = 987'654'321, zero = 0;
+        std::memcpy(bytes + at, &value, sizeof value);
+        EXPECT_TRUE(texts.insert(sm::metrics_text({}, {}, reports)).second) << "byte " << at;
+        std::memcpy(bytes + at, &zero, sizeof zero);
+    }
+    reports.busy_nanos = 1'250'000'000;
+    EXPECT_TRUE(
+        has_line(sm::metrics_text({}, {}, reports), "lockstep_report_busy_seconds_total 1.25"));
 }
 
 TEST(MetricsTest, NumbersAndUnits) {
@@ -103,7 +119,7 @@ TEST(MetricsTest, NumbersAndUnits) {
     stats.lock_wait_nanos = 1'500'000'000;
     stats.waits[0].nanos = 7;
     stats.memory_log = 32 << 20;
-    const std::string text = sm::metrics_text(stats, {});
+    const std::string text = sm::metrics_text(stats, {}, {});
     EXPECT_TRUE(
         has_line(text, "lockstep_transactions_total{outcome=\"committed\"} 18446744073709551615"));
     EXPECT_TRUE(has_line(text, "lockstep_lock_wait_seconds_total 1.5"));
@@ -120,7 +136,7 @@ TEST(MetricsTest, BucketsCountExactly) {
     stats.lock_stage.length.record(0);
     stats.lock_stage.length.record(1);
     stats.lock_stage.length.record(2);
-    const std::string text = sm::metrics_text(stats, {});
+    const std::string text = sm::metrics_text(stats, {}, {});
     const auto bucket = [](const char* name, const char* le, int count) {
         return std::string(name) + R"(_bucket{stage="lock",le=")" + le + "\"} " +
                std::to_string(count);

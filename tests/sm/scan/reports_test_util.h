@@ -1,8 +1,9 @@
-// reports_test_util.h - an index with columns, and its rows as reports give them.
+// reports_test_util.h - an index or heap with columns, and its rows as reports give them.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -21,6 +22,14 @@ constexpr const char* kText =
     "part u8 value 0\n"
     "amount i64 value 1\n"
     "name text8 value 9";
+// The same columns in the same order; a heap has no keys, so the number comes first.
+constexpr const char* kHeapText =
+    "id u32 value 0\n"
+    "part u8 value 4\n"
+    "amount i64 value 5\n"
+    "name text8 value 13";
+
+enum class Kind : uint8_t { index, heap };
 
 inline ErrorCode code(const auto& result) {
     return result.has_value() ? ErrorCode::none : result.error().code;
@@ -58,7 +67,9 @@ protected:
         ASSERT_TRUE(store) << store.error().text();
         store_.emplace(std::move(*store));
     }
+    // The rows 0 .. rows - 1, in an object of the test's kind.
     void load(uint32_t rows) {
+        if (kind_ == Kind::heap) return load_heap(rows);
         const auto loaded = store_->run([&](Txn& txn) -> Result<void> {
             const Index index = TRY(store_->create_index(txn, "lines"));
             TRY(store_->describe(txn, "lines", kText));
@@ -75,6 +86,39 @@ protected:
             });
         });
         ASSERT_TRUE(loaded) << loaded.error().text();
+    }
+    void load_heap(uint32_t rows) {
+        const auto loaded = store_->run([&](Txn& txn) -> Result<void> {
+            TRY(store_->create_heap(txn, "lines"));
+            return store_->describe(txn, "lines", kHeapText);
+        });
+        ASSERT_TRUE(loaded) << loaded.error().text();
+        ids_.clear();
+        change(0, rows, [](uint32_t id) { return record_of(id).bytes(); });
+    }
+    // Puts records of the rows from .. end - 1, in transactions of a thousand.
+    template <class BytesOf>
+    void change(uint32_t from, uint32_t end, BytesOf bytes_of) {
+        for (; from < end; from += 1000) {
+            const auto done = store_->run([&](Txn& txn) -> Result<void> {
+                for (uint32_t id = from; id < std::min(from + 1000, end); ++id)
+                    TRY(put(txn, id, bytes_of(id)));
+                return {};
+            });
+            ASSERT_TRUE(done) << done.error().text();
+        }
+    }
+    Result<void> put(Txn& txn, uint32_t id, const std::string& bytes) {
+        if (kind_ == Kind::index) return lines().put(txn, Key().u32(id), bytes);
+        const Heap heap = TRY(store_->heap("lines"));
+        const std::string all = std::string(reinterpret_cast<const char*>(&id), sizeof id) + bytes;
+        if (id < ids_.size()) return TRY(heap.update(txn, ids_[id], all)), Result<void>();
+        ids_.push_back(TRY(heap.insert(txn, all)));
+        return {};
+    }
+    Result<void> erase(Txn& txn, uint32_t id) {
+        if (kind_ == Kind::index) return TRY(lines().erase(txn, Key().u32(id))), Result<void>();
+        return TRY(TRY(store_->heap("lines")).erase(txn, ids_[id])), Result<void>();
     }
     Index lines() { return *store_->index("lines"); }
     Report report(Nanos max_age = 0) {
@@ -108,11 +152,22 @@ protected:
         for (uint32_t id = 0; id < rows; ++id) out.emplace(id, record_of(id));
         return out;
     }
+    Kind kind_ = Kind::index;
+    std::vector<RecordId> ids_;  // of a heap's rows
     const std::string path_ = make_own_directory("reports");
     std::optional<Store> store_;
 };
 
 constexpr uint32_t kRows = 60'000;  // about 16 chunks
+
+// For both kinds.
+class ReportsOfBoth : public ReportsTest, public ::testing::WithParamInterface<Kind> {
+protected:
+    ReportsOfBoth() { kind_ = GetParam(); }
+};
+inline std::string name_of_kind(const ::testing::TestParamInfo<Kind>& info) {
+    return info.param == Kind::index ? "Index" : "Heap";
+}
 
 }  // namespace reports
 

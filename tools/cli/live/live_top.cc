@@ -80,6 +80,44 @@ void write_waits(Screen& screen, const Json& waits) {
     screen.line(first_columns("  mean", means));
 }
 
+// What reports do: nothing if the store has had none.
+Json report_rates(const TopView& view, double seconds) {
+    const auto now = view.now.find("reports");
+    if (now == view.now.end() || (*now)["reports"] == 0) return nullptr;
+    Json out = *now;
+    const Json& before = view.before["reports"];
+    for (const char* name : {"made", "made_again", "shared", "rows", "bytes"})
+        out[name] = rate(before[name], (*now)[name], seconds);
+    out["worker_share"] = rate(before["busy_nanos"], (*now)["busy_nanos"], seconds) / 1e9;
+    return out;
+}
+
+void write_reports(Screen& screen, const Json& reports) {
+    if (reports.is_null()) return;
+    const auto of = [&](const char* name) { return rate_text(reports[name].get<double>()); };
+    const auto now = [&](const char* name) { return reports[name].get<uint64_t>(); };
+    screen.line(first_columns(
+        "reports",
+        fmt::format("{} rows, {} parts read, {} again, {} shared a second; {} of a worker",
+                    of("rows"), of("made"), of("made_again"), of("shared"),
+                    percent(reports["worker_share"].get<double>(), 1))));
+    screen.line(first_columns(
+        "",
+        fmt::format("{} open, {} scans in {} passes; oldest state {}, {} kept", now("reports_open"),
+                    now("scans_open"), now("passes_open"), time_text(now("state_oldest_nanos")),
+                    bytes_text(reports["kept_bytes"].get<double>()))));
+    size_t left = 5;
+    for (const Json& one : reports["open"]) {
+        if (left-- == 0) break;
+        screen.line(first_columns(
+            fmt::format("  report {}", one["number"].get<uint64_t>()),
+            fmt::format("{} read, {} of {} scans have ended, state {} old, behind {} parts",
+                        percent(one["progress"].get<double>(), 1), one["ran"].get<uint64_t>(),
+                        one["scans"].get<uint64_t>(), time_text(one["age_nanos"].get<uint64_t>()),
+                        one["behind"].get<uint64_t>())));
+    }
+}
+
 std::string teams_line(const Json& teams, bool steps) {
     if (!steps) return "off";
     return fmt::format("{} a second, {:.1f} threads each, {:.0f}% strays",
@@ -117,6 +155,7 @@ Json top_json(const TopView& view) {
             {"rates", rates},
             {"waits", waits},
             {"teams", team_rates(view.before["steps"], view.now["steps"], seconds)},
+            {"reports", report_rates(view, seconds)},
             {"stats", b},
             {"transactions", view.transactions},
             {"hot_locks", view.now["hot_locks"]}};
@@ -155,6 +194,7 @@ std::string top_text(const TopView& view, size_t columns, size_t rows) {
                                           bytes_text(options["pool_bytes"].get<double>()),
                                           percent(number("pool_dirty"), number("pool_frames")),
                                           of("page_reads"), of("page_writes"))));
+    write_reports(screen, top["reports"]);
     screen.line(first_columns("teams", teams_line(top["teams"], options["steps"].get<bool>())));
     screen.line();
     // The two lists share the rest.

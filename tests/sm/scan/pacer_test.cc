@@ -1,0 +1,60 @@
+// labels: unit
+// pacer_test.cc - the share of a worker that a pass takes (RB-7), in virtual time.
+#include "sm/scan/pacer.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::sm::scan {
+namespace pacer_test {
+
+constexpr Nanos kSlice = 50 * kMicrosecond, kTime = 400 * kMillisecond;
+
+// The part of kTime that a paced thread uses. `busy`: how much of it another one has work, in
+// slices of 100 us. `own`: the other is a function of the paced thread's scans.
+double used_beside(double share, Nanos busy, bool own = false) {
+    ManualClock clock;
+    const Nanos begin = clock.now();
+    auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
+    Nanos used = 0;
+    std::atomic<Nanos> functions{0};
+    EXPECT_TRUE(runtime->spawn(0, "paced", [&] {
+        Pacer pacer(share, functions);
+        while (clock.now() < begin + kTime) {
+            clock.advance(kSlice);
+            used += kSlice;
+            pacer.rest();
+        }
+    }));
+    EXPECT_TRUE(runtime->spawn(0, "other", [&] {
+        while (clock.now() < begin + busy) {
+            clock.advance(100 * kMicrosecond);
+            if (own) functions += 100 * kMicrosecond;
+            threads::yield();
+        }
+    }));
+    while (clock.now() < begin + kTime) {
+        if (runtime->step()) continue;
+        const Nanos next = runtime->next_deadline();
+        if (next == kNever) break;
+        clock.advance(next - clock.now());
+    }
+    runtime->stop();
+    return static_cast<double>(used) / static_cast<double>(kTime);
+}
+
+TEST(Pacer, KeepsItsShareBesideOthers) {
+    for (const double share : {0.05, 0.25, 0.3})
+        EXPECT_NEAR(used_beside(share, kTime), share, 0.02) << share;
+    // Taking turns gives it a third; a larger share is not enforced upon others.
+    EXPECT_NEAR(used_beside(0.9, kTime), 1.0 / 3, 0.02);
+}
+
+TEST(Pacer, LeavesNoWorkerIdle) {
+    EXPECT_GT(used_beside(0.05, 0), 0.99);
+    EXPECT_NEAR(used_beside(0.1, kTime / 2), 0.55, 0.04);
+    // Its own functions take turns with it.
+    EXPECT_NEAR(used_beside(0.05, kTime, true), 1.0 / 3, 0.02);
+}
+
+}  // namespace pacer_test
+}  // namespace lockstep::sm::scan
