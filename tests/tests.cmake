@@ -233,7 +233,7 @@ endif()
 
 # The example servers as a client sees them.
 if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
-    foreach(program epoll_server asio_server thread_server server_load tutorial)
+    foreach(program epoll_server asio_server thread_server server_load tutorial reports)
         add_executable(example-${program} ${CMAKE_SOURCE_DIR}/tools/examples/${program}.cc)
         target_link_libraries(example-${program} PRIVATE lockstep_flags lockstep_static)
         set_target_properties(example-${program} PROPERTIES OUTPUT_NAME ${program}

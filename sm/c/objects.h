@@ -29,6 +29,7 @@ namespace lockstep::c {
 
 class HandOver;
 class Session;
+struct ReportObject;
 struct TxnObject;
 
 struct StoreObject {
@@ -42,6 +43,7 @@ struct StoreObject {
     Mutex lock;                   // of what follows
     Session* sessions = nullptr;  // that have begun
     TxnObject* begun = nullptr;   // of lockstep_begin() on user threads
+    std::map<uint64_t, std::shared_ptr<ReportObject>> reports;  // by handle
     // Handles that were given away, by what the C++ handle consists of.
     struct Objects {
         std::map<std::pair<uint32_t, const void*>, uint64_t> handles;

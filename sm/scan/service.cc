@@ -9,6 +9,7 @@
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
 #include "threads/sync/completion.h"
+#include "threads/sync/foreign_wait.h"
 
 namespace lockstep::sm::scan {
 
@@ -193,9 +194,15 @@ Result<void> Service::add(const std::shared_ptr<ScanState>& scan, Described obje
 
 Result<bool> Service::next(ScanState& scan, Block& out) {
     if (fork_mark_.forked()) return forked();
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     scan.assert_state();
-    scan.ready.wait(mutex_, [&] { return scan.ended || !scan.queue.empty(); });
+    const Nanos pause = threads::waits_are_watched() ? threads::kWatchPause : kNever;
+    const auto ready = [&] { return scan.ended || !scan.queue.empty(); };
+    while (!scan.ready.wait_for(mutex_, pause, ready)) {
+        lock.unlock();
+        threads::look_between_waits();  // which may cancel the scan
+        lock.lock();
+    }
     if (!scan.queue.empty()) {
         DCHECK(scan.queue.front().rows() > 0);
         const bool was_sated = scan.sated();

@@ -35,7 +35,7 @@ if [ "${3:-}" = examples ]; then
     cmake -S "$prefix/share/doc/lockstep/examples" -B "$work/examples" -G Ninja \
         -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; stop "examples"; }
     cmake --build "$work/examples" -j 2 >"$work/log" 2>&1 || { cat "$work/log"; stop "examples"; }
-    for program in first_steps first_steps_shared transfers waits secondary_index; do
+    for program in first_steps first_steps_shared transfers waits secondary_index reports; do
         "$work/examples/$program" "$work/$program.db" || stop "example $program fails"
     done
     # The servers start; the tests `servers` and `kv_server` of the source let them serve.

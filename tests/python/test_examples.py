@@ -25,6 +25,16 @@ def test_tutorial(tmp_path):
     assert lines[4] == "130 values" and lines[5].startswith("backup of ") and len(lines) == 6
 
 
+def test_reports(tmp_path):
+    picture = tmp_path / "orders.png"
+    lines = run("reports.py", tmp_path / "t.db", picture, directory=tmp_path).splitlines()
+    counts = [int(line.split()[1]) for line in lines[:3]]
+    assert [line.partition(":")[0] for line in lines[:3]] == ["bread", "cheese", "tea"]
+    assert sum(counts) == 4000 and lines[0].endswith(f"{counts[0] * 320 / 100:.2f}")
+    assert lines[3:] == ["last order of shop 1: 1999", "hours with tea: 34"]
+    assert picture.stat().st_size > 10_000
+
+
 def test_cities(tmp_path):
     printed = run("cities.py", tmp_path, directory=tmp_path)
     assert "6000/6000" in printed and "Quito: 1200 months, 14" in printed

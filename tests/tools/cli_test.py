@@ -124,6 +124,29 @@ def check_numbers(directory):
         assert says in text, (arguments, says, text)
 
 
+def check_sql(directory):
+    """Without the Python package it says how to get it; tests/python has it."""
+    store = os.path.join(directory, "for_sql")
+    run("put", store, "a", "k", "v", "--create")
+    # Isolated and without site-packages, an interpreter finds neither Lockstep nor DuckDB.
+    lonely = os.path.join(directory, "lonely")
+    os.mkdir(lonely)
+    with open(os.path.join(lonely, "python3"), "w") as script:
+        script.write(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    os.chmod(script.name, 0o755)
+    for path in (lonely, os.path.join(directory, "nowhere")):
+        done = subprocess.run(
+            [LOCKSTEP, "sql", store, "select 1"],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "PATH": path},
+        )
+        assert done.returncode == 3, done
+        assert "pip install ./tools/python duckdb" in done.stderr, done.stderr
+    refused("sql", store, says="lockstep: sql: query is required (--help lists the options)\n")
+
+
 def check_describe(directory):
     """Columns are set, shown, refused with their place, carried by a dump, and removed."""
     store, copy = os.path.join(directory, "described"), os.path.join(directory, "copy")
@@ -344,6 +367,7 @@ try:
     check_versions()
     check_numbers(directory)
     check_describe(directory)
+    check_sql(directory)
     path = os.path.join(directory, "store")
     drive(path, "--warehouses", "1", "--transactions", "500")
     check(path)

@@ -22,7 +22,7 @@ SITE, PROGRAMS, TUTORIAL = BUILD / "docs/site", BUILD / "bin", BUILD / "examples
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tools/docs/pages"
 # Pages whose shell blocks run as they stand, in one directory with a store named data.db.
-RUN = ("howto/backup.md", "howto/debugging.md")
+RUN = ("howto/backup.md", "howto/debugging.md", "tutorial_reports.md")
 
 
 class Page(html.parser.HTMLParser):
@@ -119,6 +119,15 @@ class Docs(unittest.TestCase):
             for width in (1300, 700):
                 faults, _ = chromium_page.inspect(SITE / name, width, SITE)
                 self.assertEqual(faults, [], f"{name}, {width} pixels wide")
+
+    def test_the_report_of_the_tutorial(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:
+            done = subprocess.run(
+                [TUTORIAL.with_name("reports"), f"{directory}/data.db"],
+                capture_output=True,
+                text=True,
+            )
+        self.assertEqual((done.returncode, done.stdout), (0, "bread: 1920.00\ntea: 1497.00\n"))
 
     def test_shell_blocks_run(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:

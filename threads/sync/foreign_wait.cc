@@ -16,8 +16,6 @@ namespace lockstep::threads {
 
 namespace {
 
-constexpr long kSliceNanos = 50'000'000;
-
 struct OfThread {
     Watch watch = nullptr;
     void* arg = nullptr;
@@ -49,10 +47,14 @@ GiveUp::~GiveUp() {
     own.give_up = outer_;
 }
 
+void look_between_waits() {
+    if (waits_are_watched()) look();
+}
+
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
     DCHECK(current() == nullptr);
     DCHECK((reinterpret_cast<uintptr_t>(&word) & 3) == 0);
-    const timespec slice{.tv_sec = 0, .tv_nsec = kSliceNanos};
+    const timespec slice{.tv_sec = 0, .tv_nsec = static_cast<long>(kWatchPause)};
     const bool watched = waits_are_watched();
     const long slept = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value,
                                watched ? &slice : nullptr, nullptr, 0);

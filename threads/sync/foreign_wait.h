@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <lockstep/clock.h>
 #include <lockstep/function_ref.h>
 
 namespace lockstep::threads {
@@ -38,6 +39,11 @@ private:
     FunctionRef<void()> fn_;
     FunctionRef<void()>* outer_;
 };
+
+// Between two waits that end by themselves: looks at the watch of the calling kernel thread, if it
+// has one, as a sleep does each kWatchPause.
+void look_between_waits();
+inline constexpr Nanos kWatchPause = 50 * kMillisecond;
 
 // Sleeps while the word has this value. May return early.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value);

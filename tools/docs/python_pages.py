@@ -15,17 +15,20 @@ PAGES = (
     ("aio", "Transactions of asyncio", "_aio.py"),
     ("scan", "Scans and cursors", "_scan.py"),
     ("batch", "Batches", "_batch.py"),
+    ("report", "Reports", "_report.py"),
     ("keys", "Keys", "_keys.py"),
     ("options", "Options", "_options.py"),
     ("values", "Objects and plain values", "_objects.py"),
     ("errors", "Exceptions", "_errors.py"),
 )
+# What public classes inherit.
+PARTS = {"Reporting"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def pages(root: pathlib.Path) -> dict[str, str]:
     """The pages by name. Every public name of the package is on one of them."""
-    public = public_names(root)
+    public = public_names(root) | PARTS
     made = {}
     rows = ["# Python", "", "| page | names |", "|---|---|"]
     for name, title, module in PAGES:

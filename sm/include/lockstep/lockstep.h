@@ -37,6 +37,7 @@
 #include <lockstep/c/options.h>      // keep
 #include <lockstep/c/prepared.h>     // keep
 #include <lockstep/c/procedures.h>   // keep
+#include <lockstep/c/report.h>       // keep
 #include <lockstep/c/stats.h>        // keep
 #include <lockstep/c/store.h>        // keep
 #include <lockstep/c/transaction.h>  // keep

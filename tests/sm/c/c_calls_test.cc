@@ -22,11 +22,12 @@ struct Handles {
     lockstep_index* index = nullptr;
     lockstep_heap* heap = nullptr;
     lockstep_cursor* cursor = nullptr;
+    lockstep_report* report = nullptr;
     const char* text = nullptr;  // names and paths
 };
 
 // What the handles are of which a call takes one.
-enum class Takes : uint8_t { nothing, store, txn, cursor };
+enum class Takes : uint8_t { nothing, store, txn, cursor, report };
 struct Call {
     const char* name;
     Takes takes;
@@ -43,6 +44,8 @@ lockstep_index* an_index;
 lockstep_heap* a_heap;
 lockstep_txn* a_txn;
 lockstep_cursor* a_cursor;
+lockstep_report* a_report;
+ArrowArrayStream a_stream;
 
 int commit_at_once(lockstep_txn*, void*) { return 0; }
 int no_call(void*, lockstep_txn*, lockstep_call*) { return 0; }
@@ -151,6 +154,14 @@ std::vector<Call> store_calls() {
          [](auto& h) { return lockstep_list_prepared(h.store, each_prepared, nullptr, nullptr); }},
         {"lockstep_commit_prepared", s,
          [](auto& h) { return lockstep_commit_prepared(h.store, key(), &found, nullptr); }},
+        {"lockstep_describe", s,
+         [](auto& h) { return lockstep_describe(h.store, h.text, key(), nullptr); }},
+        {"lockstep_columns", s,
+         [](auto& h) {
+             return lockstep_columns(h.store, h.text, room, sizeof room, &bytes, nullptr);
+         }},
+        {"lockstep_report_begin", s,
+         [](auto& h) { return lockstep_report_begin(h.store, nullptr, &a_report, nullptr); }},
         {"lockstep_rollback_prepared", s,
          [](auto& h) { return lockstep_rollback_prepared(h.store, key(), &found, nullptr); }},
     };
@@ -198,6 +209,12 @@ std::vector<Call> txn_calls() {
         {"lockstep_find_heap_in", t,
          [](auto& h) { return lockstep_find_heap_in(h.txn, h.text, &a_heap, nullptr); }},
         {"lockstep_drop", t, [](auto& h) { return lockstep_drop(h.txn, h.text, nullptr); }},
+        {"lockstep_describe_in", t,
+         [](auto& h) { return lockstep_describe_in(h.txn, h.text, key(), nullptr); }},
+        {"lockstep_columns_in", t,
+         [](auto& h) {
+             return lockstep_columns_in(h.txn, h.text, room, sizeof room, &bytes, nullptr);
+         }},
         {"lockstep_get", t,
          [](auto& h) {
              return lockstep_get(h.txn, h.index, key(), 0, room, 8, &bytes, &found, nullptr);
@@ -262,6 +279,7 @@ std::vector<Call> txn_calls() {
 
 std::vector<Call> other_calls() {
     const auto c = Takes::cursor;
+    const auto r = Takes::report;
     const auto none = Takes::nothing;
     std::vector<Call> calls = {
         {"lockstep_cursor_seek", c,
@@ -284,6 +302,14 @@ std::vector<Call> other_calls() {
          [](auto& h) { return lockstep_cursor_patch(h.cursor, 0, key(), &found, nullptr); }},
         {"lockstep_cursor_close", c,
          [](auto& h) { return lockstep_cursor_close(h.cursor, nullptr); }},
+        {"lockstep_report_scan", r,
+         [](auto& h) {
+             return lockstep_report_scan(h.report, h.text, nullptr, &a_stream, nullptr);
+         }},
+        {"lockstep_report_cancel", r,
+         [](auto& h) { return lockstep_report_cancel(h.report, nullptr); }},
+        {"lockstep_report_close", r,
+         [](auto& h) { return lockstep_report_close(h.report, nullptr); }},
         {"lockstep_open", none,
          [](auto& h) {
              lockstep_store* store = nullptr;
@@ -339,9 +365,12 @@ const char* const kWithoutCode[] = {"lockstep_strerror",
                                     "lockstep_txn_options_init",
                                     "lockstep_backup_options_init",
                                     "lockstep_restore_options_init",
+                                    "lockstep_scan_options_init",
                                     "lockstep_secondary_options_init",
                                     "lockstep_call_init",
                                     "lockstep_call_clear",
+                                    "lockstep_report_options_init",
+                                    "lockstep_report_sees",
                                     "lockstep_request_init",
                                     "lockstep_request_done",
                                     "lockstep_txn_id",
@@ -384,7 +413,10 @@ TEST_F(CCalls, WithNull) {
     EXPECT_EQ(lockstep_submit(nullptr), LOCKSTEP_BAD_ARGUMENT);
     EXPECT_EQ(lockstep_index_id(nullptr) + lockstep_heap_id(nullptr) + lockstep_txn_id(nullptr),
               0u);
+    EXPECT_EQ(lockstep_report_sees(nullptr), 0u);
     EXPECT_FALSE(lockstep_request_done(nullptr));
+    lockstep_report_options_init(nullptr, 8);
+    lockstep_scan_options_init(nullptr, 8);
     lockstep_options_init(nullptr, 8);
     lockstep_steps_options_init(nullptr, 8);
     lockstep_txn_options_init(nullptr, 8);
@@ -415,6 +447,7 @@ TEST_F(CCalls, WithStrayNumbers) {
         h.index = reinterpret_cast<lockstep_index*>(stray);
         h.heap = reinterpret_cast<lockstep_heap*>(stray);
         h.cursor = reinterpret_cast<lockstep_cursor*>(stray);
+        h.report = reinterpret_cast<lockstep_report*>(stray);
         h.text = "/proc/none/none";
         for (const Call& call : all_calls())
             if (call.takes != Takes::nothing) {
@@ -424,8 +457,9 @@ TEST_F(CCalls, WithStrayNumbers) {
     Handles h;
     h.txn = reinterpret_cast<lockstep_txn*>(store);
     h.cursor = reinterpret_cast<lockstep_cursor*>(store);
+    h.report = reinterpret_cast<lockstep_report*>(store);
     for (const Call& call : all_calls())
-        if (call.takes == Takes::txn || call.takes == Takes::cursor) {
+        if (call.takes != Takes::nothing && call.takes != Takes::store) {
             EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << call.name;
         }
 }
@@ -464,17 +498,23 @@ TEST_F(CCalls, WithHandlesThatHaveEnded) {
     ASSERT_C(lockstep_begin(store, nullptr, &h.txn, &error));
     ASSERT_C(lockstep_scan(h.txn, h.index, {}, {}, 0, &h.cursor, &error));
     ASSERT_C(lockstep_commit(h.txn, nullptr, &error));
+    ASSERT_C(lockstep_report_begin(store, nullptr, &h.report, &error));
+    EXPECT_GT(lockstep_report_sees(h.report), 0u);
+    ASSERT_C(lockstep_report_close(h.report, &error));
+    EXPECT_EQ(lockstep_report_sees(h.report), 0u);
     for (const Call& call : all_calls())
-        if (call.takes == Takes::txn || call.takes == Takes::cursor) {
+        if (call.takes != Takes::nothing && call.takes != Takes::store) {
             EXPECT_EQ(call.make(h), LOCKSTEP_TXN_ENDED) << call.name;
         }
     EXPECT_EQ(lockstep_txn_id(h.txn), 0u);
+    ASSERT_C(lockstep_report_begin(store, nullptr, &h.report, &error));
     ASSERT_C(lockstep_close(store, &error));
     store = nullptr;
-    for (const Call& call : all_calls())
-        if (call.takes == Takes::store) {
-            EXPECT_EQ(call.make(h), LOCKSTEP_STORE_CLOSED) << call.name;
-        }
+    for (const Call& call : all_calls()) {
+        if (call.takes != Takes::store && call.takes != Takes::report) continue;
+        const int ended = call.takes == Takes::store ? LOCKSTEP_STORE_CLOSED : LOCKSTEP_TXN_ENDED;
+        EXPECT_EQ(call.make(h), ended) << call.name;
+    }
     EXPECT_EQ(lockstep_index_id(h.index) + lockstep_heap_id(h.heap), 0u);
 }
 

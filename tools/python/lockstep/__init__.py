@@ -83,6 +83,7 @@ from ._objects import (
     TransactionInfo,
 )
 from ._options import Access, Options, StepsOptions, TransactionOptions
+from ._report import Report, Table, Where
 from ._scan import Cursor, Scan
 from ._store import (
     Store,
@@ -149,6 +150,7 @@ __all__ = [
     "PreparedInfo",
     "ReadOnly",
     "RecordId",
+    "Report",
     "RolledBack",
     "Savepoint",
     "Scan",
@@ -159,6 +161,7 @@ __all__ = [
     "StoreClosed",
     "StoreFailed",
     "StoreLocked",
+    "Table",
     "Timeout",
     "TooMany",
     "Transaction",
@@ -176,6 +179,7 @@ __all__ = [
     "VALUE_BYTES_MAX",
     "Value",
     "ValueTooLong",
+    "Where",
     "WrongKind",
     "WrongThread",
     "open",

@@ -20,10 +20,10 @@ from ._objects import (
     Heap,
     Index,
     ObjectInfo,
-    OfOneProcess,
     PreparedInfo,
     TransactionInfo,
 )
+from ._report import Reporting
 from ._transaction import KeyFunction, Transaction
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Path = str | os.PathLike[str]
 Progress = Callable[[int, int, int], object]
 
 
-class Store(OfOneProcess):
+class Store(Reporting):
     """An open store, a directory. lockstep.open() makes it; any thread may use it.
 
     As a context manager it is closed at the end. A store that is dropped before is closed, with a

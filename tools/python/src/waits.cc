@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace lockstep::python {
 
 namespace {
 
+constexpr auto kPause = std::chrono::milliseconds(50);
 thread_local constinit bool in_key_function = false;
 
 // Counts forks: in the child the thread that has forked is the main thread.
@@ -51,17 +53,34 @@ int look(void*) {
 InKeyFunction::InKeyFunction() { in_key_function = true; }
 InKeyFunction::~InKeyFunction() { in_key_function = false; }
 
-Wait::Allowed Wait::require_allowed() {
+bool may_wait() {
     if (in_key_function) [[unlikely]]
-        refuse(LOCKSTEP_WRONG_THREAD,
-               "wrong_thread: the store is called in the key function of a secondary index, for "
-               "which a change of a record waits; compute the keys from key and value alone");
+        return false;
     if (const uint32_t now = forks().load(std::memory_order_relaxed); watched_since != now)
         [[unlikely]] {
         watched_since = now;
         lockstep_watch_waits(look, nullptr);
     }
+    return true;
+}
+
+Wait::Allowed Wait::require_allowed() {
+    if (!may_wait()) [[unlikely]]
+        refuse(LOCKSTEP_WRONG_THREAD,
+               "wrong_thread: the store is called in the key function of a secondary index, for "
+               "which a change of a record waits; compute the keys from key and value alone");
     return {};
+}
+
+bool look_at_signals() {
+    using Clock = std::chrono::steady_clock;
+    static thread_local Clock::time_point looked;
+    if (watched_since == 0) return false;
+    if (const Clock::time_point now = Clock::now(); now - looked >= kPause) {
+        looked = now;
+        look(nullptr);
+    }
+    return interrupt != nullptr;
 }
 
 void raise_interrupt() {

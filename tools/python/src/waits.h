@@ -38,6 +38,12 @@ private:
     const ReleasedGil released_;
 };
 
+// For code that others call, with or without the GIL, and that cannot raise: runs the signal
+// handlers that are due, about every 50 ms, if the thread has had a Wait. True: one has raised.
+bool look_at_signals();
+// False in a key function. A thread that may wait has a watch from then on.
+bool may_wait();
+
 // Raises what a signal handler has raised in a Wait of this thread. With the GIL.
 void raise_interrupt();
 

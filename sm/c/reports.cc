@@ -1,0 +1,282 @@
+// reports.cc - the C interface of columns, reports, and their scans as Arrow streams.
+//
+// Concepts   A report is kept by its store, under its handle. A call on it pins the store. A stream
+//            keeps the scan alone, so it goes on when report and store have gone.
+#include <lockstep/c/report.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include <lockstep/report.h>
+#include "sm/c/arrow.h"
+#include "sm/c/objects.h"
+#include "threads/sync/foreign_wait.h"
+
+namespace lockstep::c {
+
+// A scan, for its stream and for who cancels it.
+struct StreamObject {
+    Scan scan;
+    Decimals decimals = Decimals::wide;
+    std::string last;  // text of the last error; by who calls the stream
+};
+using StreamUse = std::shared_ptr<StreamObject>;
+
+struct ReportObject {
+    Report report;
+    Mutex lock;
+    std::vector<std::weak_ptr<StreamObject>> streams;  // under lock
+};
+
+namespace {
+
+// Runs body(ReportObject&) while the store of the report is pinned.
+template <class Body>
+int on_report(lockstep_report* handle, lockstep_error* error, Body body) {
+    const auto call = [&]() -> Result<void> {
+        constexpr const char* kEnded = "report, which was closed or whose store was closed";
+        HandleEntry* const entry = entry_of(handle, Kind::report);
+        if (entry == nullptr) return is_null(handle == nullptr ? "report is NULL" : "no report");
+        const auto* const of = entry->owner.load(std::memory_order_acquire);
+        if (!entry->is(number_of(handle))) return fail(ErrorCode::txn_ended, kEnded);
+        const auto store = pin(handle_of<lockstep_store>(number_of(of)));
+        if (!store) return fail(ErrorCode::txn_ended, kEnded);
+        if ((*store)->mark.forked()) return fail(ErrorCode::forked, "report");
+        TRY(sm::require_outside_key_function());
+        std::shared_ptr<ReportObject> report;
+        {
+            const std::lock_guard guard((*store)->lock);
+            const auto at = (*store)->reports.find(number_of(handle));
+            if (at != (*store)->reports.end()) report = at->second;
+        }
+        if (report == nullptr) return fail(ErrorCode::txn_ended, kEnded);
+        const CallOnStore inside(**store);
+        return body(**store, *report);
+    };
+    return lockstep::c::report(call(), error);
+}
+
+Result<Constant> constant_of(const lockstep_constant& given) {
+    switch (given.kind) {
+        case LOCKSTEP_INTEGER: return Constant(given.integer);
+        case LOCKSTEP_UNSIGNED: return Constant(given.number);
+        case LOCKSTEP_REAL: return Constant(given.real);
+        case LOCKSTEP_BYTES:
+            LOCKSTEP_SOUND(given.bytes);
+            return Constant(std::string(slice_of(given.bytes)));
+        default:
+            return fail(ErrorCode::bad_argument, "kind of a constant",
+                        static_cast<uint64_t>(given.kind));
+    }
+}
+
+Result<Where> where_of(const lockstep_where& given) {
+    LOCKSTEP_NOT_NULL(given.column);
+    if (given.count != 0) LOCKSTEP_NOT_NULL(given.values);
+    Where out{.column = given.column,
+              .compare = TRY(enum_of<Compare>(given.compare, 7, ErrorCode::bad_argument,
+                                              "comparison of a condition")),
+              .values = {}};
+    for (size_t i = 0; i < given.count; ++i)
+        out.values.push_back(TRY(constant_of(given.values[i])));
+    return out;
+}
+
+constexpr lockstep_scan_options kScanDefaults = {.size = sizeof(lockstep_scan_options),
+                                                 .columns = nullptr,
+                                                 .columns_count = 0,
+                                                 .where = nullptr,
+                                                 .where_count = 0,
+                                                 .ordered = false,
+                                                 .decimals = LOCKSTEP_DECIMALS_WIDE};
+constexpr lockstep_report_options kReportDefaults = {.size = sizeof(lockstep_report_options),
+                                                     .max_age = 0};
+
+Result<ScanOptions> scan_options_of(const lockstep_scan_options& given) {
+    if (given.columns_count != 0) LOCKSTEP_NOT_NULL(given.columns);
+    if (given.where_count != 0) LOCKSTEP_NOT_NULL(given.where);
+    ScanOptions out{.columns = {}, .where = {}, .ordered = given.ordered};
+    for (size_t i = 0; i < given.columns_count; ++i) {
+        LOCKSTEP_NOT_NULL(given.columns[i]);
+        out.columns.emplace_back(given.columns[i]);
+    }
+    for (size_t i = 0; i < given.where_count; ++i)
+        out.where.push_back(TRY(where_of(given.where[i])));
+    return out;
+}
+
+// The calls of a stream.
+
+StreamObject& of_stream(ArrowArrayStream* stream) {
+    DCHECK(stream != nullptr && stream->release != nullptr && stream->private_data != nullptr);
+    return **static_cast<StreamUse*>(stream->private_data);
+}
+
+int failed(StreamObject& stream, const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    stream.last = error.text();
+    switch (error.code) {
+        case ErrorCode::out_of_memory: return ENOMEM;
+        case ErrorCode::cancelled: return ECANCELED;
+        case ErrorCode::bad_argument: return EINVAL;
+        default: return error.os != 0 ? error.os : EIO;
+    }
+}
+
+int get_schema(ArrowArrayStream* self, ArrowSchema* out) {
+    const StreamObject& stream = of_stream(self);
+    export_schema(stream.scan.columns(), stream.decimals, out);
+    return 0;
+}
+
+int get_next(ArrowArrayStream* self, ArrowArray* out) {
+    StreamObject& stream = of_stream(self);
+    *out = {};  // the end
+    const auto next = [&]() -> Result<void> {
+        TRY(sm::require_outside_key_function());
+        const auto cancel = [&] { stream.scan.cancel(); };
+        const threads::GiveUp give_up(cancel);
+        Block block;
+        if (TRY(stream.scan.next(block))) TRY(export_block(block, stream.decimals, out));
+        return {};
+    };
+    const Result<void> done = next();
+    return done ? 0 : failed(stream, done.error());
+}
+
+const char* get_last_error(ArrowArrayStream* self) {
+    const StreamObject& stream = of_stream(self);
+    return stream.last.empty() ? nullptr : stream.last.c_str();
+}
+
+void release_stream(ArrowArrayStream* self) {
+    DCHECK(self->release == release_stream);
+    self->release = nullptr;
+    delete static_cast<StreamUse*>(self->private_data);
+}
+
+Result<void> scan(ReportObject& report, const char* index, const lockstep_scan_options* given,
+                  ArrowArrayStream* out) {
+    LOCKSTEP_NOT_NULL(index);
+    const auto options = TRY(sized(given, kScanDefaults, "size of lockstep_scan_options"));
+    auto use = std::make_shared<StreamObject>();
+    use->decimals = TRY(enum_of<Decimals>(options.decimals, 3, ErrorCode::bad_option,
+                                          "lockstep_scan_options::decimals"));
+    use->scan = TRY(report.report.scan(index, TRY(scan_options_of(options))));
+    {
+        const std::lock_guard guard(report.lock);
+        std::erase_if(report.streams, [](const auto& stream) { return stream.expired(); });
+        report.streams.push_back(use);
+    }
+    *out = {.get_schema = get_schema,
+            .get_next = get_next,
+            .get_last_error = get_last_error,
+            .release = release_stream,
+            .private_data = new StreamUse(std::move(use))};
+    return {};
+}
+
+Result<lockstep_report*> begin(StoreObject& store, const lockstep_report_options* given) {
+    const auto options = TRY(sized(given, kReportDefaults, "size of lockstep_report_options"));
+    auto made = std::make_shared<ReportObject>();
+    made->report = TRY(store.store.report({.max_age = options.max_age}));
+    const std::lock_guard guard(store.lock);
+    const uint64_t handle = make_handle(Kind::report, made.get(), handle_of<void>(store.handle),
+                                        made->report.sees().value);
+    if (handle == 0) return fail(ErrorCode::too_many, "handles");
+    store.reports.emplace(handle, std::move(made));
+    return handle_of<lockstep_report>(handle);
+}
+
+}  // namespace
+}  // namespace lockstep::c
+
+namespace c = lockstep::c;
+using lockstep::Result;
+
+int lockstep_describe(lockstep_store* store, const char* name, lockstep_slice columns,
+                      lockstep_error* error) {
+    return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
+        LOCKSTEP_NOT_NULL(name);
+        LOCKSTEP_SOUND(columns);
+        return s.store.describe(name, c::slice_of(columns));
+    });
+}
+
+int lockstep_describe_in(lockstep_txn* txn, const char* name, lockstep_slice columns,
+                         lockstep_error* error) {
+    return c::in_txn(txn, error, [&](c::TxnObject& t) -> Result<void> {
+        LOCKSTEP_NOT_NULL(name);
+        LOCKSTEP_SOUND(columns);
+        return t.store->store.describe(*t.txn, name, c::slice_of(columns));
+    });
+}
+
+int lockstep_columns(lockstep_store* store, const char* name, char* buffer, size_t room,
+                     size_t* bytes, lockstep_error* error) {
+    return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
+        LOCKSTEP_NOT_NULL(name);
+        return c::copy_text(TRY(s.store.columns(name)).text(), buffer, room, bytes);
+    });
+}
+
+int lockstep_columns_in(lockstep_txn* txn, const char* name, char* buffer, size_t room,
+                        size_t* bytes, lockstep_error* error) {
+    return c::in_txn(txn, error, [&](c::TxnObject& t) -> Result<void> {
+        LOCKSTEP_NOT_NULL(name);
+        return c::copy_text(TRY(t.store->store.columns(*t.txn, name)).text(), buffer, room, bytes);
+    });
+}
+
+void lockstep_report_options_init(lockstep_report_options* options, size_t size) {
+    c::initialise(options, size, c::kReportDefaults);
+}
+void lockstep_scan_options_init(lockstep_scan_options* options, size_t size) {
+    c::initialise(options, size, c::kScanDefaults);
+}
+
+int lockstep_report_begin(lockstep_store* store, const lockstep_report_options* options,
+                          lockstep_report** report, lockstep_error* error) {
+    return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
+        LOCKSTEP_NOT_NULL(report);
+        *report = nullptr;
+        *report = TRY(c::begin(s, options));
+        return {};
+    });
+}
+
+uint64_t lockstep_report_sees(lockstep_report* report) {
+    c::HandleEntry* const entry = c::entry_of(report, c::Kind::report);
+    if (entry == nullptr) return 0;
+    const uint64_t sees = entry->link.load(std::memory_order_acquire);
+    return entry->is(c::number_of(report)) ? sees : 0;
+}
+
+int lockstep_report_scan(lockstep_report* report, const char* index,
+                         const lockstep_scan_options* options, ArrowArrayStream* stream,
+                         lockstep_error* error) {
+    return c::on_report(report, error, [&](c::StoreObject&, c::ReportObject& of) -> Result<void> {
+        LOCKSTEP_NOT_NULL(stream);
+        *stream = {};
+        return c::scan(of, index, options, stream);
+    });
+}
+
+int lockstep_report_cancel(lockstep_report* report, lockstep_error* error) {
+    return c::on_report(report, error, [&](c::StoreObject&, c::ReportObject& of) -> Result<void> {
+        const std::lock_guard guard(of.lock);
+        for (const auto& stream : of.streams)
+            if (const auto use = stream.lock()) use->scan.cancel();
+        return {};
+    });
+}
+
+int lockstep_report_close(lockstep_report* report, lockstep_error* error) {
+    return c::on_report(report, error, [&](c::StoreObject& s, c::ReportObject&) -> Result<void> {
+        const std::lock_guard guard(s.lock);
+        // Of two calls one ends it.
+        if (s.reports.erase(c::number_of(report)) != 0) c::end_handle(c::number_of(report));
+        return {};
+    });
+}

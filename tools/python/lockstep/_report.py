@@ -1,0 +1,434 @@
+"""Reports: SQL and data frames over one committed state, while transactions go on."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import functools
+import importlib
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+
+from . import _core, _options
+from ._errors import CLASSES, BadArgument, Error, NoSuchObject, StoreClosed, make_error, refused
+from ._objects import OfOneProcess
+
+if TYPE_CHECKING:
+    from ._store import Store
+
+#: A condition: column, comparison, constant. `in` takes several constants.
+Where = tuple[str, Literal["==", "<", "<=", ">", ">=", "in", "prefix"], Any]
+#: What decimals become: Arrow's decimal128, decimal64 and decimal32 without a copy, or integers.
+Decimals = Literal["wide", "narrow", "integer"]
+_COMPARISONS = ("==", "<", "<=", ">", ">=", "in", "prefix")
+_DECIMALS = ("wide", "narrow", "integer")
+_CODES = {_core.error_name(code): code for code in CLASSES}
+_DESCRIBED = "lockstep.columns"
+#: Of a frame: blocks that become one frame of Polars.
+_BLOCKS = 16
+_EPOCH = datetime.datetime(1970, 1, 1)
+_PER_SECOND = {"time_s": 1, "time_ms": 10**3, "time_us": 10**6, "time_ns": 10**9}
+
+
+class Reporting(OfOneProcess):
+    """The part of Store that says what bytes mean, and begins reports."""
+
+    _handle: int
+
+    def describe(self, name: str, columns: str) -> None:
+        """Says what the bytes of the records of an index or heap mean. An empty text removes it.
+
+        A line for each column: its name, its type and its place. `id u32 key` is the key's first
+        part, and `price decimal(2) value 4` begins at byte 4 of the value. The header
+        lockstep/columns.h lists the types. Raises BadArgument with line and column of the text,
+        NoSuchObject, WrongKind.
+        """
+        _core.describe(self._handle, name, columns)
+
+    def columns(self, name: str) -> str:
+        """What describe() said, in its canonical form. Raises NoSuchObject, NoSuchRecord."""
+        return _core.columns(self._handle, name)
+
+    def report(self, *, max_age: float = 0) -> Report:
+        """Begins a report: one committed state, which its tables, frames and queries read.
+
+        `max_age`: how old the state may be, in seconds. Reports within it share the state, and what
+        is read for them. 0: not older than the call. The store keeps versions of records until the
+        report is closed, so close it soon: SnapshotTooOld ends one that is too slow.
+        """
+        if max_age is None:
+            raise _options.wrong_type("max_age", "a number of seconds", max_age)
+        return Report(cast("Store", self), _options.nanos("max_age", max_age))
+
+
+class Report(OfOneProcess):
+    """One committed state of a store. Store.report() makes it; any thread may use it.
+
+    As a context manager it is closed at the end.
+    """
+
+    def __init__(self, store: Store, max_age: int) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._number = _core.report_begin(store._handle, max_age)
+
+    def close(self) -> None:
+        """Gives the state up. What still reads it ends with Cancelled. A second call does nothing.
+
+        Data that was given stays valid.
+        """
+        with self._lock:
+            number, self._number = self._number, 0
+        if number == 0:
+            return
+        try:
+            _core.report_cancel(number)
+            _core.report_close(number)
+        except Error:  # the store is closed, or this is another process
+            pass
+
+    def cancel(self) -> None:
+        """Ends what reads the state now, also in other threads: it raises there.
+
+        The report stays open.
+        """
+        _core.report_cancel(self._handle)
+
+    @property
+    def sees(self) -> int:
+        """The end of the log that the state has: transactions with a smaller `lsn` are in it."""
+        return _core.report_sees(self._handle)
+
+    @property
+    def _handle(self) -> int:
+        """What the extension takes. Raises StoreClosed."""
+        if self._number == 0:
+            raise refused(StoreClosed, "report, which was closed")
+        return self._number
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_number", 0):
+            self.close()
+
+    def table(
+        self,
+        name: str,
+        columns: Sequence[str] = (),
+        where: Iterable[Where] = (),
+        *,
+        ordered: bool = False,
+        decimals: Decimals = "wide",
+    ) -> Table:
+        """The rows of an index, for everything that reads Arrow streams.
+
+        `columns`: names; all if it is empty. `where`: conditions that rows must meet, as
+        `[("id", ">=", 100)]`. `ordered`: rows in the order of their keys. Raises BadArgument,
+        NoSuchObject, NoSuchRecord (the index is not described), TypeError.
+        """
+        if isinstance(columns, str):
+            raise _options.wrong_type("columns", "a list of names", columns)
+        if decimals not in _DECIMALS:
+            raise ValueError(f"decimals is one of {', '.join(_DECIMALS)}, not {decimals!r}")
+        types = _types(self._store.columns(name))
+        for column in columns:
+            _check_column(types, column)
+        conditions = [_condition(types, one) for one in where]
+        return Table(self, name, types, list(columns), conditions, ordered, decimals)
+
+    def frame(self, name: str) -> Any:
+        """The rows of an index as a Polars LazyFrame. collect() reads them.
+
+        Polars says which columns it needs, and which conditions it has on keys, numbers, times and
+        texts: only that is read. Needs the package polars.
+        """
+        return self._frame(_package("polars", "Report.frame()"), self.table(name))
+
+    def _frame(self, polars: Any, table: Table) -> Any:
+        register = importlib.import_module("polars.io.plugins").register_io_source
+        return register(
+            lambda *wanted: _frames(polars, table, *wanted),
+            schema=functools.cache(lambda: polars.DataFrame(table._part(0)).schema),
+            is_pure=True,
+        )
+
+    def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> Any:
+        """What a query of DuckDB gives: a relation, with fetchall(), df(), pl() and more.
+
+        Its tables are the described indexes, by their names. The rows are in the result, which
+        outlives the report. Needs the package duckdb. With polars as well, DuckDB says which
+        columns and conditions it needs, and only that is read. Raises what a scan has raised, else
+        duckdb.Error.
+        """
+        duckdb = _package("duckdb", "Report.sql()")
+        self._handle  # raises if it is closed
+        polars = _found("polars")
+        tables = {name: self.table(name) for name in self._described()}
+        named = {
+            name: table if polars is None else self._frame(polars, table)
+            for name, table in tables.items()
+        }
+        connection = duckdb.connect()
+        try:
+            # DuckDB looks for a table that it does not know among the variables of its caller.
+            said = {**named, "connection": connection, "query": query, "parameters": parameters}
+            ask = "connection.sql(query, params=parameters).materialize()"
+            return eval(ask, said)  # noqa: S307: the text is the line above
+        except BaseException as error:
+            _core.raise_interrupt()
+            if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+                raise KeyboardInterrupt from error  # DuckDB has taken it
+            _raise_own(tables.values(), error)
+
+    def _described(self) -> list[str]:
+        """The names of all described objects that are still there."""
+        try:
+            texts = self._store.index(_DESCRIBED)
+        except NoSuchObject:
+            return []
+        indexes = {one.name for one in self._store.objects() if one.is_index}
+        return [key.decode() for key, _ in texts.items() if key.decode() in indexes]
+
+
+class Table:
+    """The rows of an index in a report. Whoever asks for its stream gets a scan of its own.
+
+    pyarrow.table(table), polars.DataFrame(table), pandas.DataFrame.from_arrow(table), and DuckDB by
+    the name of a variable. An error of the scan is raised there, with the engine's text.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        name: str,
+        types: dict[str, str],
+        columns: list[str],
+        conditions: list[_core.Condition],
+        ordered: bool,
+        decimals: Decimals,
+    ) -> None:
+        self._report = report
+        self._name = name
+        self._types = types
+        self._arguments = (columns, conditions, ordered, _DECIMALS.index(decimals))
+        #: The last scans, for their errors.
+        self._streams: collections.deque[_core.ReportStream] = collections.deque(maxlen=100)
+
+    def __repr__(self) -> str:
+        return f"<Table {self._name!r}>"
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A scan, as the Arrow PyCapsule interface has it. Another schema is not made."""
+        return self._begin().capsule(-1)
+
+    def _begin(self, **changed: Any) -> _core.ReportStream:
+        columns, conditions, ordered, decimals = self._arguments
+        stream = _core.report_scan(
+            self._report._handle,
+            self._name,
+            changed.get("columns", columns),
+            changed.get("conditions", conditions),
+            ordered,
+            decimals,
+        )
+        self._streams.append(stream)
+        return stream
+
+    def _part(self, blocks: int, stream: _core.ReportStream | None = None) -> _Part:
+        return _Part(stream or self._begin(), blocks)
+
+
+class _Part:
+    """The next blocks of a stream, as one for Polars, which reads a stream to its end."""
+
+    def __init__(self, stream: _core.ReportStream, blocks: int) -> None:
+        self._stream, self._blocks = stream, blocks
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._stream.capsule(self._blocks)
+
+
+def _raise_own(tables: Iterable[Table], error: BaseException) -> NoReturn:
+    """Raises the error of the scan that has failed, if one has, else `error`."""
+    for table in tables:
+        for stream in table._streams:
+            if text := stream.failure():
+                code = _CODES.get(text.partition(":")[0], 0)
+                raise make_error(code, 0, 0, 0, 0, text) from error
+    raise error
+
+
+def _found(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _package(name: str, who: str) -> Any:
+    found = _found(name)
+    if found is None:
+        text = f"{who} needs the package {name}, which is not installed: pip install {name}"
+        raise ModuleNotFoundError(text, name=name)
+    return found
+
+
+def _types(columns: str) -> dict[str, str]:
+    """The types of columns by their names, from the canonical text."""
+    words = (line.split() for line in columns.splitlines())
+    return {line[0]: line[1] for line in words if line}
+
+
+def _check_column(types: dict[str, str], column: Any) -> None:
+    if column not in types:
+        raise refused(BadArgument, f'columns of a scan: there is no column "{column}"')
+
+
+def _condition(types: dict[str, str], given: Where) -> _core.Condition:
+    if not isinstance(given, (tuple, list)) or len(given) != 3:
+        raise _options.wrong_type("where", "a list of (column, comparison, constant)", given)
+    column, comparison, value = given
+    if comparison not in _COMPARISONS:
+        raise ValueError(f"a comparison is one of {', '.join(_COMPARISONS)}, not {comparison!r}")
+    _check_column(types, column)
+    values = value if comparison == "in" else [value]
+    of = types[column]
+    return column, _COMPARISONS.index(comparison), [_stored(of, one) for one in values]
+
+
+def _stored(of: str, value: Any) -> Any:
+    """A constant as a column of this type stores it. Raises ValueError if that is not exact."""
+    stored: Any = value
+    if of.startswith("decimal") and isinstance(value, (int, decimal.Decimal)):
+        stored = decimal.Decimal(value).scaleb(int(of.partition("(")[2][:-1]))
+    elif of == "date" and isinstance(value, datetime.date):
+        if isinstance(value, datetime.datetime):
+            raise TypeError(f"a column of the type date is compared with a date, not {value!r}")
+        return (value - _EPOCH.date()).days
+    elif of in _PER_SECOND and isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
+        stored = decimal.Decimal(micros * _PER_SECOND[of]).scaleb(-6)
+    if isinstance(stored, decimal.Decimal):
+        if stored != stored.to_integral_value():
+            raise ValueError(f"{value!r} has more places than a column of the type {of}")
+        return int(stored)
+    return stored
+
+
+# Polars.
+
+
+def _frames(
+    polars: Any,
+    table: Table,
+    columns: list[str] | None,
+    predicate: Any,
+    rows: int | None,
+    _batch: int | None,
+) -> Iterator[Any]:
+    """What a LazyFrame asks for, in parts. Rows may be read that Polars then leaves out."""
+    wanted = list(columns) if columns is not None else list(table._types)
+    needed = list(wanted)
+    conditions: list[_core.Condition] = []
+    if predicate is not None:
+        needed += [name for name in predicate.meta.root_names() if name not in needed]
+        conditions = list(_pushed(table._types, predicate))
+    try:
+        stream = table._begin(columns=needed[: len(needed) or 1], conditions=conditions)
+    except BadArgument:  # a constant that the column cannot have
+        stream = table._begin(columns=needed)
+    left = rows
+    while left is None or left > 0:
+        try:
+            frame = polars.DataFrame(table._part(_BLOCKS, stream))
+        except Exception as error:
+            _raise_own([table], error)
+        if frame.height == 0:
+            break
+        if predicate is not None:
+            frame = frame.filter(predicate)
+        frame = frame.select(wanted)
+        if left is not None:
+            frame = frame.head(left)
+            left -= frame.height
+        yield frame
+    stream.end()
+
+
+def _pushed(types: dict[str, str], predicate: Any) -> Iterator[_core.Condition]:
+    """The parts of a predicate that the scan understands. Each row must meet all of them."""
+    todo = [json.loads(predicate.meta.serialize(format="json"))]
+    while todo:
+        node = todo.pop()
+        match node:
+            case {"BinaryExpr": {"op": "And", "left": left, "right": right}}:
+                todo += [left, right]
+            case {"BinaryExpr": {"op": op, "left": left, "right": right}}:
+                yield from _two_sided(types, op, left, right)
+            case {
+                "Function": {
+                    "function": {"StringExpr": "StartsWith"},
+                    "input": [{"Column": column}, {"Literal": value}],
+                }
+            }:
+                yield from _comparison(types, column, "prefix", value)
+
+
+def _two_sided(
+    types: dict[str, str], op: str, left: Any, right: Any
+) -> Iterator[_core.Condition]:
+    match left, right:
+        case {"Column": column}, {"Literal": value}:
+            yield from _comparison(types, column, _OPS.get(op), value)
+        case {"Literal": value}, {"Column": column}:
+            yield from _comparison(types, column, _TURNED.get(op), value)
+
+
+_OPS = {"Eq": "==", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_TURNED = {"Eq": "==", "Lt": ">", "LtEq": ">=", "Gt": "<", "GtEq": "<="}
+_UNITS = {"Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
+
+
+def _comparison(
+    types: dict[str, str], column: str, comparison: Any, literal: Any
+) -> Iterator[_core.Condition]:
+    """The condition, if the constant is exactly one of the column's type."""
+    of = types.get(column, "")
+    value: Any = None
+    match literal:
+        case {"Scalar": {"String": str(text)}} if of.startswith(("text", "char")):
+            value = text
+        case {"Dyn": {"Int": int(number)}} if of.startswith(("u", "i", "decimal")):
+            value = number
+        case {"Scalar": {"Date": int(days)}} if of == "date":
+            value = days
+        case {"Scalar": {"Decimal": [int(number), _, int(scale)]}} if of.startswith("decimal"):
+            value = decimal.Decimal(number).scaleb(-scale)
+        case {"Scalar": {"Datetime": [int(number), unit, None]}} if of in _PER_SECOND:
+            of, ticks = "", number * _PER_SECOND[of]
+            value = ticks // _UNITS[unit] if ticks % _UNITS[unit] == 0 else None
+        case {"Scalar": dict(typed)} if of.startswith(("u", "i")):
+            ((kind, number),) = typed.items()
+            value = number if kind.lstrip("U")[:3] == "Int" and kind[-1].isdigit() else None
+    if comparison is None or value is None:
+        return
+    try:
+        yield column, _COMPARISONS.index(comparison), [_stored(of, value)]
+    except ValueError:  # more places than the column has
+        return

@@ -1,0 +1,285 @@
+// reports.cc - of the Python binding: columns of indexes, and reports as Arrow streams.
+//
+// Concepts   A stream goes to Python as a capsule, as __arrow_c_stream__() demands. Whoever takes
+//            it calls it with or without the GIL, on any thread. The Stream around that of the C
+//            interface gives the GIL away and looks at signals.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "tools/python/src/core.h"
+
+namespace lockstep::python {
+
+namespace {
+
+lockstep_report* c(Number report) { return handle<lockstep_report>(report); }
+lockstep_store* store_of(Number store) { return handle<lockstep_store>(store); }
+
+void describe(Number store, nb::handle given, nb::handle columns) {
+    const std::string name = text(given, "name"), said = text(columns, "columns");
+    call([&](lockstep_error* error) {
+        return lockstep_describe(store_of(store), name.c_str(), lockstep_text(said.c_str()), error);
+    });
+}
+
+std::string columns(Number store, nb::handle given) {
+    const std::string name = text(given, "name");
+    std::string out;
+    size_t bytes = 1024;  // a change between two calls may make the text longer
+    while (out.size() < bytes) {
+        out.resize(bytes);
+        call([&](lockstep_error* error) {
+            return lockstep_columns(store_of(store), name.c_str(), out.data(), out.size(), &bytes,
+                                    error);
+        });
+        if (bytes <= out.size()) break;
+    }
+    out.resize(bytes);
+    return out;
+}
+
+Number begin(Number store, uint64_t max_age) {
+    lockstep_report_options options;
+    lockstep_report_options_init(&options, sizeof options);
+    options.max_age = max_age;
+    lockstep_report* made = nullptr;
+    EmptyError error;
+    const int code = run(
+        [&](lockstep_error* out) {
+            return lockstep_report_begin(store_of(store), &options, &made, out);
+        },
+        error);
+    try {
+        check(code, error);
+    } catch (...) {  // of a signal handler: nobody else could close it
+        if (made != nullptr) lockstep_report_close(made, nullptr);
+        throw;
+    }
+    return number(made);
+}
+
+// The conditions of a scan, as the C interface takes them. Not copied: they point into themselves.
+class Conditions {
+public:
+    // [(column, comparison, [constants])]
+    explicit Conditions(nb::handle given) {
+        for (const nb::handle one : given) {
+            const auto [column, compare, values] =
+                nb::cast<std::tuple<std::string, int, nb::object>>(one);
+            Condition& condition = *all_.emplace_back(std::make_unique<Condition>());
+            condition.column = column;
+            for (const nb::handle value : values) condition.add(value);
+            where_.push_back({condition.column.c_str(), compare, condition.values.data(),
+                              condition.values.size()});
+        }
+    }
+    Conditions(const Conditions&) = delete;
+    const std::vector<lockstep_where>& where() const { return where_; }
+
+private:
+    struct Condition {
+        std::string column;
+        std::vector<lockstep_constant> values;
+        std::vector<std::unique_ptr<Bytes>> kept;
+        void add(nb::handle value) {
+            lockstep_constant& to = values.emplace_back();
+            if (PyFloat_Check(value.ptr())) {
+                to.kind = LOCKSTEP_REAL;
+                to.real = PyFloat_AS_DOUBLE(value.ptr());
+            } else if (PyIndex_Check(value.ptr()) != 0) {
+                const bool negative = nb::handle(value) < nb::int_(0);
+                to.kind = negative ? LOCKSTEP_INTEGER : LOCKSTEP_UNSIGNED;
+                if (negative) to.integer = whole<int64_t>(value, "constant");
+                else to.number = whole<uint64_t>(value, "constant");
+            } else {
+                to.kind = LOCKSTEP_BYTES;
+                to.bytes = kept.emplace_back(std::make_unique<Value>(value))->slice();
+            }
+        }
+    };
+    std::vector<std::unique_ptr<Condition>> all_;
+    std::vector<lockstep_where> where_;
+};
+
+// What has failed in a stream, for the report as well, which may look on another thread.
+class Failure {
+public:
+    void set(const char* text) {
+        const std::lock_guard guard(mutex_);
+        if (text_.empty()) text_ = text != nullptr ? text : "io_error: a stream has failed";
+    }
+    std::string text() const {
+        const std::lock_guard guard(mutex_);
+        return text_;
+    }
+    // Valid as long as this object: the text is set once.
+    const char* c_str() const {
+        const std::lock_guard guard(mutex_);
+        return text_.c_str();
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::string text_;
+};
+
+// A stream of the C interface.
+class Inner {
+public:
+    explicit Inner(const ArrowArrayStream& stream) : stream_(stream) {}
+    Inner(const Inner&) = delete;
+    ~Inner() { stream_.release(&stream_); }
+    int get_schema(ArrowSchema* out) { return stream_.get_schema(&stream_, out); }
+    int get_next(ArrowArray* out) {
+        const int code = stream_.get_next(&stream_, out);
+        if (code != 0) failure_->set(stream_.get_last_error(&stream_));
+        return code;
+    }
+    int give_up(ArrowArray* out) {
+        *out = {};
+        failure_->set("cancelled: a signal handler has raised, or a key function waits");
+        return ECANCELED;
+    }
+    const std::shared_ptr<Failure>& failure() const { return failure_; }
+
+private:
+    ArrowArrayStream stream_;
+    const std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+};
+
+// What a consumer calls: the inner stream, or its next blocks.
+class Part {
+public:
+    Part(std::shared_ptr<Inner> inner, int64_t blocks) : inner_(std::move(inner)), left_(blocks) {}
+    static void move_to(std::unique_ptr<Part> from, ArrowArrayStream* out) {
+        *out = {.get_schema = get_schema,
+                .get_next = get_next,
+                .get_last_error = get_last_error,
+                .release = release,
+                .private_data = from.release()};
+    }
+
+private:
+    static Part& of(ArrowArrayStream* self) { return *static_cast<Part*>(self->private_data); }
+    static int get_schema(ArrowArrayStream* self, ArrowSchema* out) {
+        return of(self).inner_->get_schema(out);
+    }
+    static int get_next(ArrowArrayStream* self, ArrowArray* out) {
+        Part& part = of(self);
+        *out = {};
+        if (part.left_ == 0) return 0;
+        if (part.left_ > 0) --part.left_;
+        Inner& inner = *part.inner_;
+        if (look_at_signals()) return inner.give_up(out);
+        if (PyGILState_Check() == 0) return inner.get_next(out);
+        // Some consumers keep it. A key function, for which a worker waits, could not run then.
+        if (!may_wait()) return inner.give_up(out);
+        const ReleasedGil released;
+        return inner.get_next(out);
+    }
+    static const char* get_last_error(ArrowArrayStream* self) {
+        return of(self).inner_->failure()->c_str();
+    }
+    static void release(ArrowArrayStream* self) {
+        self->release = nullptr;
+        delete &of(self);
+    }
+
+    const std::shared_ptr<Inner> inner_;
+    int64_t left_;  // blocks; below 0: all
+};
+
+constexpr const char* kCapsule = "arrow_array_stream";
+
+void drop_capsule(PyObject* capsule) noexcept {
+    auto* const stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule, kCapsule));
+    if (stream->release != nullptr) stream->release(stream);
+    delete stream;
+}
+
+// A scan of a report. Whoever has a capsule keeps it, too.
+class ReportStream {
+public:
+    explicit ReportStream(std::shared_ptr<Inner> inner)
+        : failure_(inner->failure()), inner_(std::move(inner)) {}
+    // The next blocks as a stream; below 0: all, and then the scan ends with the capsule.
+    nb::object capsule(int64_t blocks) {
+        if (inner_ == nullptr) refuse(LOCKSTEP_CANCELLED, "cancelled: the stream was given away");
+        auto part = std::make_unique<Part>(inner_, blocks);
+        if (blocks < 0) end();
+        auto out = std::make_unique<ArrowArrayStream>();
+        Part::move_to(std::move(part), out.get());
+        PyObject* const capsule = PyCapsule_New(out.get(), kCapsule, drop_capsule);
+        if (capsule == nullptr) {
+            out->release(out.get());
+            throw nb::python_error();
+        }
+        (void)out.release();
+        return nb::steal(capsule);
+    }
+    void end() { inner_.reset(); }
+    // The engine's text; empty: nothing has failed.
+    std::string failure() const { return failure_->text(); }
+
+private:
+    std::shared_ptr<Failure> failure_;
+    std::shared_ptr<Inner> inner_;
+};
+
+ReportStream scan(Number report, nb::handle given, const std::vector<std::string>& columns,
+                  nb::handle conditions, bool ordered, int decimals) {
+    const std::string index = text(given, "name");
+    const Conditions where(conditions);
+    std::vector<const char*> names;
+    for (const std::string& name : columns) names.push_back(name.c_str());
+    lockstep_scan_options options;
+    lockstep_scan_options_init(&options, sizeof options);
+    options.columns = names.data();
+    options.columns_count = names.size();
+    options.where = where.where().data();
+    options.where_count = where.where().size();
+    options.ordered = ordered;
+    options.decimals = decimals;
+    ArrowArrayStream inner{};
+    EmptyError error;
+    const int code = run(
+        [&](lockstep_error* out) {
+            return lockstep_report_scan(c(report), index.c_str(), &options, &inner, out);
+        },
+        error);
+    std::shared_ptr<Inner> stream;
+    if (code == LOCKSTEP_OK) stream = std::make_shared<Inner>(inner);
+    check(code, error);
+    return ReportStream(std::move(stream));
+}
+
+}  // namespace
+
+void add_reports(nb::module_& module) {
+    module.def("describe", describe, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("columns", columns, nb::arg(), nb::arg().none());
+    module.def("report_begin", begin);
+    module.def("report_sees", [](Number report) { return lockstep_report_sees(c(report)); });
+    module.def("report_scan", scan, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(),
+               nb::arg());
+    nb::class_<ReportStream>(module, "ReportStream")
+        .def("capsule", &ReportStream::capsule)
+        .def("failure", &ReportStream::failure)
+        .def("end", &ReportStream::end);
+    module.def("raise_interrupt", raise_interrupt);
+    module.def("report_cancel", [](Number report) {
+        call([&](lockstep_error* error) { return lockstep_report_cancel(c(report), error); });
+    });
+    module.def("report_close", [](Number report) {
+        call([&](lockstep_error* error) { return lockstep_report_close(c(report), error); });
+    });
+}
+
+}  // namespace lockstep::python
