@@ -43,10 +43,14 @@ public:
     void measurement(const std::string& name, double value, const std::string& unit,
                      const std::string& goal = "");
     void note(const std::string& text);
+    // What the figures must show. If one does not hold, the program ends with status 1.
+    void claim(const std::string& text, bool holds);
+    bool all_hold() const { return all_hold_; }
     const nlohmann::ordered_json& json() const { return json_; }
 
 private:
     nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
+    bool all_hold_ = true;
 };
 
 struct Sliced {
@@ -88,6 +92,7 @@ Result<void> bench_tpcc_steps(const Settings&, Report&);
 Result<void> bench_lock_stage(const Settings&, Report&);
 Result<void> bench_lock_payment(const Settings&, Report&);
 Result<void> bench_production_line(const Settings&, Report&);
+Result<void> bench_scan_policies(const Settings&, Report&);
 Result<void> bench_c_api(const Settings&, Report&);
 Result<void> bench_secondary_build(const Settings&, Report&);
 Result<void> bench_instructions(const Settings&, Report&);

@@ -74,6 +74,12 @@ void Report::note(const std::string& text) {
     json_["notes"].push_back(text);
 }
 
+void Report::claim(const std::string& text, bool holds) {
+    fmt::print("{:<8} {}\n", holds ? "holds" : "FAILS", text);
+    json_["claims"].push_back({{"claim", text}, {"holds", holds}});
+    all_hold_ &= holds;
+}
+
 void add_measurement(Report& report, const std::string& name, const Sliced& s,
                      const std::string& goal) {
     report.measurement(name, s.ns_median, "ns", goal);
