@@ -9,7 +9,7 @@ Folders of one entry stand beside each other, and neither may include the other.
   a public header is spelled <lockstep/x.h> and includes only public headers
   an example includes public headers and files of its own folder
   files form no cycle
-  the block of layers in README.md and the order of sm/ in ARCHITECTURE.md are those of LAYERS
+  the block of layers in ARCHITECTURE.md is that of LAYERS
 
 The check lists every offence. The exit status is 0 if there is none."""
 
@@ -195,22 +195,20 @@ def order_of(layer: str) -> str:
 
 
 def document_offences(tree: pathlib.Path):
-    """A row of README's block has a layer and its folders, below those the layer's own sources."""
-    if not (tree / "README.md").exists():
+    """A row of the map's block has a layer and its folders, below those the layer's own sources."""
+    map_file = tree / "ARCHITECTURE.md"
+    if not map_file.exists():
         return
     layers = dict.fromkeys(f.partition("/")[0] for row in reversed(LAYERS) for f in row)
-    section = (tree / "README.md").read_text().partition("## Layers\n")[2]
+    section = map_file.read_text().partition("## Layers\n")[2]
     block = section.partition("```\n")[2].partition("```")[0]
     rows = dict(re.findall(r"^(\w+) +(.*)$", block, re.M))
     if list(rows) != list(layers):
-        yield f"README.md: its layers are {list(rows)}, those of LAYERS {list(layers)}"
+        yield f"ARCHITECTURE.md: its layers are {list(rows)}, those of LAYERS {list(layers)}"
     for layer in (engine.rstrip("/") for engine in ENGINE):
         own = "[a-z]+ > " if [layer] in LAYERS else ""
         if not re.fullmatch(own + re.escape(order_of(layer)), rows.get(layer, "")):
-            yield f"README.md: the row of {layer} does not say {order_of(layer)!r}"
-    map_file = tree / "ARCHITECTURE.md"
-    if map_file.exists() and f"`{order_of('sm')}`" not in " ".join(map_file.read_text().split()):
-        yield f"ARCHITECTURE.md: does not say {order_of('sm')!r}"
+            yield f"ARCHITECTURE.md: the row of {layer} does not say {order_of(layer)!r}"
 
 
 def offences(tree: pathlib.Path):

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """build.py - builds the documentation site from the sources, into BUILD/docs/site.
 
-Usage: build.py [--build BUILD]. BUILD is a build directory with the programs, whose --help and
-output stand in the site. mkdocs is installed into BUILD/docs/venv if it is not there. Exit status
-77: it cannot be installed.
+Usage: build.py [--build BUILD] [--serve [PORT]]. BUILD is a build directory with the programs.
+Their --help and output stand in the site. mkdocs is installed into BUILD/docs/venv if it is not
+there. Exit status 77: it cannot be installed. --serve then serves the site to this machine, until
+Ctrl-C.
 """
 
 import argparse
+import contextlib
+import functools
+import http.server
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +35,9 @@ def main() -> None:
     parser.add_argument(
         "--build", type=pathlib.Path, default=ROOT / "build/release", help="build directory"
     )
-    build = parser.parse_args().build.resolve()
+    parser.add_argument("--serve", type=int, nargs="?", const=8000, help="port of 127.0.0.1")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
     programs = [build / "bin" / name for name in PROGRAMS]
     tutorial = build / "examples/tutorial"
     for program in [*programs, tutorial]:
@@ -47,6 +54,9 @@ def main() -> None:
         path = pages / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    for path in pages.rglob("*.md"):
+        page = path.relative_to(pages).as_posix()
+        path.write_text(reference.with_header_links(path.read_text(), made, page))
     (out / "tutorial.txt").write_text(output_of(tutorial))
     (out / "mkdocs.yml").write_text(settings(made, out))
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", str(out / "mkdocs.yml")]
@@ -54,6 +64,16 @@ def main() -> None:
     if done.returncode != 0:
         sys.exit("build.py: mkdocs found faults, see above")
     print(out / "site/index.html")
+    if arguments.serve:
+        serve(out / "site", arguments.serve)
+
+
+def serve(site: pathlib.Path, port: int) -> None:
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        print(f"http://127.0.0.1:{server.server_port}/  (Ctrl-C ends)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def need_mkdocs(venv: pathlib.Path) -> None:
@@ -90,17 +110,25 @@ def settings(made: reference.Pages, out: pathlib.Path) -> str:
         ("  - Reference: REFERENCE\n", f"  - Reference:\n{nav}"),
         ("PAGES", str(out / "pages")),
         ("SITE", str(out / "site")),
+        ("VERSION", version()),
         ("SNIPPETS", str(snippets)),
     ):
         text = text.replace(what, by)
     return text
 
 
+def version() -> str:
+    text = (ROOT / "sm/include/lockstep/c/version.h").read_text()
+    return ".".join(re.findall(r"LOCKSTEP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
+
+
 def navigation_lines(groups: list[tuple[str, list[str]]]) -> list[str]:
     lines = []
     for title, pages in groups:
-        lines.append(f"- {title}:")
-        lines += [f"    - {page}" for page in pages]
+        if len(pages) == 1:
+            lines.append(f"- {title}: {pages[0]}")
+        else:
+            lines += [f"- {title}:", *(f"    - {page}" for page in pages)]
     return lines
 
 

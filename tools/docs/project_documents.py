@@ -10,6 +10,15 @@ import re
 import shutil
 
 PAGES = {
+    "CONTRIBUTING.md": "contribute/contributing.md",
+    "tests/README.md": "contribute/tests.md",
+    "tests/sim/README.md": "contribute/sim.md",
+    "tools/README.md": "contribute/tools.md",
+    "tools/python/README.md": "contribute/python.md",
+    "tools/xa/README.md": "contribute/xa.md",
+    "threads/io/README.md": "contribute/io.md",
+    "sm/scan/README.md": "explanation/reports.md",
+    "tools/python/MEASUREMENTS.md": "benchmarks/measurements_python.md",
     "ARCHITECTURE.md": "explanation/architecture.md",
     "threads/README.md": "explanation/threads.md",
     "txn/README.md": "explanation/txn.md",
@@ -51,7 +60,8 @@ def link(m: re.Match, root: pathlib.Path, source: str, page: str, out: pathlib.P
         (out / "pictures").mkdir(parents=True, exist_ok=True)
         shutil.copy(root / file, out / "pictures")
         return f"![{text}]({posixpath.relpath('pictures/' + posixpath.basename(file), here)})"
-    if file in PAGES:
-        other = posixpath.relpath(PAGES[file], here)
+    target = PAGES.get(file) or file.partition("tools/docs/pages/")[2]
+    if target:
+        other = posixpath.relpath(target, here)
         return f"[{text}]({other}{'#' + anchor if anchor else ''})"
     return text if "/" in text or "`" in text else f"{text} (`{file}`)"

@@ -4,6 +4,7 @@ All text comes from the sources and from the programs' --help.
 """
 
 import pathlib
+import posixpath
 import re
 import subprocess
 
@@ -11,6 +12,7 @@ import headers
 import python_pages
 
 Pages = dict[str, str]
+TABLES = ("errors", "metrics", "limits", "public_calls")
 
 
 def prose(text: str) -> str:
@@ -74,6 +76,21 @@ def linked(text: str, known: set[str], here: str) -> str:
         return f"[{m[0]}]({page}.md)" if page in known and page != here else m[0]
 
     return "".join(p if p.startswith(("`", "#")) else name.sub(link, p) for p in parts)
+
+
+HEADER = re.compile(r"`(?:<?(?:[\w/]*include/)?lockstep/)?(\w+)\.h>?`")
+
+
+def with_header_links(text: str, pages: Pages, page: str) -> str:
+    """Quoted names of public headers become links to their pages, outside of code and links."""
+    parts = re.split(r"(^```.*?^```$|!?\[[^]]*\]\([^)]*\)|^#.*$)", text, flags=re.S | re.M)
+
+    def link(m: re.Match) -> str:
+        goal = f"reference/cpp/{m[1]}.md"
+        there = goal in pages and goal != page
+        return f"[{m[0]}]({posixpath.relpath(goal, posixpath.dirname(page))})" if there else m[0]
+
+    return "".join(p if i % 2 else HEADER.sub(link, p) for i, p in enumerate(parts))
 
 
 def header_page(header: headers.Header) -> str:
@@ -190,9 +207,10 @@ def navigation(found: Pages) -> list[tuple[str, list[str]]]:
         return [name for name in found if name.startswith(prefix)]
 
     return [
+        ("By task", ["reference/index.md"]),
         ("C++", group("reference/cpp/")),
         ("C", group("reference/c/")),
         ("Python", group("reference/python/")),
         ("Commands", group("reference/commands/")),
-        ("Errors and metrics", ["reference/errors.md", "reference/metrics.md"]),
+        ("Errors, metrics, limits", [f"reference/{name}.md" for name in TABLES]),
     ]
