@@ -233,7 +233,8 @@ endif()
 
 # The example servers as a client sees them.
 if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
-    foreach(program epoll_server asio_server thread_server server_load tutorial)
+    foreach(program epoll_server asio_server thread_server server_load tutorial patterns
+            object_storage)
         add_executable(example-${program} ${CMAKE_SOURCE_DIR}/tools/examples/${program}.cc)
         target_link_libraries(example-${program} PRIVATE lockstep_flags lockstep_static)
         set_target_properties(example-${program} PROPERTIES OUTPUT_NAME ${program}
@@ -325,14 +326,15 @@ if(TARGET lockstep_tpcc)
     endif()
 endif()
 
-# Sources outside the folder that its tests need: the screen of `lockstep top`, the server's parser,
-# the workloads of lockstep-peers, the table of public calls, a file system of a child process.
+# Sources outside the folder that its tests need: the screen of `lockstep top`, the figures of
+# `lockstep size`, the server's parser, the workloads of lockstep-peers, the table of public calls,
+# a file system of a child process.
 if(TARGET tools_tests)
     file(GLOB peers ${CMAKE_SOURCE_DIR}/tools/peers/*.cc)
     list(FILTER peers INCLUDE REGEX
         "/(engine|lockstep|workload|tpcc_client|tpcc_workload|ycsb|tatp)\\.cc$")
     lockstep_add_sources(tools_tests ${peers} tools/cli/live/live_top.cc tools/cli/live/live_text.cc
-        tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
+        tools/cli/size.cc tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
 endif()
 if(TARGET sm_api_tests)
     lockstep_add_sources(sm_api_tests tests/sm/api/public_calls_table.cc
