@@ -334,7 +334,7 @@ if(TARGET tools_tests)
     list(FILTER peers INCLUDE REGEX
         "/(engine|lockstep|workload|tpcc_client|tpcc_workload|ycsb|tatp)\\.cc$")
     lockstep_add_sources(tools_tests ${peers} tools/cli/live/live_top.cc tools/cli/live/live_text.cc
-        tools/cli/size.cc tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
+        tools/cli/size/size.cc tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
 endif()
 if(TARGET sm_api_tests)
     lockstep_add_sources(sm_api_tests tests/sm/api/public_calls_table.cc

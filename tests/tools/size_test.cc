@@ -1,6 +1,6 @@
 // labels: unit
 // size_test.cc - `lockstep size`: its figures hold for a real store, and follow the options.
-#include "tools/cli/size.h"
+#include "tools/cli/size/size.h"
 
 #include <gtest/gtest.h>
 

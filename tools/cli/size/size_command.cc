@@ -12,7 +12,7 @@
 #include "tools/cli/json_text.h"
 #include "tools/cli/live/live_text.h"
 #include "tools/cli/number_options.h"
-#include "tools/cli/size.h"
+#include "tools/cli/size/size.h"
 
 namespace lockstep::cli {
 namespace {

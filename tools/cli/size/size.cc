@@ -1,5 +1,5 @@
 // size.cc - see size.h.
-#include "tools/cli/size.h"
+#include "tools/cli/size/size.h"
 
 #include <algorithm>
 #include <cmath>
