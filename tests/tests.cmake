@@ -77,7 +77,7 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     # The page of a run, in a headless Chromium.
     add_test(NAME tpcc_page COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/page_test.py
         $<TARGET_FILE:lockstep-tpcc>)
-    set_tests_properties(tpcc_page PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(tpcc_page PROPERTIES LABELS script TIMEOUT 480 SKIP_RETURN_CODE 77)
     if(TARGET sm_api_tests)
         # The interpreter that Debian's packages are installed for.
         find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)
@@ -144,7 +144,7 @@ find_program(GDB gdb)
 if(GDB AND TARGET sm_api_tests AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME gdb COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/gdb_test.py
         ${CMAKE_SOURCE_DIR} ${tests}/sm_store_test)
-    set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 480 SKIP_RETURN_CODE 77)
 elseif(NOT GDB)
     lockstep_skipped_tests("gdb is not installed" gdb)
 endif()
@@ -188,7 +188,7 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
         ${CMAKE_SOURCE_DIR}/tests/tools/gdb_libraries_test.py
         ${CMAKE_SOURCE_DIR}/tools/gdb/lockstep_gdb.py $<TARGET_FILE:gdb-program-static>
         $<TARGET_FILE:gdb-program-shared>)
-    set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 480 SKIP_RETURN_CODE 77)
 endif()
 
 # A program with a sanitizer, on the library as it is installed.
@@ -207,7 +207,7 @@ if(TARGET kv_server AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME kv_redis_py COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/kv_redis_py_test.py $<TARGET_FILE:kv_server>)
     set_tests_properties(kv_server kv_redis_py PROPERTIES
-        LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+        LABELS script TIMEOUT 480 SKIP_RETURN_CODE 77)
 endif()
 
 # The same workloads on the other engines that are installed.
@@ -228,12 +228,13 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     list(APPEND LOCKSTEP_TEST_PROGRAMS valgrind-program)
     add_test(NAME valgrind COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_test.py $<TARGET_FILE:valgrind-program>)
-    set_tests_properties(valgrind PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(valgrind PROPERTIES LABELS script TIMEOUT 480 SKIP_RETURN_CODE 77)
 endif()
 
 # The example servers as a client sees them.
 if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
-    foreach(program epoll_server asio_server thread_server server_load tutorial reports)
+    foreach(program epoll_server asio_server thread_server server_load tutorial reports
+            patterns object_storage)
         add_executable(example-${program} ${CMAKE_SOURCE_DIR}/tools/examples/${program}.cc)
         target_link_libraries(example-${program} PRIVATE lockstep_flags lockstep_static)
         set_target_properties(example-${program} PROPERTIES OUTPUT_NAME ${program}
@@ -246,7 +247,9 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     if(TARGET lockstep-icache)
         add_test(NAME docs COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/tools/docs_test.py ${CMAKE_BINARY_DIR})
-        set_tests_properties(docs PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+        # Two browsers, each with a core.
+        set_tests_properties(docs PROPERTIES LABELS script TIMEOUT 300 PROCESSORS 2
+            SKIP_RETURN_CODE 77)
     endif()
 endif()
 
@@ -264,7 +267,7 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     list(APPEND LOCKSTEP_TEST_PROGRAMS participant-program)
     add_test(NAME postgres COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/postgres_test.py $<TARGET_FILE:participant-program>)
-    set_tests_properties(postgres PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(postgres PROPERTIES LABELS script TIMEOUT 480 SKIP_RETURN_CODE 77)
 endif()
 
 # Shards on Ray: the tests of ./tools/run cluster-test, and five kills.
@@ -320,14 +323,15 @@ if(TARGET lockstep_tpcc)
     endif()
 endif()
 
-# Sources outside the folder that its tests need: the screen of `lockstep top`, the server's parser,
-# the workloads of lockstep-peers, the table of public calls, a file system of a child process.
+# Sources outside the folder that its tests need: the screen of `lockstep top`, the figures of
+# `lockstep size`, the server's parser, the workloads of lockstep-peers, the table of public calls,
+# a file system of a child process.
 if(TARGET tools_tests)
     file(GLOB peers ${CMAKE_SOURCE_DIR}/tools/peers/*.cc)
     list(FILTER peers INCLUDE REGEX
         "/(engine|lockstep|workload|tpcc_client|tpcc_workload|ycsb|tatp)\\.cc$")
     lockstep_add_sources(tools_tests ${peers} tools/cli/live/live_top.cc tools/cli/live/live_text.cc
-        tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
+        tools/cli/size/size.cc tools/examples/kv_server/resp.cc tools/examples/kv_server/scan.cc)
 endif()
 if(TARGET sm_api_tests)
     lockstep_add_sources(sm_api_tests tests/sm/api/public_calls_table.cc

@@ -50,7 +50,7 @@ LAYERS = [
     ["tpcc"],
     ["tools"],
     ["tools/cli/live", "tools/cli/rows"],
-    ["tools/cli/backup", "tools/cli/load", "tools/cli/pages"],
+    ["tools/cli/backup", "tools/cli/load", "tools/cli/pages", "tools/cli/size"],
     ["tests"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}

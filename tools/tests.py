@@ -26,7 +26,7 @@ BUILD = ROOT / "build"
 # One test must not hold up the others on a machine with two processors. A suite builds something
 # and runs many tests of its own.
 SECONDS_MAX = 60.0
-SUITES = {"python", "cluster", "install", "packages", "peers", "icache_page"}
+SUITES = {"python", "cluster", "docs", "install", "packages", "peers", "icache_page"}
 # A sample of the mutants made by hand, from all layers. None is in a header of wide use: that would
 # take minutes to compile.
 BY_HAND = """waiter_left_queued semaphore_double_grant stray_not_unlinked ctx_with_latch

@@ -9,6 +9,7 @@ Usage: cli_test.py LOCKSTEP DRIVER
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -145,6 +146,22 @@ def check_sql(directory):
         assert done.returncode == 3, done
         assert "pip install ./tools/python duckdb" in done.stderr, done.stderr
     refused("sql", store, says="lockstep: sql: query is required (--help lists the options)\n")
+
+
+def check_size():
+    """The options reach the figures, the text names what decides, and a range is the store's."""
+    given = "--pool 64M --log 1G --threads 10 --stack 128K --rate 1024 --log-each 4K --redo 128M"
+    sizes = json.loads(run("size", *given.split(), "--json"))
+    memory = {row["name"]: row["bytes"] for row in sizes["memory"]}
+    assert memory["buffer pool"] == 64 << 20 and memory["stacks"] == 10 * 128 << 10, memory
+    assert sizes["memory_bytes"] == sum(memory.values()), sizes
+    assert (sizes["checkpoint_seconds"], sizes["restart_seconds"]) == (64, 3), sizes
+    text = run("size", *given.split(), says="memory, at most")
+    assert re.search(r"^buffer pool +64 MB  pool_bytes$", text, re.M), text
+    assert re.search(r"^its time +3 s  --redo$", text, re.M), text
+    run("size", "--pool", "900G", says="more than there is here")
+    done = subprocess.run([LOCKSTEP, "size", "--pool", "1M"], capture_output=True, text=True)
+    assert done.returncode == 1 and "4194304 to" in done.stderr, done
 
 
 def check_describe(directory):
@@ -368,6 +385,7 @@ try:
     check_numbers(directory)
     check_describe(directory)
     check_sql(directory)
+    check_size()
     path = os.path.join(directory, "store")
     drive(path, "--warehouses", "1", "--transactions", "500")
     check(path)

@@ -52,9 +52,11 @@ def check(out):
     # Nothing is claimed of a noisy time.
     for row in re.findall(r"<tr>.*?</tr>", text):
         assert not ("too noisy" in row and "class=reached" in row), row
-    for width in (1400, 620):
-        faults, _ = chromium_page.inspect(str(page), width, folder)
-        assert not faults, f"at {width}: " + "\n".join(faults)
+    with chromium_page.Browser() as browser:
+        browser.open(page.resolve().as_uri())
+        for width in (1400, 620):
+            faults = browser.faults(width, "body", 1)
+            assert not faults, f"at {width}: " + "\n".join(faults)
 
 
 # `lockstep-icache report` draws with Debian's Python; the one that runs this test may be another.

@@ -41,6 +41,7 @@ void add_salvage(CLI::App& app, int& status);
 void add_compact(CLI::App& app, int& status);
 // Adds backup, verify-backup, restore and update-backup.
 void add_backup(CLI::App& app, int& status);
+void add_size(CLI::App& app, int& status);
 // Adds `archive`, with commands of its own.
 void add_archive(CLI::App& app, int& status);
 

@@ -157,6 +157,7 @@ int main(int argc, char** argv) {
     cli::add_compact(app, status);
     cli::add_backup(app, status);
     cli::add_archive(app, status);
+    cli::add_size(app, status);
     cli::add_raw_files(app, status);
     cli::add_live_commands(app, status);
     cli::refuse_empty_paths(app);

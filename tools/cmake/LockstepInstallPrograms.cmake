@@ -65,6 +65,8 @@ foreach(document README.md CHANGELOG.md)
 endforeach()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/tools/examples DESTINATION ${LOCKSTEP_DOCUMENTS} COMPONENT
     dev)
+install(FILES ${CMAKE_SOURCE_DIR}/tools/package/lockstep.rules.yml DESTINATION
+    ${LOCKSTEP_DOCUMENTS} COMPONENT tools)
 # The packages name the licence in a file `copyright` of their own.
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${LOCKSTEP_DOCUMENTS} COMPONENT licence)
 

@@ -28,6 +28,8 @@ import project_documents  # noqa: E402
 import reference  # noqa: E402
 
 PROGRAMS = ("lockstep", "lockstep-tpcc", "lockstep-bench", "lockstep-icache")
+# Their output stands in the pages.
+EXAMPLES = ("tutorial", "patterns", "object_storage")
 
 
 def main() -> None:
@@ -39,8 +41,8 @@ def main() -> None:
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     programs = [build / "bin" / name for name in PROGRAMS]
-    tutorial = build / "examples/tutorial"
-    for program in [*programs, tutorial]:
+    examples = [build / "examples" / name for name in EXAMPLES]
+    for program in [*programs, *examples]:
         if not program.exists():
             sys.exit(f"build.py: {program} does not exist; build it, or name the --build directory")
     out = build / "docs"
@@ -57,7 +59,8 @@ def main() -> None:
     for path in pages.rglob("*.md"):
         page = path.relative_to(pages).as_posix()
         path.write_text(reference.with_header_links(path.read_text(), made, page))
-    (out / "tutorial.txt").write_text(output_of(tutorial))
+    for example in examples:
+        (out / f"{example.name}.txt").write_text(output_of(example))
     (out / "mkdocs.yml").write_text(settings(made, out))
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", str(out / "mkdocs.yml")]
     done = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
@@ -97,7 +100,7 @@ def need_mkdocs(venv: pathlib.Path) -> None:
 
 def output_of(program: pathlib.Path) -> str:
     with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:
-        command = [str(program), f"{directory}/tutorial.db"]
+        command = [str(program), f"{directory}/{program.name}"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -66,6 +66,11 @@ def member_lists(entry: headers.Entry) -> list[str]:
     return pieces
 
 
+def page_of(header: str) -> str:
+    """The page of a header below reference/cpp. index.md is the list of all."""
+    return "index_h.md" if header == "index" else f"{header}.md"
+
+
 def linked(text: str, known: set[str], here: str) -> str:
     """Names of other headers in running text become links to their pages."""
     parts = re.split(r"(```.*?```|`[^`]*`|^#.*$)", text, flags=re.S | re.M)
@@ -73,7 +78,7 @@ def linked(text: str, known: set[str], here: str) -> str:
 
     def link(m: re.Match) -> str:
         page = m[1].replace("\\", "")
-        return f"[{m[0]}]({page}.md)" if page in known and page != here else m[0]
+        return f"[{m[0]}]({page_of(page)})" if page in known and page != here else m[0]
 
     return "".join(p if p.startswith(("`", "#")) else name.sub(link, p) for p in parts)
 
@@ -86,7 +91,7 @@ def with_header_links(text: str, pages: Pages, page: str) -> str:
     parts = re.split(r"(^```.*?^```$|!?\[[^]]*\]\([^)]*\)|^#.*$)", text, flags=re.S | re.M)
 
     def link(m: re.Match) -> str:
-        goal = f"reference/cpp/{m[1]}.md"
+        goal = f"reference/cpp/{page_of(m[1])}"
         there = goal in pages and goal != page
         return f"[{m[0]}]({posixpath.relpath(goal, posixpath.dirname(page))})" if there else m[0]
 
@@ -112,8 +117,8 @@ def cpp_pages(root: pathlib.Path) -> Pages:
     found = [(path, header) for path, header in found if header.entries]
     known = {path.stem for path, _ in found}
     for path, header in found:
-        pages[f"reference/cpp/{path.stem}.md"] = linked(header_page(header), known, path.stem)
-        rows.append(f"| [`{path.name}`]({path.stem}.md) | {escape(header.title)} |")
+        pages[f"reference/cpp/{page_of(path.stem)}"] = linked(header_page(header), known, path.stem)
+        rows.append(f"| [`{path.name}`]({page_of(path.stem)}) | {escape(header.title)} |")
     return {"reference/cpp/index.md": "\n".join(rows) + "\n", **pages}
 
 
@@ -208,6 +213,7 @@ def navigation(found: Pages) -> list[tuple[str, list[str]]]:
 
     return [
         ("By task", ["reference/index.md"]),
+        ("The command line", ["reference/command_line.md"]),
         ("C++", group("reference/cpp/")),
         ("C", group("reference/c/")),
         ("Python", group("reference/python/")),
