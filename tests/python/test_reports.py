@@ -299,8 +299,8 @@ def test_a_report_that_is_closed(store, lines):
 def test_a_store_that_is_closed(tmp_path):
     with lockstep.open(tmp_path / "s", **SMALL) as store:
         index = store.index("lines", create=True)
-        for row in range(100):
-            index[(lockstep.U32(row),)] = value(row)
+        with store.transaction() as txn:
+            txn.bulk_load(index, (((lockstep.U32(row),), value(row)) for row in range(ROWS)))
         store.describe("lines", TEXT)
         report = store.report()
         reader = pyarrow.RecordBatchReader.from_stream(report.table("lines"))
@@ -311,7 +311,7 @@ def test_a_store_that_is_closed(tmp_path):
     with pytest.raises(lockstep.TransactionEnded):
         report.cancel()
     report.close()
-    assert batch.num_rows == 100
+    assert batch.num_rows > 0
     del reader, left, report
 
 
