@@ -262,8 +262,10 @@ uint64_t Service::behind(const ScanState& scan) {
 void Service::cancel(ScanState& scan) {
     if (fork_mark_.forked()) return;
     const std::lock_guard lock(mutex_);
+    const Error error = fail(ErrorCode::cancelled, "scan").error();
+    if (!scan.ended) end(scan, error);
+    else if (!scan.queue.empty()) scan.error = error;  // its last rows will be missing
     scan.queue.clear();
-    if (!scan.ended) end(scan, fail(ErrorCode::cancelled, "scan").error());
     if (scan.pass) scan.pass->poke();
 }
 
@@ -359,7 +361,8 @@ void Service::stop(bool wait) {
     const Error error = closed().error();
     for (const auto& [key, pass] : passes_) {
         for (auto* const list : {&pass->fresh, &pass->scans})
-            for (const auto& scan : *list) scan->queue.clear();
+            for (const auto& scan : *list)
+                if (!scan->ended) scan->queue.clear();  // others have all their rows
         end_all(*pass, error);
     }
     for (const auto& group : groups_)

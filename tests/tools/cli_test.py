@@ -128,7 +128,7 @@ def check_numbers(directory):
 def check_sql(directory):
     """Without the Python package it says how to get it; tests/python has it."""
     store = os.path.join(directory, "for_sql")
-    run("put", store, "a", "k", "v", "--create")
+    subprocess.run([LOCKSTEP, "put", store, "a", "k", "v", "--create"], check=True)
     # Isolated and without site-packages, an interpreter finds neither Lockstep nor DuckDB.
     lonely = os.path.join(directory, "lonely")
     os.mkdir(lonely)

@@ -516,6 +516,7 @@ TEST_F(CCalls, WithHandlesThatHaveEnded) {
         EXPECT_EQ(call.make(h), ended) << call.name;
     }
     EXPECT_EQ(lockstep_index_id(h.index) + lockstep_heap_id(h.heap), 0u);
+    EXPECT_EQ(lockstep_report_sees(h.report), 0u);
 }
 
 TEST_F(CCalls, Texts) {

@@ -3,6 +3,7 @@
 // gets, in which order things may be released, and how scans end.
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <map>
 #include <thread>
 #include <vector>
@@ -344,6 +345,26 @@ TEST_F(CReports, ACancelEndsAScan) {
     // A report that was cancelled begins new scans.
     stream = scan(r);
     EXPECT_EQ(drain(stream), kRows);
+    release(stream);
+}
+
+// What a scan has not given yet when it is cancelled is missing, so it does not end as if it were
+// whole.
+TEST_F(CReports, ACancelOfAScanWhoseLastBlockIsMade) {
+    load(100);
+    lockstep_report* const r = report();
+    ArrowArrayStream stream = scan(r);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ASSERT_C(lockstep_report_cancel(r, &error));
+    ArrowArray array;
+    EXPECT_EQ(stream.get_next(&stream, &array), ECANCELED);
+    release(stream);
+    // One that has given all ends as whole.
+    stream = scan(r);
+    EXPECT_EQ(drain(stream), 100u);
+    ASSERT_C(lockstep_report_cancel(r, &error));
+    EXPECT_EQ(stream.get_next(&stream, &array), 0);
+    EXPECT_EQ(array.release, nullptr);
     release(stream);
 }
 

@@ -37,7 +37,10 @@ _PER_SECOND = {"time_s": 1, "time_ms": 10**3, "time_us": 10**6, "time_ns": 10**9
 class Reporting(OfOneProcess):
     """The part of Store that says what bytes mean, and begins reports."""
 
-    _handle: int
+    if TYPE_CHECKING:
+
+        @property
+        def _handle(self) -> int: ...
 
     def describe(self, name: str, columns: str) -> None:
         """Says what the bytes of the records of an index or heap mean. An empty text removes it.
