@@ -248,7 +248,7 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
         add_test(NAME docs COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/tools/docs_test.py ${CMAKE_BINARY_DIR})
         # Two browsers, each with a core.
-        set_tests_properties(docs PROPERTIES LABELS script TIMEOUT 300 PROCESSORS 2
+        set_tests_properties(docs PROPERTIES LABELS script TIMEOUT 480 PROCESSORS 2
             SKIP_RETURN_CODE 77)
     endif()
 endif()
