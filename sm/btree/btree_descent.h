@@ -154,7 +154,8 @@ struct BTree::Descent {
         if (!kInTeam || threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
         const LeafHint& hint = hint_of(txn, tree.id_);
         // The transaction's last leaf, or a place that it has announced.
-        if ((hint.object == tree.id_ && hint.score != 0) || (!kInTeam && local_of(txn).places != nullptr)) {
+        if ((hint.object == tree.id_ && hint.score != 0) ||
+            (!kInTeam && local_of(txn).places != nullptr)) {
             if constexpr (kInTeam) CTX(lock_bucket);
             return tree.locate(txn, key, false, out).has_value();
         }

@@ -42,8 +42,8 @@ inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
 
 // The key's lock is held, so the record cannot change; its page can. The caller's look at the leaf,
 // if it had one, did not help.
-Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn,
-                         const SearchKey& key, ValueOut& out) {
+Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key,
+                         ValueOut& out) {
     DCHECK(threads::current()->latch_depth == 0);
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
@@ -177,8 +177,7 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
     const txn::LockName name = wanted.lock_name(id_);
     BTree::Position pos;
     Expect expected;
-    const bool located =
-        Descent::locate_ahead<false>(*this, txn, wanted, name, pos, expected);
+    const bool located = Descent::locate_ahead<false>(*this, txn, wanted, name, pos, expected);
     if (pos.found) {
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);

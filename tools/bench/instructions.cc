@@ -365,9 +365,8 @@ Result<void> bench_instructions(const Settings& settings, Report& report) {
         report.measurement("  beside an idle snapshot", per(beside, kTransactions), "",
                            "<= 1.12 times");
     }
-    for (const char* name :
-         {"begin", "fetch", "update", "insert", "delete", "scan step", "commit", kReaderParts[0],
-          kReaderParts[1], kReaderParts[2], kReaderParts[3]}) {
+    for (const char* name : {"begin", "fetch", "update", "insert", "delete", "scan step", "commit",
+                             kReaderParts[0], kReaderParts[1], kReaderParts[2], kReaderParts[3]}) {
         const Counted c = TRY(count_child(settings, name, false));
         report.measurement(fmt::format("instructions per operation, {}", name), per(c, kOperations),
                            "");

@@ -74,8 +74,7 @@ inline Intent* find_intent(LockOwner& owner, const ObjectLock& object) {
     return nullptr;
 }
 
-// `noted`: the mode that the owner notes at once, or none; it is held from then on, so the caller
-// confirms it or takes it back. `escalate_at`: record locks before the
+// `noted`: the mode that the owner notes at once, or none. `escalate_at`: record locks before the
 // first try to escalate, 0 = never. Null: all intents are in use.
 inline Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted,
                           uint32_t escalate_at) {
@@ -84,17 +83,12 @@ inline Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted,
     DCHECK(owner.noted[owner.intents_used].load() == 0);  // IL-2
     DCHECK(object.id.value != kNoObject.value && find_intent(owner, object) == nullptr);
     const uint32_t i = owner.intents_used++;
-    const RecordRights rights = kRights.of[static_cast<uint8_t>(noted)];
-    Intent& intent = owner.intents[i];
-    intent = Intent{.lock = &object,
-                    .left = escalate_at && object.escalates ? escalate_at : UINT32_MAX,
-                    .held = noted,
-                    .records_covered = rights.covered,
-                    .records_short = rights.allowed};
+    owner.intents[i] =
+        Intent{.lock = &object, .left = escalate_at && object.escalates ? escalate_at : UINT32_MAX};
     owner.intent_hint[object.id.value % 16] = static_cast<uint8_t>(i);
     owner.intents_of |= uint64_t{1} << object.id.value % 64;
     owner.noted[i].store(noted::tag(object.id) | static_cast<uint8_t>(noted));
-    return &intent;
+    return &owner.intents[i];
 }
 
 // Notes `mode`, which is IS or IX, in `intent` or in a new one. True: the intention is confirmed
@@ -105,17 +99,10 @@ inline bool note_weak(LockOwner& owner, ObjectLock& object, LockMode mode, uint3
     DCHECK(mode == LockMode::IS || mode == LockMode::IX);
     DCHECK(intent == nullptr || intent->lock == &object);
     before = noted::tag(object.id);
-    if (intent == nullptr) {
-        intent = add_intent(owner, object, mode, escalate_at);
-        if (!intent) [[unlikely]]
-            return false;
-        SIM_POINT();
-        if (object.strong.load() == 0) [[likely]]
-            return true;
-        set_held(*intent, LockMode::none);
+    if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
+    else intent = add_intent(owner, object, mode, escalate_at);
+    if (!intent) [[unlikely]]
         return false;
-    }
-    before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
     SIM_POINT();
     if (object.strong.load() != 0 || (before & noted::kMaterialised)) [[unlikely]]
         return false;

@@ -19,8 +19,8 @@ namespace lockstep::txn {
 LockManager::Impl::Impl(const LockOptions& o, LockArray& a)
     : options(o),
       array(a),
-      partitions(make_partitions(lock_stage_options(o.stage),
-                                 std::make_index_sequence<kPartitions>())) {
+      partitions(
+          make_partitions(lock_stage_options(o.stage), std::make_index_sequence<kPartitions>())) {
     // A table has two buckets or more.
     options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, kOwnersMax);
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 1, LockArray::kDepthMax);

@@ -66,6 +66,7 @@ template <class Slow>
     DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);
     owner.assert_state();
     constexpr uint16_t kNever = UINT16_MAX;  // no header looks like this
+    const uint32_t slot = owner.slot;
     uint64_t newest_seen = 0;
     while (LockOwner::Chunk* chunk = owner.chunk) {
         const uint64_t shape = array.shape.load(std::memory_order_relaxed);
@@ -80,7 +81,7 @@ template <class Slow>
             bucket = &array.bucket(shape, ahead.value);
             prefetch_line_to_write(bucket);
             uint64_t seen = 0;
-            if (!release_only(here, empty, owner.slot, name, note, seen)) [[unlikely]]
+            if (!release_only(here, empty, slot, name, note, seen)) [[unlikely]]
                 seen = slow(name);
             newest_seen = std::max(newest_seen, seen);
             name = ahead;
@@ -107,8 +108,7 @@ void LockManager::release_all(LockOwner& owner, Lsn committed) {
 
 Lsn LockManager::release_all_of_reader(LockOwner& owner) {
     const uint64_t names = owner.locks_held;
-    const uint64_t unnamed =
-        std::max(owner.seen, impl_->unnamed.load(std::memory_order_acquire));
+    const uint64_t unnamed = std::max(owner.seen, impl_->unnamed.load(std::memory_order_acquire));
     const uint64_t in_names = release_names(
         array_, *impl_, owner, 0, [&](LockName name) { return impl_->release_seen(owner, name); });
     const uint64_t in_objects = impl_->finish_release(owner, names, 0);
