@@ -183,7 +183,7 @@ TEST(LiveTopTest, ReportsAreShown) {
     v.now["reports"] = reports;
     const std::string text = top_text(v, 100, 24);
     for (const char* part :
-         {"2.00M rows", "100 parts read", "10.0 again", "700 shared a second", "25% of a worker",
+         {"2M rows", "100 parts read", ", 10 again", "700 shared a second", "25% of a worker",
           "1 open, 2 scans in 1 passes", "oldest state 1.5 s", "3 MB kept", "report 17", "25% read",
           "1 of 3 scans have ended", "behind 12 parts"})
         EXPECT_TRUE(has(text, part)) << part << "\nis not in\n" << text;

@@ -36,6 +36,10 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"snapshots",
          "TPC-C beside a reader of all tables: snapshot against read_committed; scans at rest",
          bench_snapshots},
+        {"reports",
+         "reports over TPC-C: shared passes, cold and staggered scans, the mix beside them, as "
+         "ratios",
+         bench_reports},
         {"commits",
          "durable commits: rate and syncs per commit, and TPC-C with 64 terminals against lazy "
          "commits",

@@ -176,7 +176,7 @@ TEST(MetricsTest, AWholeText) {
     steps.teams.push_back({.operation = "fetch (q\"uo\\te \xe9)", .teams = 7, .strays = {}});
     steps.points.push_back({.name = "leaf", .taken = 3});
     steps.tuner.push_back({.mode = StepsMode::on, .team_max = 16, .windows = 1});
-    const std::string text = sm::metrics_text(stats, steps);
+    const std::string text = sm::metrics_text(stats, steps, {});
     EXPECT_TRUE(
         has_line(text, "lockstep_ctx_point_passes_total{point=\"leaf\",result=\"taken\"} 3"));
     EXPECT_EQ(text.back(), '\n');
