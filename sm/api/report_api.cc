@@ -48,6 +48,7 @@ void Store::serve_reports(sm::Engine& engine) {
     hooks.workers = engine.options.workers;
     hooks.share = engine.options.scan_share;
     hooks.bytes = engine.options.scan_bytes;
+    hooks.pool_bytes = engine.options.pool_bytes;
     engine.reports = std::make_shared<sm::scan::Service>(std::move(hooks));
 }
 
