@@ -89,19 +89,6 @@ TEST_F(ReportPolicies, WhereALaterScanBegins) {
     }
 }
 
-// A short scan at the end of the index is not kept waiting by a long one.
-TEST_F(ReportPolicies, RelevanceServesShortScansFirst) {
-    load(kMany);
-    Report r = report();
-    Scan first = scan(r, {.policy = ScanPolicy::relevance});
-    ASSERT_TRUE(next_key(first));
-    Scan brief = scan(r, {.where = {{"id", Compare::at_least, {kMany - 10}}}});
-    // `first` is sated, so both are ready only from here on.
-    ASSERT_TRUE(next_key(first));
-    EXPECT_EQ(next_key(brief), kMany - 10);
-    EXPECT_LT(first.progress(), 0.2);
-}
-
 TEST_F(ReportPolicies, UnknownOnesAreRefused) {
     load(10);
     Report r = report();
