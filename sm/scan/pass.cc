@@ -103,8 +103,8 @@ bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
     return true;
 }
 
-// Each begins at once, for nobody may wait for another scan's consumer (RB-2). The policy says where,
-// and with whom it shares; the first of them names it.
+// Each begins at once, for nobody may wait for another scan's consumer (RB-2). The policy says
+// where, and with whom it shares; the first of them names it.
 void Service::admit(Pass& pass) {
     const auto ended = [](const auto& scan) { return scan->ended; };
     std::erase_if(pass.scans, ended);
