@@ -20,6 +20,7 @@
 #include "threads/base/try.h"
 #include "tools/base/build_info.h"
 #include "tools/base/option_checks.h"
+#include "tools/base/option_names.h"
 #include "tools/base/parse_failure.h"
 #include "tools/base/say.h"
 #include "tools/base/standard_files.h"
@@ -44,7 +45,7 @@ struct Settings {
     ScanPolicy policy = ScanPolicy::automatic;
 };
 
-const std::map<std::string, ScanPolicy> kPolicyNames = {
+const Names<ScanPolicy> kPolicyNames = {
     {"automatic", ScanPolicy::automatic}, {"normal", ScanPolicy::normal},
     {"attach", ScanPolicy::attach},       {"elevator", ScanPolicy::elevator},
     {"relevance", ScanPolicy::relevance}, {"full", ScanPolicy::full}};
@@ -253,7 +254,7 @@ int run(int argc, char** argv) {
         ->check(number_in(0, 1e6))
         ->capture_default_str();
     app.add_option("--policy", settings.policy, "How passes choose (default: automatic)")
-        ->transform(CLI::CheckedTransformer(kPolicyNames));
+        ->transform(chosen_from(kPolicyNames));
     app.add_option("--seed", settings.seed, "Seed of all that is drawn")->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     auto store =
