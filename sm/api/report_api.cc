@@ -63,6 +63,7 @@ void Store::serve_reports(sm::Engine& engine) {
     hooks.workers = own_workers ? engine.options.scan_workers : engine.options.workers;
     hooks.share = own_workers ? 1 : engine.options.scan_share;
     hooks.bytes = engine.options.scan_bytes;
+    hooks.pool_bytes = engine.options.pool_bytes;
     engine.reports = std::make_shared<sm::scan::Service>(std::move(hooks));
 }
 

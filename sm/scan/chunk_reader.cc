@@ -14,8 +14,7 @@ namespace lockstep::sm::scan {
 
 namespace {
 
-constexpr unsigned kChunkPages = 32;  // as much as one transfer of the I/O stage carries
-constexpr size_t kAheadMax = 64;      // as btree_chunks.cc
+constexpr size_t kAheadMax = 64;  // as btree_chunks.cc
 
 class ChunkReader {
 public:

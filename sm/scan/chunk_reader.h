@@ -22,6 +22,9 @@ inline ObjectId id_of(const Object& object) {
     return std::visit([](auto* one) { return one->id(); }, object);
 }
 
+// Leaves or data pages of a chunk: as much as one transfer of the I/O stage carries.
+inline constexpr unsigned kChunkPages = 32;
+
 struct MadeChunk {
     std::vector<std::shared_ptr<const BlockData>> blocks;  // ascending
     // The newest change of a leaf that was read. If it is not above Snapshot::quiet, the blocks are

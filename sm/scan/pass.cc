@@ -12,16 +12,11 @@ namespace {
 
 constexpr uint32_t kPassedOverMax = 16;
 
-// The chunk that the scan takes next if the cursor stands at `cursor`.
-size_t next_of(const ScanState& scan, size_t cursor) {
-    DCHECK(scan.left > 0 && cursor < scan.needed.size());
-    const auto first = [&](size_t from) {
-        return static_cast<size_t>(
-            std::find(scan.needed.begin() + static_cast<ptrdiff_t>(from), scan.needed.end(), true) -
-            scan.needed.begin());
-    };
-    const size_t at = scan.ordered ? scan.needed.size() : first(cursor);
-    return at < scan.needed.size() ? at : first(0);
+constexpr uint32_t kAnyColumns[] = {1};  // blocks are kept and dropped as a whole
+
+// May the scan have this chunk next? One that is ordered takes its chunks as they ascend.
+bool may_take(const ScanState& scan, size_t chunk) {
+    return scan.needed.has(chunk) && (!scan.ordered || scan.needed.next(0) == chunk);
 }
 
 Error error_of(const Unexpected& failure) { return failure.error(); }
@@ -104,48 +99,126 @@ bool Service::take_in(Pass& pass, std::unique_lock<Mutex>& lock) {
         pass.cut = true;
         if (stopping_) return false;
     }
-    for (auto& scan : pass.fresh) {
-        scan->assert_state();
-        if (scan->ended) continue;
-        DCHECK(scan->needed.empty() && scan->queue.empty());
-        scan->needed.resize(pass.chunks());
-        for (size_t i = 0; i < pass.chunks(); ++i)
-            scan->needed[i] = std::ranges::any_of(
-                scan->ranges, [&](const KeyRange& range) { return range.meets(pass.range(i)); });
-        scan->left = scan->total = static_cast<size_t>(std::ranges::count(scan->needed, true));
-        if (scan->left == 0) end(*scan, {});
-        pass.scans.push_back(std::move(scan));
-    }
-    pass.fresh.clear();
+    admit(pass);
     return true;
 }
 
-// The next chunk behind the cursor that a ready scan takes, or the one of a scan that was passed
-// over too often. False: no scan is ready.
+// Each begins at once, for nobody may wait for another scan's consumer (RB-2). The policy says
+// where, and with whom it shares; the first of them names it.
+void Service::admit(Pass& pass) {
+    const auto ended = [](const auto& scan) { return scan->ended; };
+    std::erase_if(pass.scans, ended);
+    std::erase_if(pass.fresh, ended);
+    if (pass.fresh.empty()) return;
+    if (pass.scans.empty()) pass.choose_policy(hooks_.pool_bytes);
+    std::vector<Waiting> waiting;
+    for (const auto& scan : pass.fresh) {
+        scan->assert_state();
+        DCHECK(scan->queue.empty() && scan->batch == kNoBatch);
+        scan->needed = ChunkSet(pass.chunks());
+        for (size_t i = 0; i < pass.chunks(); ++i)
+            if (std::ranges::any_of(scan->ranges, [&](const KeyRange& range) {
+                    return range.meets(pass.range(i));
+                }))
+                scan->needed.add(i);
+        scan->left = scan->total = scan->needed.count();
+        waiting.push_back({.needs = &scan->needed});
+    }
+    pass.policy->admit(pass.look(), {.next_batch = pass.next_batch}, waiting);
+    for (size_t i = 0; i < waiting.size(); ++i) {
+        ScanState& scan = *pass.fresh[i];
+        scan.batch = waiting[i].batch;
+        DCHECK(scan.batch != kNoBatch);
+        pass.next_batch = std::max(pass.next_batch, scan.batch + 1);
+        scan.begin = scan.ordered ? 0 : waiting[i].begin;
+        scan.served = pass.turns;
+        if (scan.left == 0) end(scan, {});
+        pass.scans.push_back(std::move(pass.fresh[i]));
+    }
+    pass.fresh.clear();
+}
+
+void Pass::choose_policy(uint64_t pool_bytes) {
+    ScanPolicy chosen = fresh.front()->policy;
+    if (chosen == ScanPolicy::automatic)
+        chosen = chunks() * kChunkPages * kPageBytes > pool_bytes ? ScanPolicy::relevance
+                                                                  : ScanPolicy::full;
+    policy = &policy_of(chosen);
+    used.resize(chunks());
+    loaded.assign(1, ChunkSet(chunks()));
+    pinned = ChunkSet(chunks());
+}
+
+PassView Pass::look() {
+    DCHECK(policy != nullptr && loaded.size() == 1);
+    loaded[0] = ChunkSet(chunks());
+    usable.assign(scans.size(), loaded[0]);
+    views.clear();
+    for (const Made& made : kept) loaded[0].add(made.chunk);
+    for (size_t i = 0; i < scans.size(); ++i) {
+        const ScanState& scan = *scans[i];
+        for (const Made& made : kept)
+            if (may_take(scan, made.chunk) && made.serves(scan)) usable[i].add(made.chunk);
+        views.push_back({.needs = &scan.needed,
+                         .there = &usable[i],
+                         .left = scan.left,
+                         .ready = usable[i].count() + scan.queue.size(),
+                         .batch = scan.batch,
+                         .begin = scan.begin,
+                         .served = scan.served,
+                         .waited = scan.passed_over,
+                         .takes = !scan.ended && !scan.sated()});
+    }
+    return {.chunks = chunks(),
+            .cursor = cursor,
+            .scans = views,
+            .there = loaded,
+            .column_pages = kAnyColumns,
+            .pinned = &pinned,
+            .used = used};
+}
+
+std::pair<ScanState*, size_t> Pass::next() {
+    const PassView view = look();
+    const Policy& in_order = policy_of(ScanPolicy::normal);
+    const auto row = [&](size_t i) -> const Policy& {
+        return scans[i]->ordered ? in_order : *policy;
+    };
+    std::optional<size_t> due, served;
+    for (size_t i = 0; i < scans.size(); ++i) {
+        const uint32_t waits = scans[i]->passed_over;
+        if (!views[i].takes) continue;
+        if (waits >= kPassedOverMax && (!due || waits > scans[*due]->passed_over)) due = i;
+        if (!kept.empty() && row(i).use(view, views[i]) &&
+            (!served || waits > scans[*served]->passed_over))
+            served = i;
+    }
+    if (due) served = due;
+    if (!served) {
+        const ScanView* const whom = policy->whom(view);
+        if (whom == nullptr) return {};
+        served = static_cast<size_t>(whom - views.data());
+    }
+    const ScanView& scan = views[*served];
+    const auto there = row(*served).use(view, scan);
+    const size_t chunk = there ? *there : row(*served).load(view, scan).chunk;
+    DCHECK(scan.takes && may_take(*scans[*served], chunk));
+    return {scans[*served].get(), chunk};
+}
+
+// A chunk for one scan, which the others of its batch share.
 bool Service::choose(Pass& pass, Turn& turn) {
     std::erase_if(pass.scans, [](const auto& scan) { return scan->ended; });
     // Groups that only this list still has.
     std::erase_if(pass.made_for, [](const auto& one) { return one.first.use_count() == 1; });
-    const ScanState* first = nullptr;
-    const size_t chunks = pass.chunks();
-    const auto distance = [&](const ScanState& scan) {
-        return (next_of(scan, pass.cursor) + chunks - pass.cursor) % chunks;
-    };
-    for (const auto& scan : pass.scans) {
-        if (scan->sated()) continue;
-        const bool due = scan->passed_over >= kPassedOverMax;
-        const bool other_due = first != nullptr && first->passed_over >= kPassedOverMax;
-        if (first == nullptr || (due && scan->passed_over > first->passed_over) ||
-            (!due && !other_due && distance(*scan) < distance(*first)))
-            first = scan.get();
-    }
+    if (pass.scans.empty()) return false;
+    const auto [first, chunk] = pass.next();
     if (first == nullptr) return false;
     DCHECK(!first->sated() && !first->ended);
-    turn.chunk = next_of(*first, pass.cursor);
-    DCHECK(turn.chunk < chunks && first->needed[turn.chunk]);
+    turn.chunk = chunk;
     for (const auto& scan : pass.scans) {
-        if (scan->sated()) continue;
-        if (scan->needed[turn.chunk] && next_of(*scan, turn.chunk) == turn.chunk) {
+        if (scan->ended || scan->sated()) continue;
+        if (scan->batch == first->batch && may_take(*scan, chunk)) {
             scan->passed_over = 0;
             turn.shares.push_back({scan});
         } else {
@@ -154,10 +227,9 @@ bool Service::choose(Pass& pass, Turn& turn) {
         }
     }
     DCHECK(!turn.shares.empty() && first->passed_over == 0);
-    pass.cursor = (turn.chunk + 1) % chunks;
-    const size_t next = pass.cursor;
-    for (const auto& scan : pass.scans)
-        if (scan->needed[next]) turn.next = next;
+    first->served = pass.used[chunk] = ++pass.turns;
+    pass.cursor = (chunk + 1) % pass.chunks();
+    if (const size_t next = first->needed.next(pass.cursor); next != chunk) turn.next = next;
     for (const Made& made : pass.kept)
         if (made.chunk == turn.chunk) turn.made.push_back(made);
     turn.kept = turn.made.size();
@@ -302,11 +374,11 @@ void Service::deliver(Pass& pass, Turn& turn) {
             end(scan, share.error);
             continue;
         }
-        DCHECK(scan.needed[turn.chunk] && scan.left > 0);  // RB-1
-        scan.needed[turn.chunk] = false;
+        DCHECK(scan.needed.has(turn.chunk) && scan.left > 0);  // RB-1
+        scan.needed.remove(turn.chunk);
         --scan.left;
         ++given;
-        DCHECK(static_cast<size_t>(std::ranges::count(scan.needed, true)) == scan.left);
+        DCHECK(scan.needed.count() == scan.left);
         for (Block& block : share.blocks) scan.queue.push_back(std::move(block));
         if (scan.left == 0) end(scan, {});
         else if (!share.blocks.empty()) scan.ready.notify_all();
@@ -323,7 +395,7 @@ void Service::deliver(Pass& pass, Turn& turn) {
         }
 }
 
-// Keeps what a scan of the pass still needs; the oldest goes first if it is too much.
+// Keeps what a scan of the pass still needs; if it is too much, the policy says what goes.
 void Service::keep(Pass& pass, Turn& turn) {
     for (size_t i = turn.kept; i < turn.made.size(); ++i) {
         turn.made[i].assert_state();
@@ -338,13 +410,19 @@ void Service::keep(Pass& pass, Turn& turn) {
     };
     std::erase_if(pass.kept, [&](const Made& made) {
         const bool needed = std::ranges::any_of(pass.scans, [&](const auto& scan) {
-            return !scan->ended && scan->needed[made.chunk] && made.serves(*scan);
+            return !scan->ended && scan->needed.has(made.chunk) && made.serves(*scan);
         });
         return !needed && drop(made);
     });
     while (kept_bytes_ > hooks_.bytes && !pass.kept.empty()) {
-        drop(pass.kept.front());
-        pass.kept.pop_front();
+        const Place any{.chunk = pass.chunks(), .score = std::numeric_limits<uint64_t>::max()};
+        // A policy that would wait for its scans does not get its way (RB-2).
+        const auto victim = pass.policy->evict(pass.look(), any);
+        const auto at = std::ranges::find(
+            pass.kept, victim ? victim->chunk : pass.kept.front().chunk, &Made::chunk);
+        DCHECK(at != pass.kept.end());
+        drop(*at);
+        pass.kept.erase(at);
     }
     DCHECK(kept_bytes_ <= hooks_.bytes);  // RB-4
 }

@@ -32,11 +32,20 @@ struct Pass {
     size_t cursor = 0;
     std::map<size_t, std::vector<PageId>> brought;  // by chunk: pages that were read ahead for it
     std::atomic<Nanos> functions{0};  // time of the scans' functions on the worker; see Pacer
+    const Policy* policy = nullptr;   // since the first scan was admitted
+    std::vector<uint64_t> used;       // by chunk: the last turn that took it
+    uint64_t turns = 0;
+    // What the policy sees, made anew by look().
+    std::vector<ScanView> views;   // of `scans`
+    std::vector<ChunkSet> usable;  // by scan: kept blocks that serve it
+    std::vector<ChunkSet> loaded;  // one set: chunks with kept blocks
+    ChunkSet pinned;               // none: blocks are counted by references
     // Under Service::mutex_.
     bool cut = false;
     std::vector<std::shared_ptr<ScanState>> fresh, scans;
     std::list<Made> kept;                                          // the oldest first
     std::map<std::shared_ptr<Group>, std::vector<bool>> made_for;  // by chunk
+    uint32_t next_batch = 0;
     bool poked = false;  // since the server looked last: a scan came, took a block or ended
     Condition wake;
 
@@ -46,6 +55,11 @@ struct Pass {
     }
 
     size_t chunks() const { return cuts.size() + 1; }
+    void choose_policy(uint64_t pool_bytes);
+    PassView look();
+    // The scan that was passed over too often, else the policy's choice, and a chunk for it. A
+    // chunk that is there comes before one that must be made. Null: no scan is ready.
+    std::pair<ScanState*, size_t> next();
     ChunkRange range(size_t chunk) const {
         DCHECK(chunk < chunks());
         return {.low = chunk == 0 ? Slice() : Slice(cuts[chunk - 1]),
@@ -53,10 +67,11 @@ struct Pass {
     }
     void assert_state() const {
         DCHECK(columns != nullptr && !columns->all().empty());
-        DCHECK(cut || (cuts.empty() && scans.empty()));
+        DCHECK(cut || (cuts.empty() && policy == nullptr));
+        DCHECK(policy == nullptr ? scans.empty() : used.size() == chunks());
         DCHECK(cursor < chunks());
         for ([[maybe_unused]] const auto& scan : scans) {
-            DCHECK(scan->needed.size() == chunks());
+            DCHECK(scan->needed.chunks() == chunks() && scan->batch != kNoBatch);
             scan->assert_state();
         }
         for ([[maybe_unused]] const Made& made : kept) DCHECK(made.chunk < chunks());

@@ -335,11 +335,11 @@ constexpr std::array<Policy, 9> kPolicies = {{
     {"relevance", admit_all, whom_most_relevant, load_most_relevant, use_rarest,
      evict_least_relevant},
     // The others are made for data in memory, where a load is a decoding.
-    {"naive", admit_alone, whom_first, load_own, use_own, evict_oldest},
     {"full", admit_all, whom_at_cursor, load_at_cursor, use_oldest, evict_oldest},
     {"full-n", admit_some, whom_at_cursor, load_at_cursor, use_oldest, evict_oldest},
-    {"batch", admit_batches, whom_at_cursor, load_at_cursor, use_oldest, evict_oldest},
     {"cycle", admit_cycle, whom_at_cursor, load_at_cursor, use_oldest, evict_oldest},
+    {"naive", admit_alone, whom_first, load_own, use_own, evict_oldest},
+    {"batch", admit_batches, whom_at_cursor, load_at_cursor, use_oldest, evict_oldest},
 }};
 
 const Policy* find_policy(std::string_view name) {

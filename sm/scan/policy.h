@@ -23,6 +23,7 @@
 #include <span>
 #include <string_view>
 
+#include <lockstep/report.h>
 #include "sm/scan/chunk_set.h"
 
 namespace lockstep::sm::scan {
@@ -93,20 +94,12 @@ struct Policy {
     std::optional<Place> (*evict)(const PassView& pass, const Place& load);
 };
 
-enum class PolicyName : uint8_t {
-    normal,
-    attach,
-    elevator,
-    relevance,
-    naive,
-    full,
-    full_n,
-    batch,
-    cycle
-};
-extern const std::array<Policy, 9> kPolicies;
+extern const std::array<Policy, 9> kPolicies;  // those of ScanPolicy first, in its order
 
-inline const Policy& policy_of(PolicyName name) { return kPolicies[static_cast<size_t>(name)]; }
+inline const Policy& policy_of(ScanPolicy policy) {
+    DCHECK(policy != ScanPolicy::automatic && policy <= ScanPolicy::full);
+    return kPolicies[static_cast<size_t>(policy) - 1];
+}
 // The row of this name, or null.
 const Policy* find_policy(std::string_view name);
 

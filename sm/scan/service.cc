@@ -134,12 +134,14 @@ Result<std::shared_ptr<ScanState>> Service::scan(ReportState& report, std::strin
     if (fork_mark_.forked()) return forked();
     const Inside inside(*this);
     if (!inside) return closed();
+    if (options.policy > ScanPolicy::full) return fail(ErrorCode::bad_argument, "policy of a scan");
     Described object = TRY(hooks_.find(name));
     auto out = std::make_shared<ScanState>();
     out->service = shared_from_this();
     out->use = report.use;
     out->group = report.use->group();
     out->ordered = options.ordered;
+    out->policy = options.policy;
     out->filter = TRY(Filter::make(object.columns, options.where));
     out->ranges = out->filter.ranges(object.columns);
     Selected selected = TRY(select_columns(object.columns, options.columns));

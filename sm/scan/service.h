@@ -5,9 +5,8 @@
 //            when its first scan comes, and ends with its last one. Its *server*, a user thread,
 //            takes turns: it chooses a chunk, makes its blocks for the groups of the scans that
 //            need them, and puts a reference into the queue of each of these scans.
-//            The cursor goes round: a turn takes the next chunk behind the last one that a ready
-//            scan needs, so scans that come later join where the pass is and get the rest when it
-//            comes round.
+//            Which chunk, and for which scan, is the pass's policy to say (policy.h). Scans that
+//            come later join where the pass is, and get the rest when it comes round.
 //            A scan whose queue is full is *sated*: nothing is made for it. What was made and a
 //            sated scan still needs is kept, up to Options::scan_bytes.
 //            Wrong or outdated cuts are harmless, because a chunk is defined by its keys.
@@ -41,6 +40,7 @@
 #include "sm/scan/chunk_reader.h"
 #include "sm/scan/filter.h"
 #include "sm/scan/group.h"
+#include "sm/scan/policy.h"
 #include "threads/thread/fork_watch.h"
 
 namespace lockstep::sm::scan {
@@ -64,6 +64,7 @@ struct Hooks {
     uint32_t first_worker = 0, workers = 1;  // those that serve passes
     double share = 0.25;                     // of one, for a pass
     uint64_t bytes = 64 << 20;
+    uint64_t pool_bytes = 64 << 20;
 };
 
 struct Pass;
@@ -89,10 +90,14 @@ struct ScanState {
     Filter filter;
     std::vector<KeyRange> ranges;
     bool ordered = false;
+    ScanPolicy policy = ScanPolicy::automatic;
     // The rest under Service::mutex_.
     std::shared_ptr<GroupUse> use;  // until it has ended
-    std::vector<bool> needed;       // by chunk; empty until the pass has taken it in
+    ChunkSet needed;                // of no chunks until the pass has cut the index
     size_t left = 0, total = 0;     // chunks
+    uint32_t batch = kNoBatch;      // that it belongs to, once the pass has taken it in
+    size_t begin = 0;               // chunk at which its own order begins
+    uint64_t served = 0;            // turn that was taken for it last
     std::deque<Block> queue;
     uint32_t passed_over = 0;  // turns in which it was ready and got nothing
     bool ended = false;        // nothing more is made for it
@@ -105,7 +110,7 @@ struct ScanState {
         DCHECK(service != nullptr && selected != nullptr && group != nullptr);
         DCHECK(!given.empty() && selected->places.size() >= given.size());
         DCHECK(std::ranges::is_sorted(wanted) && std::ranges::includes(wanted, given));
-        DCHECK(left <= total && total <= needed.size());
+        DCHECK(left <= total && total <= needed.chunks());
         DCHECK(ended == (use == nullptr));
         DCHECK(error.code == ErrorCode::none || ended);
     }
@@ -155,6 +160,7 @@ private:
     Result<void> add(const std::shared_ptr<ScanState>& scan, Described object);
     void serve(const std::shared_ptr<Pass>& pass);
     bool take_in(Pass& pass, std::unique_lock<Mutex>& lock);
+    void admit(Pass& pass);
     bool choose(Pass& pass, Turn& turn);
     void make(Pass& pass, Turn& turn, Pacer& pacer);
     void deliver(Pass& pass, Turn& turn);

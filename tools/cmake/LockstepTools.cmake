@@ -34,6 +34,10 @@ if(TARGET lockstep_static)
             ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
         target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static
             PkgConfig::MICROHTTPD)
+        # CH-benCHmark: reports beside the mix.
+        file(GLOB ch CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/ch/*.cc)
+        add_executable(lockstep-ch ${ch})
+        target_link_libraries(lockstep-ch PRIVATE lockstep_tpcc lockstep_static)
         # TPC-C as a procedure object, for the shards of lockstep.cluster and for their clients. It
         # uses the shared library, as the Python package does.
         file(GLOB shard CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/shard/*.cc)

@@ -77,6 +77,17 @@ struct Where {
     std::vector<Constant> values;  // one, except for `in`
 };
 
+// How a pass chooses what it reads next, for whom, and which blocks it keeps. Each name is that of
+// the papers; sm/scan/README.md of the sources has a line for each.
+enum class ScanPolicy : uint8_t {
+    automatic,  // full if the index is smaller than the pool, else relevance
+    normal,     // each scan in the order of its keys, by turns
+    attach,     // as normal, but a scan begins where another is
+    elevator,   // one cursor for all scans; what one of them still needs is kept if there is room
+    relevance,  // short scans first, and what most scans wait for
+    full        // one cursor for all scans; the blocks that were used least lately go first
+};
+
 // What a scan gives.
 struct ScanOptions {
     // Names, in the order of the blocks' columns; empty: all.
@@ -85,6 +96,8 @@ struct ScanOptions {
     std::vector<Where> where = {};
     // All rows in the order of their keys; those of a heap in that of Heap::scan().
     bool ordered = false;
+    // How the pass over the index chooses, if this scan begins one. A pass that runs keeps its own.
+    ScanPolicy policy = ScanPolicy::automatic;
 };
 
 // How a report begins.
