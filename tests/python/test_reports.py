@@ -380,7 +380,8 @@ def test_reports_beside_writers_see_one_state(tmp_path):
                 def transfer(txn):
                     for index, place, by in ((accounts, one, -1), (others, two, 1)):
                         key = (lockstep.U32(place[0]),)
-                        (balance,) = struct.unpack("<q", txn.get(index, key, access=lockstep.Access.WRITE))
+                        record = txn.get(index, key, access=lockstep.Access.WRITE)
+                        (balance,) = struct.unpack("<q", record)
                         txn.put(index, key, struct.pack("<q", balance + by))
 
                 store.run(transfer)
@@ -466,7 +467,8 @@ def closed(tmp_path):
 FORMS = {
     "table": "id  price  name\n 0    0.0  bolt\n 1    0.5  a, b\n",
     "csv": 'id,price,name\n0,0.0,bolt\n1,0.5,"a, b"\n',
-    "json": '{"id": 0, "price": "0.0", "name": "bolt"}\n{"id": 1, "price": "0.5", "name": "a, b"}\n',
+    "json": '{"id": 0, "price": "0.0", "name": "bolt"}\n'
+    '{"id": 1, "price": "0.5", "name": "a, b"}\n',
 }
 
 

@@ -100,8 +100,7 @@ Passthrough::~Passthrough() {
 void Passthrough::unmount() {
     if (child_ <= 0) return;
     umount2(mounted_.c_str(), MNT_DETACH);
-    // A namespace that somebody made meanwhile may have the mount too, so the end of the file system
-    // may be far off.
+    // A namespace that somebody made meanwhile may have the mount too, and keep it.
     kill(child_, SIGKILL);
     waitpid(std::exchange(child_, -1), nullptr, 0);
 }
