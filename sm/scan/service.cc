@@ -51,13 +51,13 @@ double read_share_of(const ScanState& scan) {
     return scan.ended ? 1 : 0;
 }
 uint64_t behind_of(const ScanState& scan) {
-    if (scan.ended || scan.needed.empty()) return 0;
+    if (scan.ended || scan.left == 0) return 0;
     const auto at = scan.pass->made_for.find(scan.group);
     if (at == scan.pass->made_for.end()) return 0;
     const std::vector<bool>& made = at->second;
-    DCHECK(made.size() == scan.needed.size());
+    DCHECK(made.size() == scan.needed.chunks());
     uint64_t behind = 0;
-    for (size_t i = 0; i < made.size(); ++i) behind += made[i] && scan.needed[i];
+    for (size_t i = 0; i < made.size(); ++i) behind += made[i] && scan.needed.has(i);
     DCHECK(behind <= scan.left);
     return behind;
 }
