@@ -116,6 +116,7 @@ StreamObject& of_stream(ArrowArrayStream* stream) {
 int failed(StreamObject& stream, const Error& error) {
     DCHECK(error.code != ErrorCode::none);
     stream.last = error.text();
+    DCHECK(!stream.last.empty());
     switch (error.code) {
         case ErrorCode::out_of_memory: return ENOMEM;
         case ErrorCode::cancelled: return ECANCELED;
@@ -125,12 +126,15 @@ int failed(StreamObject& stream, const Error& error) {
 }
 
 int get_schema(ArrowArrayStream* self, ArrowSchema* out) {
+    DCHECK(out != nullptr);
     const StreamObject& stream = of_stream(self);
     export_schema(stream.scan.columns(), stream.decimals, out);
+    DCHECK(out->release != nullptr);
     return 0;
 }
 
 int get_next(ArrowArrayStream* self, ArrowArray* out) {
+    DCHECK(out != nullptr);
     StreamObject& stream = of_stream(self);
     *out = {};  // the end
     const auto next = [&]() -> Result<void> {
@@ -158,6 +162,7 @@ void release_stream(ArrowArrayStream* self) {
 
 Result<void> scan(ReportObject& report, const char* index, const lockstep_scan_options* given,
                   ArrowArrayStream* out) {
+    DCHECK(out->release == nullptr);
     LOCKSTEP_NOT_NULL(index);
     const auto options = TRY(sized(given, kScanDefaults, "size of lockstep_scan_options"));
     auto use = std::make_shared<StreamObject>();

@@ -11,7 +11,9 @@ namespace {
 }  // namespace
 
 Scan::Scan() = default;
-Scan::Scan(std::shared_ptr<sm::scan::ScanState> state) : state_(std::move(state)) {}
+Scan::Scan(std::shared_ptr<sm::scan::ScanState> state) : state_(std::move(state)) {
+    DCHECK(state_ != nullptr && state_->service != nullptr);
+}
 Scan::~Scan() { cancel(); }
 Scan::Scan(Scan&&) noexcept = default;
 Scan& Scan::operator=(Scan&& other) noexcept {
@@ -45,7 +47,9 @@ void Scan::cancel() {
 }
 
 Report::Report() = default;
-Report::Report(std::shared_ptr<sm::scan::ReportState> state) : state_(std::move(state)) {}
+Report::Report(std::shared_ptr<sm::scan::ReportState> state) : state_(std::move(state)) {
+    DCHECK(state_ != nullptr && state_->service != nullptr);
+}
 Report::~Report() = default;
 Report::Report(Report&&) noexcept = default;
 Report& Report::operator=(Report&&) noexcept = default;
