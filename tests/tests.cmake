@@ -73,7 +73,9 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
         $<TARGET_FILE:lockstep-tpcc>)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
-    set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    add_test(NAME ch COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/ch_test.py
+        $<TARGET_FILE:lockstep-ch>)
+    set_tests_properties(kill driver soak ch PROPERTIES LABELS script TIMEOUT 300)
     # The page of a run, in a headless Chromium.
     add_test(NAME tpcc_page COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/page_test.py
         $<TARGET_FILE:lockstep-tpcc>)
@@ -107,7 +109,7 @@ endif()
 # Help and errors of every program with options.
 if(NOT LOCKSTEP_SANITIZE)
     set(programs "")
-    foreach(program lockstep lockstep-tpcc lockstep-bench lockstep-icache lockstep-acked
+    foreach(program lockstep lockstep-tpcc lockstep-ch lockstep-bench lockstep-icache lockstep-acked
             lockstep-faultfs lockstep-peers lockstep-sim kv_server)
         if(TARGET ${program})
             list(APPEND programs $<TARGET_FILE:${program}>)
