@@ -83,8 +83,11 @@ Result<bool> HeapFile::fetch_snapshot(txn::Transaction& txn, RecordId id, Access
 
 Result<bool> HeapFile::scan_snapshot(HeapPageCopy& copy, PageId id, Each& each) {
     TRY(copy.load(id));
-    for (const auto& [record, bytes] : copy.records())
+    for (const auto& [record, bytes] : copy.records()) {
+        // `each` may have dropped the heap, or waited while another did.
+        TRY(history_.check(copy.snapshot(), lock_));
         if (!each(record, bytes)) return false;
+    }
     return true;
 }
 

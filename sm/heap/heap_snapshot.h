@@ -30,6 +30,7 @@ public:
     Result<void> load(PageId id);
     // In the order of their ids.
     std::span<const Record> records() const { return records_; }
+    const Snapshot& snapshot() const { return snapshot_; }
     // The newest change of a page that was read.
     Lsn newest() const { return newest_; }
 
