@@ -82,6 +82,7 @@ Result<bool> HeapFile::fetch_snapshot(txn::Transaction& txn, RecordId id, Access
 }
 
 Result<bool> HeapFile::scan_snapshot(HeapPageCopy& copy, PageId id, Each& each) {
+    DCHECK(each != nullptr && threads::current()->latch_depth == 0);
     TRY(copy.load(id));
     for (const auto& [record, bytes] : copy.records()) {
         // `each` may have dropped the heap, or waited while another did.
@@ -147,6 +148,7 @@ Slice HeapPageCopy::bytes_of_row(const Row& row) const {
 
 // The record of a stub, from where the snapshot sees its moved copy.
 Result<void> HeapPageCopy::follow(PageId page, Row& row) {
+    DCHECK(row.stub && row.bytes >= sizeof(Link));
     RecordCopy seen(RecordState{true, kLive | kStub, bytes_of_row(row)});
     CHECK(TRY(heap_.follow(snapshot_, {page, row.slot}, seen, &newest_)));
     row = {row.slot, Where::text, static_cast<uint32_t>(text_.size()),
