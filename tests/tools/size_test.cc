@@ -19,8 +19,7 @@
 #include "threads/base/sanitized.h"
 #include "threads/base/try.h"
 
-namespace lockstep::cli {
-namespace size_test {
+namespace lockstep::cli::size_test {
 
 constexpr uint64_t kMiB = 1ull << 20;
 
@@ -120,5 +119,4 @@ TEST_F(SizeOfStore, TakesNoMore) {
     EXPECT_GE(taken, options.pool_bytes) << "the test does not fill the pool";
 }
 
-}  // namespace size_test
-}  // namespace lockstep::cli
+}  // namespace lockstep::cli::size_test
