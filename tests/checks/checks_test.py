@@ -95,9 +95,9 @@ class Checks(CheckedTree):
 
     def test_style_namespace_of_a_test(self):
         text = "// a_test.cc - a test.\nnamespace lockstep::%s {}\n"
-        self.write("tests/sm/a_test.cc", text % "other")
-        self.expect("tools/checks/style.py", "do not stand in 'namespace a_test {'")
-        self.write("tests/sm/a_test.cc", text.replace("lockstep::%s", "a_test"))
+        self.write("tests/sm/a_test.cc", text % "other_a_test")
+        self.expect("tools/checks/style.py", "do not stand in a 'namespace ...::a_test'")
+        self.write("tests/sm/a_test.cc", text % "sm::a_test")
         self.expect_sound("tools/checks/style.py")
 
     def test_style_anonymous_namespaces(self):

@@ -12,8 +12,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::fuzz {
-namespace corpus_test {
+namespace lockstep::fuzz::corpus_test {
 
 struct Target {
     const char* name;
@@ -54,5 +53,4 @@ TEST_P(CorpusTest, RandomInputs) {
 INSTANTIATE_TEST_SUITE_P(Fuzz, CorpusTest, ::testing::ValuesIn(kTargets),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace corpus_test
-}  // namespace lockstep::fuzz
+}  // namespace lockstep::fuzz::corpus_test

@@ -13,8 +13,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::isolation {
-namespace checker_test {
+namespace lockstep::isolation::checker_test {
 
 void expect(const Case& c) {
     SCOPED_TRACE(c.name);
@@ -297,5 +296,4 @@ TEST(Checker, TheDocumentPromisesWhatTheTableSays) {
     EXPECT_EQ(rows, kAnomalies);
 }
 
-}  // namespace checker_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::checker_test

@@ -17,8 +17,7 @@
 #include "threads/base/rng.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep::isolation {
-namespace cursor_test {
+namespace lockstep::isolation::cursor_test {
 
 enum class Op : uint8_t {
     nothing,
@@ -484,5 +483,4 @@ std::string name_of(const ::testing::TestParamInfo<Isolation>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Levels, CursorSteps, ::testing::ValuesIn(kLevels), name_of);
 
-}  // namespace cursor_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::cursor_test

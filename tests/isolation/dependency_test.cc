@@ -18,8 +18,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-namespace lockstep::isolation {
-namespace dependency_test {
+namespace lockstep::isolation::dependency_test {
 
 #if defined(LOCKSTEP_SANITIZED) || defined(LOCKSTEP_DEBUG_CHECKS)
 constexpr uint64_t kTransactions = 500;  // these builds are slow
@@ -248,5 +247,4 @@ TEST_P(DependencyTest, ShowsNothingThatIsForbidden) {
 INSTANTIATE_TEST_SUITE_P(Mixes, DependencyTest, ::testing::ValuesIn(kConfigurations),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace dependency_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::dependency_test

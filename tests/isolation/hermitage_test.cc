@@ -14,8 +14,7 @@
 
 #include "tests/isolation/player.h"
 
-namespace lockstep::isolation {
-namespace hermitage_test {
+namespace lockstep::isolation::hermitage_test {
 
 enum Verdict : bool { forbidden, permitted };
 constexpr Isolation kLevels[] = {Isolation::serializable, Isolation::repeatable_read,
@@ -244,5 +243,4 @@ TEST(Hermitage, IndexSteps) { run_all(StepsMode::on, Durability::lazy, false); }
 TEST(Hermitage, HeapLazy) { run_all(StepsMode::off, Durability::lazy, true); }
 TEST(Hermitage, HeapDurableEarlyRelease) { run_all(StepsMode::off, Durability::durable, true); }
 
-}  // namespace hermitage_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::hermitage_test

@@ -13,8 +13,7 @@
 #include "threads/base/sanitized.h"
 #include "threads/thread/ctx_points.h"
 
-namespace lockstep::isolation {
-namespace history_test {
+namespace lockstep::isolation::history_test {
 
 #if defined(LOCKSTEP_SANITIZED) || defined(LOCKSTEP_DEBUG_CHECKS)
 constexpr uint64_t kTransactions = 25'000;  // these builds are slow
@@ -134,5 +133,4 @@ TEST_P(HistoryTest, IsSerialInCommitOrder) {
 INSTANTIATE_TEST_SUITE_P(Random, HistoryTest, ::testing::ValuesIn(kConfigurations),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace history_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::history_test

@@ -14,8 +14,7 @@
 //            be seen to appear wherever a row can be inserted into a range that is read.
 #include "tests/isolation/player.h"
 
-namespace lockstep::isolation {
-namespace phantom_test {
+namespace lockstep::isolation::phantom_test {
 
 struct Tree {
     const char* name;
@@ -195,5 +194,4 @@ INSTANTIATE_TEST_SUITE_P(Trees, PhantomTest, ::testing::ValuesIn(kTrees), [](con
     return name;
 });
 
-}  // namespace phantom_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::phantom_test

@@ -3,8 +3,7 @@
 // afterwards, and the next open has all that was acknowledged.
 #include "tests/sim/crash_harness.h"
 
-namespace lockstep::sim {
-namespace crash_fault_test {
+namespace lockstep::sim::crash_fault_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -128,5 +127,4 @@ TEST(FaultUnderLoad, FailedPageWriteLosesNothing) {
     }
 }
 
-}  // namespace crash_fault_test
-}  // namespace lockstep::sim
+}  // namespace lockstep::sim::crash_fault_test

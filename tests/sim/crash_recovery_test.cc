@@ -6,8 +6,7 @@
 #include "sm/api/engine_of.h"
 #include "tests/sim/crash_harness.h"
 
-namespace lockstep::sim {
-namespace crash_recovery_test {
+namespace lockstep::sim::crash_recovery_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -323,5 +322,4 @@ TEST(CrashRecovery, PowerCutAtEveryEventOfAShortRun) {
     std::printf("%zu recoveries\n", run.recoveries());
 }
 
-}  // namespace crash_recovery_test
-}  // namespace lockstep::sim
+}  // namespace lockstep::sim::crash_recovery_test

@@ -31,8 +31,7 @@
 extern "C" const char* __asan_default_options();
 const char* __asan_default_options() { return "detect_leaks=0"; }  // NOLINT
 
-namespace lockstep {
-namespace two_phase_test {
+namespace lockstep::two_phase_test {
 
 constexpr int kStoresMin = 2, kStoresMax = 3;
 constexpr int kCounters = 3;
@@ -432,5 +431,4 @@ TEST(TwoPhase, EveryTransactionIsCommittedEverywhereOrNowhere) {
     }
 }
 
-}  // namespace two_phase_test
-}  // namespace lockstep
+}  // namespace lockstep::two_phase_test

@@ -25,8 +25,7 @@
 #include "txn/log/log_record.h"
 #include "txn/prepare_record.h"
 
-namespace lockstep::sm {
-namespace format_test {
+namespace lockstep::sm::format_test {
 
 constexpr const char* kDocument = LOCKSTEP_SOURCE_DIR "/sm/FORMAT.md";
 struct Row {
@@ -280,5 +279,4 @@ TEST(Format, TheDocumentHasTheOffsetsOfTheCode) {
     if (document != before && !HasFailure()) std::ofstream(kDocument) << document;
 }
 
-}  // namespace format_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::format_test

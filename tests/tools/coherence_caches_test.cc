@@ -5,8 +5,7 @@
 
 #include "tools/coherence/caches.h"
 
-namespace lockstep::coherence {
-namespace coherence_caches_test {
+namespace lockstep::coherence::coherence_caches_test {
 
 // One structure of two lines.
 struct CoherenceCaches : ::testing::Test {
@@ -104,5 +103,4 @@ TEST_F(CoherenceCaches, TheNewestRangeNamesAPlace) {
     EXPECT_STREQ(names.place_of(kAt + 12).structure, "again");
 }
 
-}  // namespace coherence_caches_test
-}  // namespace lockstep::coherence
+}  // namespace lockstep::coherence::coherence_caches_test

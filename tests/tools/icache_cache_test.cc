@@ -11,8 +11,7 @@
 #include "threads/base/rng.h"
 #include "tools/icache/cache.h"
 
-namespace lockstep::icache {
-namespace icache_cache_test {
+namespace lockstep::icache::icache_cache_test {
 
 uint32_t misses(Cache& cache, std::initializer_list<uint64_t> lines) {
     uint32_t n = 0;
@@ -90,5 +89,4 @@ TEST(IcacheGeometry, ReadsWhatPeopleWrite) {
         EXPECT_FALSE(parse_geometry(bad)) << bad;
 }
 
-}  // namespace icache_cache_test
-}  // namespace lockstep::icache
+}  // namespace lockstep::icache::icache_cache_test

@@ -10,8 +10,7 @@
 #include "tools/icache/cache.h"
 #include "tools/icache/native_json.h"
 
-namespace lockstep::icache {
-namespace icache_native_test {
+namespace lockstep::icache::icache_native_test {
 
 using bench::TimedSlice;
 
@@ -159,5 +158,4 @@ TEST(IcacheGeometry, ThreeWays) {
     EXPECT_TRUE(cache.access(0));
 }
 
-}  // namespace icache_native_test
-}  // namespace lockstep::icache
+}  // namespace lockstep::icache::icache_native_test

@@ -4,8 +4,7 @@
 
 #include "tools/icache/replay.h"
 
-namespace lockstep::icache {
-namespace icache_replay_test {
+namespace lockstep::icache::icache_replay_test {
 
 constexpr uint64_t kCode = 0x400000, kStack = 0x10000000, kStackStep = 0x20000, kSwap = 0x500000;
 
@@ -195,5 +194,4 @@ TEST(IcacheReplay, EqualTracesGiveEqualStats) {
     EXPECT_EQ(a.instructions.by, b.instructions.by);
 }
 
-}  // namespace icache_replay_test
-}  // namespace lockstep::icache
+}  // namespace lockstep::icache::icache_replay_test

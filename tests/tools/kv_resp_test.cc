@@ -12,8 +12,7 @@
 #include "tools/examples/kv_server/input.h"
 #include "tools/examples/kv_server/scan.h"
 
-namespace kv {
-namespace kv_resp_test {
+namespace kv::kv_resp_test {
 
 using lockstep::Rng;
 using Status = RequestParser::Status;
@@ -287,5 +286,4 @@ TEST(KvInput, GrowsAndShrinks) {
     EXPECT_EQ(input.space().size(), InputBuffer::kFirstBytes);
 }
 
-}  // namespace kv_resp_test
-}  // namespace kv
+}  // namespace kv::kv_resp_test

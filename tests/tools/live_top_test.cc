@@ -8,8 +8,7 @@
 
 #include "tools/cli/live/live_text.h"
 
-namespace lockstep::cli {
-namespace live_top_test {
+namespace lockstep::cli::live_top_test {
 
 Json snapshot(uint64_t seconds, uint64_t commits) {
     Json stats = {{"commits", commits},
@@ -240,5 +239,4 @@ TEST(LiveTextTest, FieldsOfNestedObjects) {
               "a                            1\nb.c                          x\n");
 }
 
-}  // namespace live_top_test
-}  // namespace lockstep::cli
+}  // namespace lockstep::cli::live_top_test

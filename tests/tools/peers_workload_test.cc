@@ -7,8 +7,7 @@
 
 #include "tools/peers/workload.h"
 
-namespace lockstep::peers {
-namespace peers_workload_test {
+namespace lockstep::peers::peers_workload_test {
 
 // What the engine does wrong.
 enum class Fault { none, drops_puts, keeps_erased, keeps_rolled_back, drops_inserts };
@@ -190,5 +189,4 @@ TEST(Workloads, ScansOfWholeTablesSeeEachRowOnce) {
     }
 }
 
-}  // namespace peers_workload_test
-}  // namespace lockstep::peers
+}  // namespace lockstep::peers::peers_workload_test

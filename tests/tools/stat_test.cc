@@ -11,8 +11,7 @@
 #include "sm/catalog/catalog.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace stat_test {
+namespace lockstep::stat_test {
 
 struct Outcome {
     int status = -1;
@@ -155,5 +154,4 @@ TEST_F(Stat, HelpNamesTheExitStatuses) {
     EXPECT_NE(help.out.find("Exit status: 0"), std::string::npos) << help.out;
 }
 
-}  // namespace stat_test
-}  // namespace lockstep
+}  // namespace lockstep::stat_test

@@ -7,8 +7,7 @@
 
 #include "tests/tools/xa_test_util.h"
 
-namespace lockstep::xa {
-namespace xa_states_test {
+namespace lockstep::xa::xa_states_test {
 
 enum S { S0, S1, S2, S3, S4, S5 };
 constexpr const char* kNames[] = {"S0", "S1", "S2", "S3", "S4", "S5"};
@@ -279,5 +278,4 @@ TEST_F(XaStates, OfAResourceManagerThatIsNotOpen) {
     EXPECT_EQ(open(), XA_OK);
 }
 
-}  // namespace xa_states_test
-}  // namespace lockstep::xa
+}  // namespace lockstep::xa::xa_states_test

@@ -7,8 +7,7 @@
 
 #include "tests/tools/xa_test_util.h"
 
-namespace lockstep::xa {
-namespace xa_test {
+namespace lockstep::xa::xa_test {
 
 class Xa : public XaStore {
 protected:
@@ -458,5 +457,4 @@ TEST_F(Xa, OneStoreUnderTwoNumbers) {
     EXPECT_EQ(close(8), XA_OK);
 }
 
-}  // namespace xa_test
-}  // namespace lockstep::xa
+}  // namespace lockstep::xa::xa_test

@@ -9,8 +9,7 @@
 #include "tests/tpcc/tpcc_test_util.h"
 #include "tpcc/keys.h"
 
-namespace lockstep::tpcc {
-namespace columns_test {
+namespace lockstep::tpcc::columns_test {
 
 using sm::scan::BlockBuilder;
 using sm::scan::RecordBytes;
@@ -184,5 +183,4 @@ TEST_F(TableColumnsTest, EveryTable) {
             << table.name;
 }
 
-}  // namespace columns_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::columns_test

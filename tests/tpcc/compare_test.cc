@@ -18,8 +18,7 @@
 #include "tpcc/input.h"
 #include "tpcc/ratio.h"
 
-namespace lockstep::tpcc {
-namespace compare_test {
+namespace lockstep::tpcc::compare_test {
 
 // A figure of each of some runs of one program.
 std::vector<double> noisy(Rng& rng, double mean, double noise, size_t count) {
@@ -373,5 +372,4 @@ TEST_F(Results, ForcedRatiosHaveAWarningAboveThem) {
     EXPECT_LT(warning, ratios) << text;
 }
 
-}  // namespace compare_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::compare_test

@@ -9,8 +9,7 @@
 
 #include "tests/tpcc/tpcc_test_util.h"
 
-namespace lockstep::tpcc {
-namespace consistency_test {
+namespace lockstep::tpcc::consistency_test {
 
 struct Consistency : testing::Test {
     TestStore store;
@@ -242,5 +241,4 @@ TEST_F(Consistency, SecondaryIndexesAreCompared) {
     EXPECT_EQ(broken(), Ids{100});
 }
 
-}  // namespace consistency_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::consistency_test

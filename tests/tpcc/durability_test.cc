@@ -20,8 +20,7 @@
 #include "tpcc/loader.h"
 #include "tpcc/transactions.h"
 
-namespace lockstep::tpcc {
-namespace durability_test {
+namespace lockstep::tpcc::durability_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -293,5 +292,4 @@ TEST(Clause3Durability, TheDataMediumIsLost) {
     EXPECT_EQ(test.numbers_after(), test.successes().size());
 }
 
-}  // namespace durability_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::durability_test

@@ -14,8 +14,7 @@
 #include "tpcc/hdr_text.h"
 #include "tpcc/run_stats.h"
 
-namespace lockstep::tpcc {
-namespace histogram_test {
+namespace lockstep::tpcc::histogram_test {
 
 TEST(Histogram, PercentilesAreWithinOnePercent) {
     Rng rng(seed_of_run(42));
@@ -125,5 +124,4 @@ TEST(Window, IsEmptyAfterItWasTaken) {
     EXPECT_EQ(taken->aborts[0], 1u);
 }
 
-}  // namespace histogram_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::histogram_test

@@ -8,8 +8,7 @@
 
 #include "tpcc/deck.h"
 
-namespace lockstep::tpcc {
-namespace input_test {
+namespace lockstep::tpcc::input_test {
 
 constexpr int kDraws = 100'000;
 
@@ -125,5 +124,4 @@ TEST(Deck, IsShuffled) {
     EXPECT_NE(first, second);
 }
 
-}  // namespace input_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::input_test

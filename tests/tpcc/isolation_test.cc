@@ -5,8 +5,7 @@
 // Source: TPC-C revision 5.11, clauses 3.2.2.1 to 3.2.2.2 and 3.4.2.1 to 3.4.2.9.
 #include "tests/tpcc/schedule.h"
 
-namespace lockstep::tpcc {
-namespace isolation_test {
+namespace lockstep::tpcc::isolation_test {
 
 constexpr uint32_t kW = 1, kD = 2, kC = 7;
 constexpr Time kNow = 5'000'000'000;
@@ -358,5 +357,4 @@ INSTANTIATE_TEST_SUITE_P(Calls, Clause3, testing::Values(Calls::many, Calls::sin
                              return info.param == Calls::many ? "many" : "single";
                          });
 
-}  // namespace isolation_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::isolation_test

@@ -6,8 +6,7 @@
 
 #include "tpcc/schema.h"
 
-namespace lockstep::tpcc {
-namespace keys_test {
+namespace lockstep::tpcc::keys_test {
 
 std::string str(const RowKey& key) { return std::string(Slice(key)); }
 Text<16> text(Slice bytes) {
@@ -76,5 +75,4 @@ TEST(Records, VariableTailsKeepTheirLength) {
     EXPECT_EQ(name.view(), "longer tha");
 }
 
-}  // namespace keys_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::keys_test

@@ -8,8 +8,7 @@
 #include "tests/tpcc/tpcc_test_util.h"
 #include "tpcc/consistency.h"
 
-namespace lockstep::tpcc {
-namespace loader_test {
+namespace lockstep::tpcc::loader_test {
 
 void expect_equal_databases(Database& a, Database& b) {
     for (const TableName& table : kTables) {
@@ -134,5 +133,4 @@ TEST(Rows, OrdersAreAPermutationOfTheCustomers) {
     EXPECT_EQ(line.delivery_d, 0);
 }
 
-}  // namespace loader_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::loader_test

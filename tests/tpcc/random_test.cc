@@ -7,8 +7,7 @@
 #include <cmath>
 #include <set>
 
-namespace lockstep::tpcc {
-namespace random_test {
+namespace lockstep::tpcc::random_test {
 
 TEST(Random, LastNamesAreThreeSyllables) {
     EXPECT_EQ(last_name(0).view(), "BARBARBAR");
@@ -112,5 +111,4 @@ TEST(Random, RowStreamsDiffer) {
     EXPECT_EQ(firsts.size(), 20u * 10 * 50);
 }
 
-}  // namespace random_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::random_test

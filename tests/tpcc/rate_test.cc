@@ -9,8 +9,7 @@
 #include "tpcc/consistency.h"
 #include "tpcc/driver.h"
 
-namespace lockstep::tpcc {
-namespace rate_test {
+namespace lockstep::tpcc::rate_test {
 
 TEST(Rate, ConstantArrivalsOfAllWarehousesAreEvenlySpaced) {
     const OfferedRate rate{1000, ArrivalKind::constant};
@@ -158,5 +157,4 @@ TEST(Rate, WhatTheWarmUpLeavesIsCountedApart) {
     EXPECT_LE(r.stats.lateness.percentile(0.5), r.stats.types[0].latency.max());
 }
 
-}  // namespace rate_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::rate_test

@@ -10,8 +10,7 @@
 #include "tpcc/driver.h"
 #include "tpcc/html_report.h"
 
-namespace lockstep::tpcc {
-namespace run_end_test {
+namespace lockstep::tpcc::run_end_test {
 
 // A controller that notices the end of a run so late must not count the time until then. On a busy
 // machine, the end of the run itself may take a while.
@@ -190,5 +189,4 @@ TEST(RunEnd, ThePageNamesAFaultOfACheckDuringTheRun) {
     EXPECT_NE(page.find("<td>at 2.0 s: 3</td><td class=\"out\">BROKEN"), std::string::npos);
 }
 
-}  // namespace run_end_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::run_end_test

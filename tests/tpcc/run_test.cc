@@ -18,8 +18,7 @@
 #include "tpcc/dump.h"
 #include "tpcc/run_record.h"
 
-namespace lockstep::tpcc {
-namespace run_test {
+namespace lockstep::tpcc::run_test {
 
 RunSettings small_run(uint64_t transactions) {
     RunSettings settings;
@@ -450,5 +449,4 @@ TEST(Dump, WritesEveryTable) {
     EXPECT_FALSE(dump_tables(db, "/proc/no/such/place"));
 }
 
-}  // namespace run_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::run_test

@@ -10,8 +10,7 @@
 #include "tools/base/size_option.h"
 #include "tpcc/load_space.h"
 
-namespace lockstep::tpcc {
-namespace settings_test {
+namespace lockstep::tpcc::settings_test {
 
 ParsedCommandLine parse(std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "lockstep-tpcc");
@@ -306,5 +305,4 @@ TEST(Settings, Sizes) {
         EXPECT_FALSE(parse_size(bad)) << bad;
 }
 
-}  // namespace settings_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::settings_test

@@ -5,8 +5,7 @@
 #include "tests/tpcc/tpcc_test_util.h"
 #include "tpcc/consistency.h"
 
-namespace lockstep::tpcc {
-namespace transactions_test {
+namespace lockstep::tpcc::transactions_test {
 
 struct Transactions : testing::Test {
     TestStore store;
@@ -198,5 +197,4 @@ TEST_F(Transactions, StockLevelCountsDistinctLowItems) {
     }
 }
 
-}  // namespace transactions_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::transactions_test

@@ -7,8 +7,7 @@
 
 #include <set>
 
-namespace lockstep::tpcc {
-namespace verdict_test {
+namespace lockstep::tpcc::verdict_test {
 
 constexpr Nanos kMinute = 60 * kSecond;
 
@@ -173,5 +172,4 @@ TEST(Verdict, SaysThatItIsNotAudited) {
     EXPECT_EQ(text.find("outside the"), std::string::npos);
 }
 
-}  // namespace verdict_test
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::verdict_test

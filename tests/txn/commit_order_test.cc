@@ -10,8 +10,7 @@
 #include "threads/thread/thread.h"
 #include "txn/transaction.h"
 
-namespace lockstep::txn::test {
-namespace commit_order_test {
+namespace lockstep::txn::test::commit_order_test {
 
 // A writer on worker 0 commits again and again. An observer on worker 1 looks at the outcome of the
 // transaction that commits, as a snapshot does.
@@ -130,5 +129,4 @@ TEST(CommitOrder, TheEndIsNotedBeforeTheCommitIsSeenInEverySchedule) {
     }
 }
 
-}  // namespace commit_order_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::commit_order_test

@@ -7,8 +7,7 @@
 
 #include "txn/transaction.h"
 
-namespace lockstep::txn {
-namespace touched_lines_test {
+namespace lockstep::txn::touched_lines_test {
 
 // Fields of one object, as the lines that they lie in.
 template <class T>
@@ -102,5 +101,4 @@ TEST(TouchedLines, OfAThread) {
     EXPECT_EQ(lines.count(), 1u);
 }
 
-}  // namespace touched_lines_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::touched_lines_test

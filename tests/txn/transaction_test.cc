@@ -11,8 +11,7 @@
 #include "threads/base/check.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep::txn::test {
-namespace transaction_test {
+namespace lockstep::txn::test::transaction_test {
 
 struct TxnBench : Bench {
     explicit TxnBench(const std::string& directory, uint32_t workers = 1, uint32_t slots = 128)
@@ -394,5 +393,4 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
     }
 }
 
-}  // namespace transaction_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::transaction_test

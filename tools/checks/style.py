@@ -117,10 +117,10 @@ def shape_offences(tree: pathlib.Path):
         if name.parts[0] != "tests" and len(re.findall(r"^namespace \{", text, re.M)) > 1:
             yield f"{name}: more than one anonymous namespace"
         if name.parts[0] == "tests" and path.name.endswith("_test.cc"):
-            own = f"namespace {path.stem} {{"
+            own = rf"^namespace (?:\w+::)*{path.stem} \{{"
             alone = re.search(r"replaced_new\.h|operator new", text)  # a program of its own
-            if own not in text and not alone:
-                yield f"{name}: its contents do not stand in '{own}'"
+            if not re.search(own, text, re.M) and not alone:
+                yield f"{name}: its contents do not stand in a 'namespace ...::{path.stem}'"
 
 
 def declared(text: str) -> set[str]:

@@ -46,6 +46,8 @@ FLAGS = [
     "-Wno-macro-redefined",
     "-DFMT_SHARED",
     "-DXXH_INLINE_ALL",
+    "-DBOOST_ASIO_HAS_CO_AWAIT",
+    "-DBOOST_ASIO_HAS_STD_COROUTINE",
     '-DLOCKSTEP_SOURCE_DIR=""',
     "-DFUZZ_TARGET=fuzz_page",
     *(["-march=x86-64-v2"] if platform.machine() == "x86_64" else []),

@@ -31,7 +31,7 @@ struct Request {
 inline Request parse(std::string_view line) {
     const auto word = [&] {
         const size_t end = std::min(line.find(' '), line.size());
-        const std::string found(line.substr(0, end));
+        std::string found(line.substr(0, end));
         line.remove_prefix(std::min(end + 1, line.size()));
         return found;
     };

@@ -9,9 +9,7 @@
 
 #include <lockstep/result.h>
 
-namespace lockstep {
-
-namespace detail {
+namespace lockstep::detail {
 
 // An exception that has left a function of the application, or none.
 class Thrown {
@@ -50,6 +48,4 @@ private:
     std::exception_ptr exception_;
 };
 
-}  // namespace detail
-
-}  // namespace lockstep
+}  // namespace lockstep::detail

@@ -11,8 +11,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace begin_limit_test {
+namespace lockstep::begin_limit_test {
 
 class BeginLimit : public StoreCrash {
 protected:
@@ -98,5 +97,4 @@ TEST_F(BeginLimit, IsNotReportedWhileTransactionsEnd) {
     EXPECT_TRUE(store.close());
 }
 
-}  // namespace begin_limit_test
-}  // namespace lockstep
+}  // namespace lockstep::begin_limit_test

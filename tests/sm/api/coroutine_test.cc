@@ -14,8 +14,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace coroutine_test {
+namespace lockstep::coroutine_test {
 
 // A coroutine of the application that runs by itself; its frame goes at its end.
 struct Detached {
@@ -250,5 +249,4 @@ TEST_F(CoroutineTest, CoTryEndsTheCoroutineWithTheError) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace coroutine_test
-}  // namespace lockstep
+}  // namespace lockstep::coroutine_test

@@ -12,8 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep {
-namespace durable_reader_test {
+namespace lockstep::durable_reader_test {
 
 class DurableReader : public StoreCrash {
 protected:
@@ -200,5 +199,4 @@ TEST_F(DurableReader, WaitsForWhatARollbackRestored) {
     }));
 }
 
-}  // namespace durable_reader_test
-}  // namespace lockstep
+}  // namespace lockstep::durable_reader_test

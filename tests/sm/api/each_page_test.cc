@@ -9,8 +9,7 @@
 #include "sm/buffer/page.h"
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace each_page_test {
+namespace lockstep::each_page_test {
 
 // With values as below: two levels of pages and some chains.
 constexpr int kRows = 260;
@@ -354,5 +353,4 @@ TEST_F(EachPage, UnreadableSectorsAreNamedByWhoNeedsThem) {
     EXPECT_GT(failed_, 40u);
 }
 
-}  // namespace each_page_test
-}  // namespace lockstep
+}  // namespace lockstep::each_page_test

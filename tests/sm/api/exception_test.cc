@@ -11,8 +11,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace exception_test {
+namespace lockstep::exception_test {
 
 class Exceptions : public StoreCrash {
 protected:
@@ -173,5 +172,4 @@ TEST_F(ExceptionsDeathTest, ThenHasNoResultToGive) {
     EXPECT_DEATH(follow(), kSaid);
 }
 
-}  // namespace exception_test
-}  // namespace lockstep
+}  // namespace lockstep::exception_test

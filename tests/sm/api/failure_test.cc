@@ -7,8 +7,7 @@
 
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace failure_test {
+namespace lockstep::failure_test {
 
 using threads::SimFault;
 
@@ -303,5 +302,4 @@ TEST_F(Failure, IsSeenWholeByOtherThreads) {
     EXPECT_FALSE(store_.close());
 }
 
-}  // namespace failure_test
-}  // namespace lockstep
+}  // namespace lockstep::failure_test

@@ -17,8 +17,7 @@
 #include "tests/sm/test_util.h"
 #include "threads/base/try.h"
 
-namespace lockstep {
-namespace fault_while_waiting_test {
+namespace lockstep::fault_while_waiting_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -327,5 +326,4 @@ INSTANTIATE_TEST_SUITE_P(Each, FaultWhileWaiting,
                                           testing::Range(0, static_cast<int>(std::size(kEvents)))),
                          name_of);
 
-}  // namespace fault_while_waiting_test
-}  // namespace lockstep
+}  // namespace lockstep::fault_while_waiting_test

@@ -8,8 +8,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace foreign_thread_test {
+namespace lockstep::foreign_thread_test {
 
 class ForeignThread : public StoreCrash {
 protected:
@@ -188,5 +187,4 @@ TEST_F(ForeignThread, FreeFunctionsInCallbacks) {
     EXPECT_GT(called.load(), 0);
 }
 
-}  // namespace foreign_thread_test
-}  // namespace lockstep
+}  // namespace lockstep::foreign_thread_test

@@ -13,8 +13,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace fork_test {
+namespace lockstep::fork_test {
 
 // Ends the child with the line of the first call that was not refused.
 #define EXPECT_FORKED(...)                                                            \
@@ -281,5 +280,4 @@ TEST_F(Fork, WhileTheParentWorks) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace fork_test
-}  // namespace lockstep
+}  // namespace lockstep::fork_test

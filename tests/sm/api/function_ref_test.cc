@@ -9,8 +9,7 @@
 
 #include <lockstep/function_ref.h>
 
-namespace lockstep {
-namespace function_ref_test {
+namespace lockstep::function_ref_test {
 
 int called(FunctionRef<int(int)> f, int n) { return f(n); }
 int twice(int n) { return 2 * n; }
@@ -49,5 +48,4 @@ TEST(FunctionRef, PassesReferencesAndMoves) {
     EXPECT_EQ(text, "a7");
 }
 
-}  // namespace function_ref_test
-}  // namespace lockstep
+}  // namespace lockstep::function_ref_test

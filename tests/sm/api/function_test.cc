@@ -10,8 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep {
-namespace function_test {
+namespace lockstep::function_test {
 
 int twice(int n) { return 2 * n; }
 
@@ -99,5 +98,4 @@ TEST(Function, IsMadeAsAStdFunctionIs) {
     static_assert(sizeof(Function<int(int)>) == sizeof(void*));
 }
 
-}  // namespace function_test
-}  // namespace lockstep
+}  // namespace lockstep::function_test

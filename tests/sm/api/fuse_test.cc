@@ -8,8 +8,7 @@
 #include "threads/base/try.h"
 #include "tools/faultfs/passthrough.h"
 
-namespace lockstep {
-namespace fuse_test {
+namespace lockstep::fuse_test {
 
 constexpr int kCommits = 40;
 
@@ -88,5 +87,4 @@ INSTANTIATE_TEST_SUITE_P(Fuse, FuseStore, testing::Values(IoMethod::automatic, I
                              return info.param == IoMethod::pool ? "Pool" : "Automatic";
                          });
 
-}  // namespace fuse_test
-}  // namespace lockstep
+}  // namespace lockstep::fuse_test

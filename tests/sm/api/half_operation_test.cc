@@ -5,8 +5,7 @@
 
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace half_operation_test {
+namespace lockstep::half_operation_test {
 
 using threads::SimFault;
 
@@ -74,5 +73,4 @@ TEST_F(HalfOperation, AnUpdateOfAKeyThatIsNotThere) {
                ErrorCode::none);
 }
 
-}  // namespace half_operation_test
-}  // namespace lockstep
+}  // namespace lockstep::half_operation_test

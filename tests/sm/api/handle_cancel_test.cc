@@ -10,8 +10,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace handle_cancel_test {
+namespace lockstep::handle_cancel_test {
 
 class HandleCancel : public StoreCrash {
 protected:
@@ -210,5 +209,4 @@ TEST_F(HandleCancel, MeetsTheEnd) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace handle_cancel_test
-}  // namespace lockstep
+}  // namespace lockstep::handle_cancel_test

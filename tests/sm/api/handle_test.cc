@@ -18,8 +18,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace handle_test {
+namespace lockstep::handle_test {
 
 class HandleTest : public StoreCrash {
 protected:
@@ -361,5 +360,4 @@ TEST(HandleSim, AFailingStoreCallsEachOnce) {
     EXPECT_EQ(calls, kTasks);
 }
 
-}  // namespace handle_test
-}  // namespace lockstep
+}  // namespace lockstep::handle_test

@@ -11,8 +11,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace idle_cpu_test {
+namespace lockstep::idle_cpu_test {
 
 class Call final : public Packet {
 public:
@@ -134,5 +133,4 @@ TEST_F(IdleCpu, BehindSnapshotsErasuresAndAPreparedTransaction) {
     ASSERT_TRUE(*store().commit_prepared("gid"));
 }
 
-}  // namespace idle_cpu_test
-}  // namespace lockstep
+}  // namespace lockstep::idle_cpu_test

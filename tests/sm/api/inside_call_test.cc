@@ -9,8 +9,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace inside_call_test {
+namespace lockstep::inside_call_test {
 
 class InsideCall : public StoreCrash {
 protected:
@@ -127,5 +126,4 @@ TEST_F(InsideCall, TheTransactionEndsBehindIt) {
     EXPECT_TRUE(ended.join());
 }
 
-}  // namespace inside_call_test
-}  // namespace lockstep
+}  // namespace lockstep::inside_call_test

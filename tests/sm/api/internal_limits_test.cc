@@ -17,8 +17,7 @@
 #include "threads/base/limits.h"
 #include "threads/base/try.h"
 
-namespace lockstep {
-namespace internal_limits_test {
+namespace lockstep::internal_limits_test {
 
 using Content = std::map<std::string, std::string>;
 
@@ -312,5 +311,4 @@ INSTANTIATE_TEST_SUITE_P(Each, LimitTest, ::testing::ValuesIn(limits_to_try()),
                              return std::string(limits::kRanges[info.param].name);
                          });
 
-}  // namespace internal_limits_test
-}  // namespace lockstep
+}  // namespace lockstep::internal_limits_test

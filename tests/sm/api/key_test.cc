@@ -12,8 +12,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace key_test {
+namespace lockstep::key_test {
 
 struct Appender {
     const char* name;
@@ -335,5 +334,4 @@ TEST(KeyReader, SaysThatAPartIsNotThere) {
     }
 }
 
-}  // namespace key_test
-}  // namespace lockstep
+}  // namespace lockstep::key_test

@@ -19,8 +19,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace limits_test {
+namespace lockstep::limits_test {
 
 class Limits : public StoreCrash {
 protected:
@@ -203,5 +202,4 @@ TEST_F(Limits, RefusedIoUringLeadsToThePool) {
     EXPECT_EXIT(without_io_uring(path("db"), options), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace limits_test
-}  // namespace lockstep
+}  // namespace lockstep::limits_test

@@ -13,8 +13,7 @@
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
-namespace lockstep {
-namespace lock_error_test {
+namespace lockstep::lock_error_test {
 
 class LockErrors : public ::testing::Test {
 protected:
@@ -249,5 +248,4 @@ TEST_F(LockErrors, RunReturnsTheText) {
               {"self_deadlock: ", "index \"accounts\", key \"a\"", "the same user thread"});
 }
 
-}  // namespace lock_error_test
-}  // namespace lockstep
+}  // namespace lockstep::lock_error_test

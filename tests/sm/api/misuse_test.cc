@@ -8,8 +8,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace misuse_test {
+namespace lockstep::misuse_test {
 
 struct Things {
     Store& store;
@@ -351,5 +350,4 @@ TEST_F(Misuse, OfAClosedStore) {
     *store_ = open("a");
 }
 
-}  // namespace misuse_test
-}  // namespace lockstep
+}  // namespace lockstep::misuse_test

@@ -15,8 +15,7 @@
 #include "sm/services/ghost_cleaner.h"
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace nth_fault_test {
+namespace lockstep::nth_fault_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -492,5 +491,4 @@ INSTANTIATE_TEST_SUITE_P(Of, NthFault,
                                            SimFault::no_space_write),
                          [](const auto& info) { return sim_fault_name(info.param); });
 
-}  // namespace nth_fault_test
-}  // namespace lockstep
+}  // namespace lockstep::nth_fault_test

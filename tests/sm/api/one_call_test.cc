@@ -16,8 +16,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace one_call_test {
+namespace lockstep::one_call_test {
 
 constexpr CallOptions kLazy{.durability = Durability::lazy};
 
@@ -373,5 +372,4 @@ TEST_F(OneCall, AReadOnlyStoreIsRead) {
     });
 }
 
-}  // namespace one_call_test
-}  // namespace lockstep
+}  // namespace lockstep::one_call_test

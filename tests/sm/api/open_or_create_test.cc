@@ -6,8 +6,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace open_or_create_test {
+namespace lockstep::open_or_create_test {
 
 class Names : public StoreCrash {
 protected:
@@ -302,5 +301,4 @@ TEST(NamesSim, LateEndsLeaveTheNewerObject) {
     EXPECT_TRUE(store.close());
 }
 
-}  // namespace open_or_create_test
-}  // namespace lockstep
+}  // namespace lockstep::open_or_create_test

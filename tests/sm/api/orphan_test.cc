@@ -6,8 +6,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/observe/txn_watch_test_util.h"
 
-namespace lockstep {
-namespace orphan_test {
+namespace lockstep::orphan_test {
 
 class OrphanTest : public TxnWatchTest {
 protected:
@@ -103,5 +102,4 @@ TEST_F(OrphanTest, ACancelledFunctionMayBeInsideATransactionOfTheStore) {
     join(checker, ErrorCode::none);
 }
 
-}  // namespace orphan_test
-}  // namespace lockstep
+}  // namespace lockstep::orphan_test

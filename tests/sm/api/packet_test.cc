@@ -9,8 +9,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace packet_test {
+namespace lockstep::packet_test {
 
 class Call final : public Packet {
 public:
@@ -182,5 +181,4 @@ TEST_F(StorePacket, FunctionsThatHaveNotBegunTakeNoStack) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace packet_test
-}  // namespace lockstep
+}  // namespace lockstep::packet_test

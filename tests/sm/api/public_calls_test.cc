@@ -26,8 +26,7 @@
 #include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace public_calls_test {
+namespace lockstep::public_calls_test {
 
 constexpr const char* kDocument = LOCKSTEP_SOURCE_DIR "/sm/PUBLIC_CALLS.md";
 constexpr const char* kBegin = "<!-- public calls: begin -->\n";
@@ -341,5 +340,4 @@ TEST_F(PublicCalls, DoWhatTheTableSays) {
         << "if this is what the calls shall do: LOCKSTEP_WRITE=1 sm_public_calls_test";
 }
 
-}  // namespace public_calls_test
-}  // namespace lockstep
+}  // namespace lockstep::public_calls_test

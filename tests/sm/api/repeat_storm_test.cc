@@ -9,8 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace repeat_storm_test {
+namespace lockstep::repeat_storm_test {
 
 struct Storm {
     const char* name;
@@ -294,5 +293,4 @@ TEST_F(Repetition, WaitsForNobodyWhoWaitsForItsThread) {
     });
 }
 
-}  // namespace repeat_storm_test
-}  // namespace lockstep
+}  // namespace lockstep::repeat_storm_test

@@ -8,8 +8,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/sync/event.h"
 
-namespace lockstep {
-namespace run_test {
+namespace lockstep::run_test {
 
 class Run : public StoreCrash {
 protected:
@@ -198,5 +197,4 @@ TEST_F(Run, APatchBeyondAValueSaysWhereItEnds) {
         << done.error().text();
 }
 
-}  // namespace run_test
-}  // namespace lockstep
+}  // namespace lockstep::run_test

@@ -5,8 +5,7 @@
 #include "tests/sm/secondary/secondary_util.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep {
-namespace savepoint_test {
+namespace lockstep::savepoint_test {
 
 class Savepoints : public SecondaryStore {
 protected:
@@ -170,5 +169,4 @@ TEST_F(Savepoints, StayWhenAPrepareIsRefused) {
     EXPECT_EQ(pairs_of(store), (Pairs{{"1", "a"}}));
 }
 
-}  // namespace savepoint_test
-}  // namespace lockstep
+}  // namespace lockstep::savepoint_test

@@ -6,8 +6,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/thread/ctx_points.h"
 
-namespace lockstep {
-namespace scan_bounds_test {
+namespace lockstep::scan_bounds_test {
 
 class ScanBounds : public StoreCrash {};
 
@@ -68,5 +67,4 @@ TEST_F(ScanBounds, AreCopiedBeforeAnotherThreadRuns) {
     }
 }
 
-}  // namespace scan_bounds_test
-}  // namespace lockstep
+}  // namespace lockstep::scan_bounds_test

@@ -24,8 +24,7 @@
 #include "tests/steps_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace space_reuse_test {
+namespace lockstep::space_reuse_test {
 
 constexpr uint64_t kLive = 6 << 20;  // bytes; more than the pool
 constexpr uint64_t kChangesMax = 5'000;
@@ -417,5 +416,4 @@ TEST_F(SpaceReuse, WritersOnTwoWorkersStayWithinTheBound) {
     expect_sound();
 }
 
-}  // namespace space_reuse_test
-}  // namespace lockstep
+}  // namespace lockstep::space_reuse_test

@@ -9,8 +9,7 @@
 #include "threads/thread/ctx_points.h"
 #include "threads/thread/worker_local.h"
 
-namespace lockstep {
-namespace store_steps_test {
+namespace lockstep::store_steps_test {
 
 class StoreSteps : public StoreCrash {
 protected:
@@ -202,5 +201,4 @@ TEST_F(StoreSteps, DifferencesOfIoStatsAreWhatCameBetween) {
     ASSERT_OK(store_->close());
 }
 
-}  // namespace store_steps_test
-}  // namespace lockstep
+}  // namespace lockstep::store_steps_test

@@ -12,8 +12,7 @@
 #include <fstream>
 #include "tests/code_of.h"
 
-namespace lockstep {
-namespace store_test {
+namespace lockstep::store_test {
 
 namespace fs = std::filesystem;
 
@@ -482,5 +481,4 @@ TEST_F(StoreTest, WaitDurableAndCheckpointWorkFromOutside) {
     EXPECT_GT(store.stats().checkpoints, before);
 }
 
-}  // namespace store_test
-}  // namespace lockstep
+}  // namespace lockstep::store_test

@@ -10,8 +10,7 @@
 #include "tests/sim_store.h"
 #include "txn/transaction.h"
 
-namespace lockstep {
-namespace system_slots_test {
+namespace lockstep::system_slots_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -192,5 +191,4 @@ TEST_F(LoadLeftovers, OfASoundStoreAreNone) {
     ASSERT_TRUE(store.close());
 }
 
-}  // namespace system_slots_test
-}  // namespace lockstep
+}  // namespace lockstep::system_slots_test

@@ -7,8 +7,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 #include "tests/sm/services/prepared_test_util.h"
 
-namespace lockstep {
-namespace txn_ids_test {
+namespace lockstep::txn_ids_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -138,5 +137,4 @@ TEST_F(TxnIds, GrowOverARestore) {
     open();
 }
 
-}  // namespace txn_ids_test
-}  // namespace lockstep
+}  // namespace lockstep::txn_ids_test

@@ -8,8 +8,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace verify_parallel_test {
+namespace lockstep::verify_parallel_test {
 
 class VerifyInParallel : public StoreCrash {
 protected:
@@ -76,5 +75,4 @@ TEST_F(VerifyInParallel, SameFaults) {
     EXPECT_TRUE(faults(3).empty());
 }
 
-}  // namespace verify_parallel_test
-}  // namespace lockstep
+}  // namespace lockstep::verify_parallel_test

@@ -10,8 +10,7 @@
 #include "tests/sim_store.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace verify_test {
+namespace lockstep::verify_test {
 
 constexpr int kRows = 150;
 
@@ -112,5 +111,4 @@ TEST_F(VerifyNotices, WrongBytes) {
     EXPECT_GE(tallies.size(), 5u);
 }
 
-}  // namespace verify_test
-}  // namespace lockstep
+}  // namespace lockstep::verify_test

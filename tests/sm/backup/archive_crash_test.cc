@@ -14,8 +14,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace archive_crash_test {
+namespace lockstep::archive_crash_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -356,5 +355,4 @@ TEST(ArchiveFault, NoRestoreIsWrong) {
     EXPECT_GT(refused, 10u);
 }
 
-}  // namespace archive_crash_test
-}  // namespace lockstep
+}  // namespace lockstep::archive_crash_test

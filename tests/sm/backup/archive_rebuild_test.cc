@@ -10,8 +10,7 @@
 #include "sm/space/space_map.h"
 #include "tests/sm/backup/archive_test_util.h"
 
-namespace lockstep {
-namespace archive_rebuild_test {
+namespace lockstep::archive_rebuild_test {
 
 using threads::SimDisk;
 
@@ -371,5 +370,4 @@ TEST_F(ArchiveRebuild, OnlyReadersOfThePageWait) {
     ADD_FAILURE() << "no page of the index was rebuilt";
 }
 
-}  // namespace archive_rebuild_test
-}  // namespace lockstep
+}  // namespace lockstep::archive_rebuild_test

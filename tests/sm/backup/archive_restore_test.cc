@@ -9,8 +9,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace archive_restore_test {
+namespace lockstep::archive_restore_test {
 
 using threads::Directory, threads::SimDisk;
 
@@ -440,5 +439,4 @@ TEST_F(ArchiveRestore, PruningRefusesWhatItCannotJudge) {
     EXPECT_EQ(names_in(disk_, kArchive), before);
 }
 
-}  // namespace archive_restore_test
-}  // namespace lockstep
+}  // namespace lockstep::archive_restore_test

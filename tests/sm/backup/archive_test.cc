@@ -4,8 +4,7 @@
 #include "sm/backup/archiver.h"
 #include "tests/sm/backup/archive_test_util.h"
 
-namespace lockstep {
-namespace archive_test {
+namespace lockstep::archive_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -373,5 +372,4 @@ TEST(ArchiveOptions, ZeroIsNoOmission) {
     }));
 }
 
-}  // namespace archive_test
-}  // namespace lockstep
+}  // namespace lockstep::archive_test

@@ -5,8 +5,7 @@
 #include "tests/seed_of_run.h"
 #include "tests/sm/backup/archive_test_util.h"
 
-namespace lockstep {
-namespace archive_time_test {
+namespace lockstep::archive_time_test {
 
 using threads::SimDisk;
 
@@ -176,5 +175,4 @@ TEST_F(ArchiveTime, ZeroIsAPoint) {
     expect_refused({.archive = ""}, ErrorCode::bad_argument, "empty");
 }
 
-}  // namespace archive_time_test
-}  // namespace lockstep
+}  // namespace lockstep::archive_time_test

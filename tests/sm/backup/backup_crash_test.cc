@@ -22,8 +22,7 @@
 #include <map>
 #include <vector>
 
-namespace lockstep {
-namespace backup_crash_test {
+namespace lockstep::backup_crash_test {
 
 using Content = std::map<std::string, std::string>;
 using threads::SimCrash;
@@ -331,5 +330,4 @@ TEST(BackupCrash, LeavesTheSourceAndIsCompleteOrRefused) {
     EXPECT_GT(updates_whole, seeds);
 }
 
-}  // namespace backup_crash_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_crash_test

@@ -15,8 +15,7 @@
 #include "tests/sm/index_content.h"
 #include "tests/sm/test_util.h"
 
-namespace lockstep {
-namespace backup_fault_test {
+namespace lockstep::backup_fault_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -483,5 +482,4 @@ TEST_F(BackupFault, WhatARestoreLosesIsFound) {
     }
 }
 
-}  // namespace backup_fault_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_fault_test

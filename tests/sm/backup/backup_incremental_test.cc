@@ -8,8 +8,7 @@
 #include "tests/sm/backup/backup_test_util.h"
 #include "threads/io/disk_file.h"
 
-namespace lockstep {
-namespace backup_incremental_test {
+namespace lockstep::backup_incremental_test {
 
 namespace fs = std::filesystem;
 
@@ -475,5 +474,4 @@ TEST_F(BackupIncremental, ADamagedPageIsNamedUnlessALaterBackupHasIt) {
     EXPECT_EQ(opened("r"), then);
 }
 
-}  // namespace backup_incremental_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_incremental_test

@@ -10,8 +10,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 
-namespace lockstep {
-namespace backup_pace_test {
+namespace lockstep::backup_pace_test {
 
 namespace fs = std::filesystem;
 
@@ -189,5 +188,4 @@ TEST_F(BackupPace, CloseEndsIt) {
     EXPECT_TRUE(fs::is_empty(path("b")));
 }
 
-}  // namespace backup_pace_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_pace_test

@@ -9,8 +9,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 
-namespace lockstep {
-namespace backup_test {
+namespace lockstep::backup_test {
 
 namespace fs = std::filesystem;
 
@@ -394,5 +393,4 @@ TEST_F(BackupTest, BesideGivingBackSpace) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace backup_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_test

@@ -4,8 +4,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/backup/backup_test_util.h"
 
-namespace lockstep {
-namespace backup_update_test {
+namespace lockstep::backup_update_test {
 
 namespace fs = std::filesystem;
 
@@ -239,5 +238,4 @@ TEST_F(BackupUpdate, StillKnowsAnOldStateOfAPageThatHasNotChanged) {
     EXPECT_NE(faults->front().find("older state"), std::string::npos) << faults->front();
 }
 
-}  // namespace backup_update_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_update_test

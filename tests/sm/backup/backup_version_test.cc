@@ -6,8 +6,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 #include "tests/sm/backup/forge.h"
 
-namespace lockstep {
-namespace backup_version_test {
+namespace lockstep::backup_version_test {
 
 using threads::SimDisk;
 
@@ -114,5 +113,4 @@ TEST_F(BackupVersion, OfAnArchive) {
     ASSERT_OK(store_.close());
 }
 
-}  // namespace backup_version_test
-}  // namespace lockstep
+}  // namespace lockstep::backup_version_test

@@ -8,8 +8,7 @@
 #include "tests/sm/backup/backup_test_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace damaged_files_test {
+namespace lockstep::damaged_files_test {
 
 namespace fs = std::filesystem;
 
@@ -260,5 +259,4 @@ TEST_F(DamagedFiles, OfAStore) {
     EXPECT_GT(restored_, 20);
 }
 
-}  // namespace damaged_files_test
-}  // namespace lockstep
+}  // namespace lockstep::damaged_files_test

@@ -7,8 +7,7 @@
 
 #include "tests/sm/backup/backup_test_util.h"
 
-namespace lockstep {
-namespace file_mode_test {
+namespace lockstep::file_mode_test {
 
 namespace fs = std::filesystem;
 
@@ -107,5 +106,4 @@ TEST_F(FileMode, RootLeavesFilesOfTheStoresOwner) {
         EXPECT_GT(expect_all(name, nobody), 2u) << name;
 }
 
-}  // namespace file_mode_test
-}  // namespace lockstep
+}  // namespace lockstep::file_mode_test

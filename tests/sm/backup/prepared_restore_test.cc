@@ -7,8 +7,7 @@
 #include "tests/sm/backup/archive_test_util.h"
 #include "tests/sm/services/prepared_test_util.h"
 
-namespace lockstep {
-namespace prepared_restore_test {
+namespace lockstep::prepared_restore_test {
 
 enum class Phase : uint8_t { gone, in_doubt, ended };
 
@@ -285,5 +284,4 @@ TEST_F(PreparedRestore, HalfOfAPrepareIsNone) {
     EXPECT_TRUE(was_in_doubt && is_gone);
 }
 
-}  // namespace prepared_restore_test
-}  // namespace lockstep
+}  // namespace lockstep::prepared_restore_test

@@ -6,8 +6,7 @@
 
 #include "tests/sm/backup/archive_test_util.h"
 
-namespace lockstep {
-namespace record_check_test {
+namespace lockstep::record_check_test {
 
 using sm::RecordCheck;
 using threads::SimDisk;
@@ -118,5 +117,4 @@ TEST_F(RecordCheckTest, TellsARefusedRecordFromADamagedOne) {
     }
 }
 
-}  // namespace record_check_test
-}  // namespace lockstep
+}  // namespace lockstep::record_check_test

@@ -3,8 +3,7 @@
 // also if that key is the first one of the next leaf.
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_border_test {
+namespace lockstep::sm::btree_border_test {
 
 constexpr uint64_t kKeys = 60, kStep = 1000;
 
@@ -196,5 +195,4 @@ TEST_F(BTreeBorderTest, AShrinkingRootKeepsItsRecords) {
     });
 }
 
-}  // namespace btree_border_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_border_test

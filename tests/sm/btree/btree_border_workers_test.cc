@@ -4,8 +4,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 #include "threads/base/hints.h"
 
-namespace lockstep::sm {
-namespace btree_border_workers_test {
+namespace lockstep::sm::btree_border_workers_test {
 
 constexpr uint64_t kKeys = 12, kStep = 1000;
 constexpr uint64_t kScans = 2000;
@@ -111,5 +110,4 @@ TEST_P(BTreeBorderWorkersTest, NoPhantomBesideMovingBorders) {
 INSTANTIATE_TEST_SUITE_P(Direction, BTreeBorderWorkersTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Backward" : "Forward"; });
 
-}  // namespace btree_border_workers_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_border_workers_test

@@ -3,8 +3,7 @@
 // workers: sums hold, no phantoms, structure sound.
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_concurrent_test {
+namespace lockstep::sm::btree_concurrent_test {
 
 using Body = std::function<Result<void>(txn::Transaction&)>;
 
@@ -300,5 +299,4 @@ TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
     EXPECT_EQ(store->locks->verify(), "");
 }
 
-}  // namespace btree_concurrent_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_concurrent_test

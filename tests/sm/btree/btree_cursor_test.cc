@@ -4,8 +4,7 @@
 #include "sm/btree/btree_cursor.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_cursor_test {
+namespace lockstep::sm::btree_cursor_test {
 
 class BTreeCursorTest : public ::testing::Test {
 protected:
@@ -275,5 +274,4 @@ TEST_F(BTreeCursorTest, TheGapAboveTheLastKeyIsProtected) {
     });
 }
 
-}  // namespace btree_cursor_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_cursor_test

@@ -8,8 +8,7 @@
 #include "sm/btree/btree_node.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_limits_test {
+namespace lockstep::sm::btree_limits_test {
 
 using namespace node;
 
@@ -155,5 +154,4 @@ TEST(Limits, AnEmptyLeafMergesIfTheOtherOneStaysWithinThePage) {
     }
 }
 
-}  // namespace btree_limits_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_limits_test

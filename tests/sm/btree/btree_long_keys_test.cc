@@ -10,8 +10,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm {
-namespace btree_long_keys_test {
+namespace lockstep::sm::btree_long_keys_test {
 
 class LongKeys : public ::testing::Test {
 protected:
@@ -166,5 +165,4 @@ TEST_F(LongKeys, RunsOfShortKeysAmongLongOnes) {
     });
 }
 
-}  // namespace btree_long_keys_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_long_keys_test

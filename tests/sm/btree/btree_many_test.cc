@@ -8,8 +8,7 @@
 #include "sm/buffer/bytes.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_many_test {
+namespace lockstep::sm::btree_many_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -429,5 +428,4 @@ TEST_P(HighTree, KeysWithEqualHeadsAreFound) {
 }
 INSTANTIATE_TEST_SUITE_P(CommonBytes, HighTree, ::testing::Values(1, 4, 7));
 
-}  // namespace btree_many_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_many_test

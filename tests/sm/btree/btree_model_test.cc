@@ -4,8 +4,7 @@
 #include <lockstep/index.h>
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_model_test {
+namespace lockstep::sm::btree_model_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -329,5 +328,4 @@ TEST(BTreeModel, RandomTransactionsMatchAMap) {
     }
 }
 
-}  // namespace btree_model_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_model_test

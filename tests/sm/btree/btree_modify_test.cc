@@ -4,8 +4,7 @@
 #include <lockstep/index.h>
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_modify_test {
+namespace lockstep::sm::btree_modify_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -299,5 +298,4 @@ TEST_F(BTreeModifyTest, WhatIsMissingOrOutsideIsNotChanged) {
     });
 }
 
-}  // namespace btree_modify_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_modify_test

@@ -3,8 +3,7 @@
 // small values and of values in an overflow chain, through the index and through a cursor.
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_patch_test {
+namespace lockstep::sm::btree_patch_test {
 
 // How the part reaches the record.
 enum class Way { index, cursor, cursor_behind_change };
@@ -94,5 +93,4 @@ TEST_F(BTreePatchTest, EveryDifferenceIsWrittenAndUndone) {
     });
 }
 
-}  // namespace btree_patch_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_patch_test

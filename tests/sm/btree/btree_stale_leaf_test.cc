@@ -10,8 +10,7 @@
 #include "sm/space/space_map.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_stale_leaf_test {
+namespace lockstep::sm::btree_stale_leaf_test {
 
 constexpr uint64_t kKeys = 3000, kAt = 1500;
 
@@ -106,5 +105,4 @@ TEST_F(StaleLeaf, ACursorDescendsAnew) {
     }
 }
 
-}  // namespace btree_stale_leaf_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_stale_leaf_test

@@ -3,8 +3,7 @@
 // runs, merges, overflow values, bulk load.
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_test {
+namespace lockstep::sm::btree_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -409,5 +408,4 @@ TEST_F(BTreeTest, DestroyGivesAllPagesBack) {
     });
 }
 
-}  // namespace btree_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_test

@@ -7,8 +7,7 @@
 #include "sm/change/page_image.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_undo_test {
+namespace lockstep::sm::btree_undo_test {
 
 using Map = std::map<std::string, std::string>;
 
@@ -167,5 +166,4 @@ TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
     });
 }
 
-}  // namespace btree_undo_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_undo_test

@@ -5,8 +5,7 @@
 #include "sm/btree/btree_node.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_whole_lock_test {
+namespace lockstep::sm::btree_whole_lock_test {
 
 constexpr uint64_t kRows = 2000;
 
@@ -72,5 +71,4 @@ TEST_F(WholeLock, TheListOfAllPagesStaysTrueBesideTheCleaner) {
     });
 }
 
-}  // namespace btree_whole_lock_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_whole_lock_test

@@ -10,8 +10,7 @@
 #include "sm/btree/btree_node.h"
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm {
-namespace btree_wrong_page_test {
+namespace lockstep::sm::btree_wrong_page_test {
 
 constexpr uint64_t kKeys = 2000;
 
@@ -234,5 +233,4 @@ INSTANTIATE_TEST_SUITE_P(Each, WrongPage,
                                            Wrong::other_level),
                          name_of);
 
-}  // namespace btree_wrong_page_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::btree_wrong_page_test

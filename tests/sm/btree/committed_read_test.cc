@@ -16,8 +16,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace committed_read_test {
+namespace lockstep::committed_read_test {
 
 constexpr uint32_t kRows = 24;
 constexpr int kRounds = 1000;       // of reads
@@ -367,5 +366,4 @@ TEST_F(CommittedRead, ATransactionSeesItsOwnChanges) {
     });
 }
 
-}  // namespace committed_read_test
-}  // namespace lockstep
+}  // namespace lockstep::committed_read_test

@@ -3,8 +3,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/api/index_on_sim_store.h"
 
-namespace lockstep {
-namespace cursor_end_test {
+namespace lockstep::cursor_end_test {
 
 class CursorEnd : public IndexOnSimStore {
 protected:
@@ -65,5 +64,4 @@ TEST_F(CursorEnd, TheLastRecordStaysForAWriter) {
     step_over_a_rolled_back_record(true, Access::write);
 }
 
-}  // namespace cursor_end_test
-}  // namespace lockstep
+}  // namespace lockstep::cursor_end_test

@@ -9,8 +9,7 @@
 #include "tests/sm/btree/btree_test_util.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep::sm {
-namespace overflow_chain_test {
+namespace lockstep::sm::overflow_chain_test {
 
 class OverflowChainTest : public ::testing::Test {
 protected:
@@ -207,5 +206,4 @@ TEST_F(OverflowChainTest, TheRestOfAChainIsFound) {
     });
 }
 
-}  // namespace overflow_chain_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::overflow_chain_test

@@ -5,8 +5,7 @@
 #include "threads/io/aligned_buffer.h"
 #include "threads/runtime/runtime.h"
 
-namespace lockstep::sm {
-namespace buffer_pool_copy_test {
+namespace lockstep::sm::buffer_pool_copy_test {
 
 constexpr uint32_t kPages = 16;
 static_assert(kPages <= BufferPool::kCopyMax);
@@ -127,5 +126,4 @@ TEST(BufferPoolCopy, APageOutOfMemoryComesFromTheFile) {
     });
 }
 
-}  // namespace buffer_pool_copy_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::buffer_pool_copy_test

@@ -7,8 +7,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 #include "threads/io/aligned_buffer.h"
 
-namespace lockstep::sm {
-namespace buffer_pool_test {
+namespace lockstep::sm::buffer_pool_test {
 
 // Many more pages than frames, changed from two workers: every page keeps its identity and every
 // increment.
@@ -423,5 +422,4 @@ TEST(BufferPool, ReadErrorsAreRetriedOnce) {
     EXPECT_EQ(rig.verify(), "");
 }
 
-}  // namespace buffer_pool_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::buffer_pool_test

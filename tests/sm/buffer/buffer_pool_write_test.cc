@@ -6,8 +6,7 @@
 
 #include "tests/sm/buffer/pool_test_util.h"
 
-namespace lockstep::sm {
-namespace buffer_pool_write_test {
+namespace lockstep::sm::buffer_pool_write_test {
 
 using threads::SimFault;
 
@@ -254,5 +253,4 @@ TEST(PoolWrite, FailedSyncStopsTheStore) {
     });
 }
 
-}  // namespace buffer_pool_write_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::buffer_pool_write_test

@@ -11,8 +11,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm {
-namespace dirty_pages_test {
+namespace lockstep::sm::dirty_pages_test {
 
 TEST(DirtyPages, ComeInAscendingOrder) {
     Rng rng(seed_of_run(1));
@@ -54,5 +53,4 @@ TEST(DirtyPages, OtherThreadsRunWhileACheckpointLooksForThem) {
     EXPECT_EQ(rig.verify(), "");
 }
 
-}  // namespace dirty_pages_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::dirty_pages_test

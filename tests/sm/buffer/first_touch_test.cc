@@ -8,8 +8,7 @@
 #include "sm/buffer/first_touch.h"
 #include "tests/sm/buffer/pool_test_util.h"
 
-namespace lockstep::sm {
-namespace first_touch_test {
+namespace lockstep::sm::first_touch_test {
 
 constexpr size_t kMiB = 1 << 20, kSystemPage = 4096;
 
@@ -124,5 +123,4 @@ TEST(FirstTouchOfFrames, IsAheadOfThePages) {
     });
 }
 
-}  // namespace first_touch_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::first_touch_test

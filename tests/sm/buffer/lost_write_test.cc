@@ -8,8 +8,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace lost_write_test {
+namespace lockstep::lost_write_test {
 
 using sm::CounterPage;
 using sm::PoolRig;
@@ -283,5 +282,4 @@ TEST_F(LostBeforeARestart, TornSideFile) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace lost_write_test
-}  // namespace lockstep
+}  // namespace lockstep::lost_write_test

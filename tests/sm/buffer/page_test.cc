@@ -5,8 +5,7 @@
 #include "sm/change/log_kinds.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm {
-namespace page_test {
+namespace lockstep::sm::page_test {
 
 Page random_page(uint64_t seed) {
     Rng rng(seed);
@@ -150,5 +149,4 @@ TEST(LogKinds, HaveNames) {
     EXPECT_STREQ(page_action_name(PageAction::space_set), "space_set");
 }
 
-}  // namespace page_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::page_test

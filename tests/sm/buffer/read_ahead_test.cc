@@ -11,8 +11,7 @@
 #include "tests/sm/buffer/pool_test_util.h"
 #include "tests/steps_of_run.h"
 
-namespace lockstep::sm {
-namespace read_ahead_test {
+namespace lockstep::sm::read_ahead_test {
 
 using threads::SimFault;
 
@@ -332,5 +331,4 @@ INSTANTIATE_TEST_SUITE_P(All, Scans, ::testing::Values(IoMethod::io_uring, IoMet
                              return info.param == IoMethod::pool ? "pool" : "io_uring";
                          });
 
-}  // namespace read_ahead_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::read_ahead_test

@@ -10,8 +10,7 @@
 #include <filesystem>
 #include <memory>
 
-namespace lockstep::sm {
-namespace superblock_test {
+namespace lockstep::sm::superblock_test {
 
 Superblock example() {
     Superblock block{};
@@ -140,5 +139,4 @@ TEST_F(SuperblockFile, CopyInTheWrongPlaceDoesNotCount) {
     EXPECT_FALSE(read());
 }
 
-}  // namespace superblock_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::superblock_test

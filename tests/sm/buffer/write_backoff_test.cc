@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep::sm {
-namespace write_backoff_test {
+namespace lockstep::sm::write_backoff_test {
 
 constexpr Nanos kTick = kMillisecond;
 const Error kWhy{.code = ErrorCode::io_error, .what = "data page"};
@@ -80,5 +79,4 @@ TEST(FrameShortageTest, AnOldOneIsForgotten) {
     EXPECT_EQ(shortage.note(later), later);
 }
 
-}  // namespace write_backoff_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::write_backoff_test

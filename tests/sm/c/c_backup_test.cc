@@ -4,8 +4,7 @@
 
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_backup_test {
+namespace lockstep::c_backup_test {
 
 class CBackup : public CStore {
 protected:
@@ -192,5 +191,4 @@ TEST_F(CBackup, ASinkTakesTheArchive) {
     store = nullptr;
 }
 
-}  // namespace c_backup_test
-}  // namespace lockstep
+}  // namespace lockstep::c_backup_test

@@ -3,8 +3,7 @@
 // whose call has called them: an error, and no wait without an end.
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_callbacks_test {
+namespace lockstep::c_callbacks_test {
 
 class CCallbacks : public CStore {
 public:
@@ -95,5 +94,4 @@ TEST_F(CCallbacks, CannotEndTheTransactionOfTheirCall) {
     EXPECT_C(lockstep_commit(txn, nullptr, &error));
 }
 
-}  // namespace c_callbacks_test
-}  // namespace lockstep
+}  // namespace lockstep::c_callbacks_test

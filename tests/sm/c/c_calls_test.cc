@@ -13,8 +13,7 @@
 
 #include <fstream>
 
-namespace lockstep {
-namespace c_calls_test {
+namespace lockstep::c_calls_test {
 
 struct Handles {
     lockstep_store* store = nullptr;
@@ -535,5 +534,4 @@ TEST_F(CCalls, Texts) {
     EXPECT_GE(lockstep_now(), before + 1000);
 }
 
-}  // namespace c_calls_test
-}  // namespace lockstep
+}  // namespace lockstep::c_calls_test

@@ -12,8 +12,7 @@
 #include <lockstep/store.h>
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_forms_test {
+namespace lockstep::c_forms_test {
 
 class CForms : public CStore {
 protected:
@@ -435,5 +434,4 @@ TEST_F(CForms, ErrorsOfAFunctionAreThoseOfRun) {
     EXPECT_EQ(lockstep_run(store, close, store, nullptr, &error), LOCKSTEP_WRONG_THREAD);
 }
 
-}  // namespace c_forms_test
-}  // namespace lockstep
+}  // namespace lockstep::c_forms_test

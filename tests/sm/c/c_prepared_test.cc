@@ -9,8 +9,7 @@
 
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_prepared_test {
+namespace lockstep::c_prepared_test {
 
 struct Seen {
     std::string gid;
@@ -401,5 +400,4 @@ TEST_F(CPrepared, RequestsOfOlderPrograms) {
     EXPECT_EQ(lockstep_batch(&r), LOCKSTEP_BAD_OPTION);
 }
 
-}  // namespace c_prepared_test
-}  // namespace lockstep
+}  // namespace lockstep::c_prepared_test

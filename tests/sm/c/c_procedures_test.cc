@@ -8,8 +8,7 @@
 #include <lockstep/from_c.h>
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_procedures_test {
+namespace lockstep::c_procedures_test {
 
 class CProcedures : public CStore {
 public:
@@ -333,5 +332,4 @@ TEST_F(CFunctions, PriorityOfWholeTransactions) {
     EXPECT_EQ(seen, (std::vector<int>{0, 2, 4, 6, 1, 3, 5}));
 }
 
-}  // namespace c_procedures_test
-}  // namespace lockstep
+}  // namespace lockstep::c_procedures_test

@@ -10,8 +10,7 @@
 
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_reports_test {
+namespace lockstep::c_reports_test {
 
 constexpr const char* kText =
     "id u32 key\n"
@@ -430,5 +429,4 @@ TEST_F(CReports, TheAgeOfAState) {
     EXPECT_EQ(lockstep_report_begin(store, &options, &same, &error), LOCKSTEP_BAD_OPTION);
 }
 
-}  // namespace c_reports_test
-}  // namespace lockstep
+}  // namespace lockstep::c_reports_test

@@ -13,8 +13,7 @@
 #include "sm/c/handles.h"
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_session_test {
+namespace lockstep::c_session_test {
 
 class CSession : public CStore {};
 
@@ -285,5 +284,4 @@ TEST_F(CSession, SubmittedRequests) {
     EXPECT_NE(request.lsn, 0u);
 }
 
-}  // namespace c_session_test
-}  // namespace lockstep
+}  // namespace lockstep::c_session_test

@@ -11,8 +11,7 @@
 #include "tests/end_child.h"
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_store_test {
+namespace lockstep::c_store_test {
 
 class CStoreCalls : public CStore {};
 
@@ -265,5 +264,4 @@ TEST_F(CStoreCalls, Fork) {
     ASSERT_C(lockstep_commit(txn, nullptr, &error));
 }
 
-}  // namespace c_store_test
-}  // namespace lockstep
+}  // namespace lockstep::c_store_test

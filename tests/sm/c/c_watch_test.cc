@@ -6,8 +6,7 @@
 
 #include "tests/sm/c/c_util.h"
 
-namespace lockstep {
-namespace c_watch_test {
+namespace lockstep::c_watch_test {
 
 class CWatch : public CStore {
 public:  // for callbacks
@@ -186,5 +185,4 @@ TEST_F(CWatch, OtherCallsGoOn) {
     store = nullptr;
 }
 
-}  // namespace c_watch_test
-}  // namespace lockstep
+}  // namespace lockstep::c_watch_test

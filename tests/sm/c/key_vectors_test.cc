@@ -11,8 +11,7 @@
 #include <lockstep/key.h>
 #include <lockstep/lockstep.h>  // keep: the whole C interface
 
-namespace lockstep {
-namespace key_vectors_test {
+namespace lockstep::key_vectors_test {
 
 std::string bytes_of(std::string_view hex) {
     std::string bytes;
@@ -70,5 +69,4 @@ TEST(KeyVectors, BytesAreTheSameInAllLanguages) {
     EXPECT_GT(lines, 20);
 }
 
-}  // namespace key_vectors_test
-}  // namespace lockstep
+}  // namespace lockstep::key_vectors_test

@@ -7,8 +7,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 
-namespace lockstep {
-namespace catalog_roots_test {
+namespace lockstep::catalog_roots_test {
 
 TEST(CatalogRoots, TheFirstUseOfManyIndexesReadsAhead) {
     constexpr int kIndexes = 600;
@@ -60,5 +59,4 @@ TEST(CatalogRoots, ADroppedNeighbourIsNoError) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace catalog_roots_test
-}  // namespace lockstep
+}  // namespace lockstep::catalog_roots_test

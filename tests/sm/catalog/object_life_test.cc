@@ -11,8 +11,7 @@
 #include "sm/space/space_map.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace object_life_test {
+namespace lockstep::object_life_test {
 
 class ObjectLife : public StoreCrash {};
 
@@ -387,5 +386,4 @@ TEST_F(ObjectLife, ACursorAtTheEndDoesNotStandOnAnErasedRecord) {
     });
 }
 
-}  // namespace object_life_test
-}  // namespace lockstep
+}  // namespace lockstep::object_life_test

@@ -6,8 +6,7 @@
 #include "sm/change/page_image.h"
 #include "tests/sm/buffer/pool_test_util.h"
 
-namespace lockstep::sm {
-namespace page_change_test {
+namespace lockstep::sm::page_change_test {
 
 // All parts of the log from `from` on.
 struct LoggedPart {
@@ -377,5 +376,4 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
     });
 }
 
-}  // namespace page_change_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::page_change_test

@@ -13,8 +13,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm {
-namespace page_image_test {
+namespace lockstep::sm::page_image_test {
 
 enum class Content { zeros, rows, text, random };
 
@@ -179,5 +178,4 @@ TEST(PageImage, DamageIsCorruptLogAndNeverData) {
     EXPECT_LT(same, 50u);
 }
 
-}  // namespace page_image_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::page_image_test

@@ -11,8 +11,7 @@
 #include "sm/recovery/recovery_parts.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace rollback_test {
+namespace lockstep::rollback_test {
 
 struct Seen {
     std::map<std::string, std::string> keys;
@@ -475,5 +474,4 @@ TEST_F(RollbackTest, UndoOfGroupsNeedsNoLogSpaceThatWasNotReserved) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace rollback_test
-}  // namespace lockstep
+}  // namespace lockstep::rollback_test

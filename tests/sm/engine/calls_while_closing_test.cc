@@ -12,8 +12,7 @@
 #include <lockstep/offload.h>
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace calls_while_closing_test {
+namespace lockstep::calls_while_closing_test {
 
 class CallsWhileClosing : public StoreCrash {
 protected:
@@ -176,5 +175,4 @@ TEST_F(CallsWhileClosingDeathTest, NorInItsOffload) {
         "or in its offload\\(\\)");
 }
 
-}  // namespace calls_while_closing_test
-}  // namespace lockstep
+}  // namespace lockstep::calls_while_closing_test

@@ -8,8 +8,7 @@
 
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace disk_calls_test {
+namespace lockstep::disk_calls_test {
 
 using threads::Disk;
 using threads::FileId;
@@ -214,5 +213,4 @@ TEST_F(DiskCalls, FilesOfAStoreThatIsNotWholeAreLeftAlone) {
     EXPECT_TRUE(disk.exists("/store/log.7"));
 }
 
-}  // namespace disk_calls_test
-}  // namespace lockstep
+}  // namespace lockstep::disk_calls_test

@@ -10,8 +10,7 @@
 #include "tests/seed_of_run.h"
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace failed_store_test {
+namespace lockstep::failed_store_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -226,5 +225,4 @@ TEST_F(FailedStore, NobodyWaitsForALockOrForBegin) {
     EXPECT_FALSE(store.close());
 }
 
-}  // namespace failed_store_test
-}  // namespace lockstep
+}  // namespace lockstep::failed_store_test

@@ -14,8 +14,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 
-namespace lockstep {
-namespace failing_device_test {
+namespace lockstep::failing_device_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -276,5 +275,4 @@ TEST_P(FailingDevice, ForAWhile) {
 INSTANTIATE_TEST_SUITE_P(Devices, FailingDevice, testing::ValuesIn(kDevices),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace failing_device_test
-}  // namespace lockstep
+}  // namespace lockstep::failing_device_test

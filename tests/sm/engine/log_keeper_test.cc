@@ -8,8 +8,7 @@
 #include "tests/sm/api/index_on_sim_store.h"
 #include "threads/io/sim_disk.h"
 
-namespace lockstep {
-namespace log_keeper_test {
+namespace lockstep::log_keeper_test {
 
 constexpr Nanos kBound = 5 * kSecond, kMargin = kSecond;
 constexpr int kWriters = 6;
@@ -100,5 +99,4 @@ TEST_F(LogKeeper, AFailingCheckpointIsNamedAndItsEndFreesTheLog) {
     });
 }
 
-}  // namespace log_keeper_test
-}  // namespace lockstep
+}  // namespace lockstep::log_keeper_test

@@ -7,8 +7,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace log_loaders_test {
+namespace lockstep::log_loaders_test {
 
 constexpr uint64_t kRecords = 1000;
 
@@ -138,5 +137,4 @@ TEST_F(LogLoaders, RunCopesWithMoreThanTheLogHolds) {
     expect_sound(store);
 }
 
-}  // namespace log_loaders_test
-}  // namespace lockstep
+}  // namespace lockstep::log_loaders_test

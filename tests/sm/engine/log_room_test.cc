@@ -10,8 +10,7 @@
 #include "tests/seed_of_run.h"
 #include "tests/sm/api/index_on_sim_store.h"
 
-namespace lockstep {
-namespace log_room_test {
+namespace lockstep::log_room_test {
 
 class LogRoom : public IndexOnSimStore {
 protected:
@@ -385,5 +384,4 @@ TEST_F(LogRoom, BackPressureIsFeltEarlyAndEvenly) {
     EXPECT_LT(delays[2], 12 * kMillisecond);
 }
 
-}  // namespace log_room_test
-}  // namespace lockstep
+}  // namespace lockstep::log_room_test

@@ -9,8 +9,7 @@
 #include "threads/io/disk_file.h"
 #include "threads/io/sim_content.h"
 
-namespace lockstep {
-namespace moved_directory_sim_test {
+namespace lockstep::moved_directory_sim_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -128,5 +127,4 @@ TEST(MovedDirectorySim, NothingIsLostAndNothingElseIsTouched) {
     }
 }
 
-}  // namespace moved_directory_sim_test
-}  // namespace lockstep
+}  // namespace lockstep::moved_directory_sim_test

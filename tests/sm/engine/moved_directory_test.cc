@@ -13,8 +13,7 @@
 #include <lockstep/store.h>
 #include "tests/own_directory.h"
 
-namespace lockstep {
-namespace moved_directory_test {
+namespace lockstep::moved_directory_test {
 
 namespace fs = std::filesystem;
 
@@ -225,5 +224,4 @@ TEST_F(MovedDirectory, ControlSocketFollows) {
     EXPECT_FALSE(fs::exists(root_ / "a/db/control"));
 }
 
-}  // namespace moved_directory_test
-}  // namespace lockstep
+}  // namespace lockstep::moved_directory_test

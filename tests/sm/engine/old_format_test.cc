@@ -15,8 +15,7 @@
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
-namespace lockstep {
-namespace old_format_test {
+namespace lockstep::old_format_test {
 
 class OldFormat : public ::testing::Test {
 protected:
@@ -118,5 +117,4 @@ TEST_F(OldFormat, Version1IsRefusedWithAWayOut) {
     EXPECT_EQ(data(), before);
 }
 
-}  // namespace old_format_test
-}  // namespace lockstep
+}  // namespace lockstep::old_format_test

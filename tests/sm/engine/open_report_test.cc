@@ -12,8 +12,7 @@
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace open_report_test {
+namespace lockstep::open_report_test {
 
 // What `body` writes to stderr.
 template <class Body>
@@ -125,5 +124,4 @@ TEST_F(OpenReport, LogBytesAlone) {
     }
 }
 
-}  // namespace open_report_test
-}  // namespace lockstep
+}  // namespace lockstep::open_report_test

@@ -15,8 +15,7 @@
 #include "tests/own_directory.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace process_limits_test {
+namespace lockstep::process_limits_test {
 
 class ProcessLimits : public ::testing::Test {
 protected:
@@ -146,5 +145,4 @@ TEST_F(ProcessLimits, LittleData) {
     });
 }
 
-}  // namespace process_limits_test
-}  // namespace lockstep
+}  // namespace lockstep::process_limits_test

@@ -12,8 +12,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace read_only_test {
+namespace lockstep::read_only_test {
 
 class ReadOnly : public StoreCrash {
 protected:
@@ -340,5 +339,4 @@ TEST(ReadOnlySim, NoRequestWrites) {
     EXPECT_EQ(disk.digest(), digest);
 }
 
-}  // namespace read_only_test
-}  // namespace lockstep
+}  // namespace lockstep::read_only_test

@@ -8,8 +8,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace refused_path_test {
+namespace lockstep::refused_path_test {
 
 using RefusedPath = StoreCrash;
 
@@ -162,5 +161,4 @@ TEST_F(RefusedPath, OfARestoreBesideAnother) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace refused_path_test
-}  // namespace lockstep
+}  // namespace lockstep::refused_path_test

@@ -5,8 +5,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace small_store_test {
+namespace lockstep::small_store_test {
 
 class SmallStore : public StoreCrash {
 protected:
@@ -97,5 +96,4 @@ TEST_F(SmallStore, TenMegabytesOfInsertsGrowIt) {
     }
 }
 
-}  // namespace small_store_test
-}  // namespace lockstep
+}  // namespace lockstep::small_store_test

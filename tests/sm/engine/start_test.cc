@@ -8,8 +8,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace start_test {
+namespace lockstep::start_test {
 
 class Start : public StoreCrash {};
 
@@ -102,5 +101,4 @@ TEST_F(Start, WithoutMemoryForAStackNamesTheLimit) {
     EXPECT_EXIT(without_address_space(path("db"), small_options()), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace start_test
-}  // namespace lockstep
+}  // namespace lockstep::start_test

@@ -9,8 +9,7 @@
 #include "tests/sm/index_content.h"
 #include "tests/sm/test_util.h"
 
-namespace lockstep {
-namespace sync_again_test {
+namespace lockstep::sync_again_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -83,5 +82,4 @@ TEST_P(SyncAgain, AfterAKill) {
 
 INSTANTIATE_TEST_SUITE_P(Cuts, SyncAgain, ::testing::ValuesIn(threads::kSimCrashes));
 
-}  // namespace sync_again_test
-}  // namespace lockstep
+}  // namespace lockstep::sync_again_test

@@ -3,8 +3,7 @@
 
 #include "tests/sm/heap/heap_test_util.h"
 
-namespace lockstep::sm {
-namespace heap_locks_test {
+namespace lockstep::sm::heap_locks_test {
 
 TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
     store_.on_thread([&] {
@@ -107,5 +106,4 @@ TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
     });
 }
 
-}  // namespace heap_locks_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::heap_locks_test

@@ -6,8 +6,7 @@
 
 #include "tests/sm/engine_test_util.h"
 
-namespace lockstep::sm {
-namespace heap_model_test {
+namespace lockstep::sm::heap_model_test {
 
 using Model = std::map<RecordId, std::string>;
 
@@ -135,5 +134,4 @@ TEST(HeapModel, RandomTransactions) {
     }
 }
 
-}  // namespace heap_model_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::heap_model_test

@@ -12,8 +12,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm {
-namespace heap_page_test {
+namespace lockstep::sm::heap_page_test {
 
 using namespace heap;
 
@@ -220,5 +219,4 @@ TEST(HeapMapPage, ListsPages) {
     EXPECT_EQ(map(*page).next, 4711u);
 }
 
-}  // namespace heap_page_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::heap_page_test

@@ -12,8 +12,7 @@
 extern "C" size_t __sanitizer_get_current_allocated_bytes();  // of the sanitizer's runtime
 #endif
 
-namespace lockstep::sm {
-namespace heap_space_test {
+namespace lockstep::sm::heap_space_test {
 
 class HeapSpaceTest : public HeapTest {
 protected:
@@ -94,5 +93,4 @@ TEST_F(HeapSpaceTest, TheListsOfPagesWithRoomAreBounded) {
     });
 }
 
-}  // namespace heap_space_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::heap_space_test

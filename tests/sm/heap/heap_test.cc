@@ -5,8 +5,7 @@
 #include "sm/heap/heap_page.h"
 #include "tests/sm/heap/heap_test_util.h"
 
-namespace lockstep::sm {
-namespace heap_test {
+namespace lockstep::sm::heap_test {
 
 TEST_F(HeapTest, InsertFetchUpdateErase) {
     store_.on_thread([&] {
@@ -374,5 +373,4 @@ TEST_F(HeapTest, AMapPageWithTooManyEntriesIsRefused) {
     });
 }
 
-}  // namespace heap_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::heap_test

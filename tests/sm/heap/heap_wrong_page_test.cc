@@ -9,8 +9,7 @@
 #include "sm/heap/heap_page.h"
 #include "tests/sm/engine_test_util.h"
 
-namespace lockstep::sm {
-namespace heap_wrong_page_test {
+namespace lockstep::sm::heap_wrong_page_test {
 
 constexpr int kRecords = 300;
 
@@ -161,5 +160,4 @@ TEST_P(HeapWrongPage, InsertsGoElsewhere) {
 INSTANTIATE_TEST_SUITE_P(All, HeapWrongPage,
                          ::testing::Values(Wrong::zeros, Wrong::other_heap, Wrong::other_kind));
 
-}  // namespace heap_wrong_page_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::heap_wrong_page_test

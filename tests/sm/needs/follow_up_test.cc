@@ -5,8 +5,7 @@
 #include <lockstep/sync.h>
 #include "tests/sm/needs/needs_test_util.h"
 
-namespace lockstep {
-namespace follow_up_test {
+namespace lockstep::follow_up_test {
 
 // An index of names that leads to rows: the middle one of a name's rows.
 class FollowUps : public Needs {
@@ -196,5 +195,4 @@ TEST_P(FollowUps, OfPackets) {
     EXPECT_EQ(used() > 0, teams_on(GetParam()));
 }
 
-}  // namespace follow_up_test
-}  // namespace lockstep
+}  // namespace lockstep::follow_up_test

@@ -8,8 +8,7 @@
 #include "sm/needs/needs_team.h"
 #include "tests/sm/needs/needs_test_util.h"
 
-namespace lockstep {
-namespace needs_team_test {
+namespace lockstep::needs_team_test {
 
 class NeedsOfPackets : public Needs {};
 
@@ -110,5 +109,4 @@ TEST_P(NeedsOfPackets, WrongOnesCostTimeOnly) {
     expect_sound(*store_);
 }
 
-}  // namespace needs_team_test
-}  // namespace lockstep
+}  // namespace lockstep::needs_team_test

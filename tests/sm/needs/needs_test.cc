@@ -3,8 +3,7 @@
 // announcements change nothing, pages are read ahead.
 #include "tests/sm/needs/needs_test_util.h"
 
-namespace lockstep {
-namespace needs_test {
+namespace lockstep::needs_test {
 
 INSTANTIATE_TEST_SUITE_P(Modes, Needs,
                          ::testing::Values(StepsMode::off, StepsMode::prefetch, StepsMode::on,
@@ -274,5 +273,4 @@ TEST_P(Needs, PagesAreReadAhead) {
     }));
 }
 
-}  // namespace needs_test
-}  // namespace lockstep
+}  // namespace lockstep::needs_test

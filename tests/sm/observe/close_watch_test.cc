@@ -10,8 +10,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace close_watch_test {
+namespace lockstep::close_watch_test {
 
 class CloseWatch : public StoreCrash {
 protected:
@@ -114,5 +113,4 @@ TEST_F(CloseWatch, AShortWaitSaysNothing) {
     EXPECT_EQ(warnings(), "");
 }
 
-}  // namespace close_watch_test
-}  // namespace lockstep
+}  // namespace lockstep::close_watch_test

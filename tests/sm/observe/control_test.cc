@@ -22,8 +22,7 @@
 #include "tests/steps_of_run.h"
 #include "threads/io/local_socket.h"
 
-namespace lockstep {
-namespace control_test {
+namespace lockstep::control_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -453,5 +452,4 @@ TEST_F(ControlTest, OpenSaysWhatStandsInTheWay) {
     open();
 }
 
-}  // namespace control_test
-}  // namespace lockstep
+}  // namespace lockstep::control_test

@@ -6,8 +6,7 @@
 
 #include <lockstep/prepared.h>
 
-namespace lockstep::sm {
-namespace gid_text_test {
+namespace lockstep::sm::gid_text_test {
 
 TEST(GidText, EachGidCanBeReadBack) {
     std::string all;
@@ -30,5 +29,4 @@ TEST(GidText, WhatIsNoTextIsRefused) {
         EXPECT_FALSE(gid_of_text(text)) << text;
 }
 
-}  // namespace gid_text_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::gid_text_test

@@ -14,8 +14,7 @@
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
-namespace lockstep {
-namespace metrics_test {
+namespace lockstep::metrics_test {
 
 bool has_line(const std::string& text, const std::string& line) {
     return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
@@ -262,5 +261,4 @@ TEST(MetricsTest, WaitsByCause) {
     std::filesystem::remove_all(directory);
 }
 
-}  // namespace metrics_test
-}  // namespace lockstep
+}  // namespace lockstep::metrics_test

@@ -7,8 +7,7 @@
 #include "sm/catalog/catalog.h"
 #include "tests/sm/observe/txn_watch_test_util.h"
 
-namespace lockstep {
-namespace txn_watch_callback_test {
+namespace lockstep::txn_watch_callback_test {
 
 class TxnWatchCallbackTest : public TxnWatchTest {};
 
@@ -99,5 +98,4 @@ TEST_F(TxnWatchCallbackTest, AStepOfASecondaryCursorEnds) {
     join(reader, ErrorCode::ended_by_operator);
 }
 
-}  // namespace txn_watch_callback_test
-}  // namespace lockstep
+}  // namespace lockstep::txn_watch_callback_test

@@ -7,8 +7,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace txn_watch_stress_test {
+namespace lockstep::txn_watch_stress_test {
 
 constexpr uint64_t kAccounts = 24, kClerks = 8, kMoney = 1000;
 
@@ -194,5 +193,4 @@ TEST(TxnWatchSim, InRandomSchedules) {
     EXPECT_GT(by_operator, 20u);
 }
 
-}  // namespace txn_watch_stress_test
-}  // namespace lockstep
+}  // namespace lockstep::txn_watch_stress_test

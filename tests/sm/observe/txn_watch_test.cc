@@ -9,8 +9,7 @@
 #include "sm/observe/txn_watch.h"
 #include "tests/sm/observe/txn_watch_test_util.h"
 
-namespace lockstep {
-namespace txn_watch_test {
+namespace lockstep::txn_watch_test {
 
 TEST_F(TxnWatchTest, ListsWhatTransactionsDo) {
     open();
@@ -496,5 +495,4 @@ TEST_F(TxnWatchTest, NothingToEnd) {
     closed = true;
 }
 
-}  // namespace txn_watch_test
-}  // namespace lockstep
+}  // namespace lockstep::txn_watch_test

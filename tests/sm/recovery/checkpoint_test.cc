@@ -6,8 +6,7 @@
 #include "sm/api/engine_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace checkpoint_test {
+namespace lockstep::checkpoint_test {
 
 class CheckpointTest : public StoreCrash {};
 
@@ -255,5 +254,4 @@ TEST_F(CheckpointTest, ManyLiveTransactionsTakeSeveralRecords) {
     ASSERT_OK(none.close());
 }
 
-}  // namespace checkpoint_test
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint_test

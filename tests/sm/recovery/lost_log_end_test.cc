@@ -17,8 +17,7 @@
 #include "txn/log/log.h"
 #include "txn/log/log_files.h"
 
-namespace lockstep {
-namespace lost_log_end_test {
+namespace lockstep::lost_log_end_test {
 
 using threads::FileId;
 using threads::SimCrash;
@@ -208,5 +207,4 @@ TEST_F(LostLogEnd, PagesTellHowFarTheLogWasDurable) {
     EXPECT_EQ(*left, *state);
 }
 
-}  // namespace lost_log_end_test
-}  // namespace lockstep
+}  // namespace lockstep::lost_log_end_test

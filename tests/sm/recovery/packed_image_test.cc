@@ -13,8 +13,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "txn/log/log_checksum.h"
 
-namespace lockstep {
-namespace packed_image_test {
+namespace lockstep::packed_image_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -268,5 +267,4 @@ TEST(PackedImages, TheLogOfAnOlderVersionIsRead) {
     }
 }
 
-}  // namespace packed_image_test
-}  // namespace lockstep
+}  // namespace lockstep::packed_image_test

@@ -7,8 +7,7 @@
 #include "sm/api/engine_of.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace recovery_test {
+namespace lockstep::recovery_test {
 
 class RecoveryTest : public StoreCrash {
 protected:
@@ -234,5 +233,4 @@ TEST_F(RecoveryTest, TransactionNumbersGoOn) {
     }
 }
 
-}  // namespace recovery_test
-}  // namespace lockstep
+}  // namespace lockstep::recovery_test

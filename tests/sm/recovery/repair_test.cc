@@ -11,8 +11,7 @@
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace repair_test {
+namespace lockstep::repair_test {
 
 class RepairTest : public StoreCrash {
 protected:
@@ -364,5 +363,4 @@ TEST_F(RepairTest, DamagedPageHealsOrIsNamed) {
     (void)store.close();
 }
 
-}  // namespace repair_test
-}  // namespace lockstep
+}  // namespace lockstep::repair_test

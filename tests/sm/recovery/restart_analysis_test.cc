@@ -10,8 +10,7 @@
 #include "sm/recovery/recovery_parts.h"
 #include "tests/sm/test_util.h"
 
-namespace lockstep::sm {
-namespace restart_analysis_test {
+namespace lockstep::sm::restart_analysis_test {
 
 using txn::TxnLogKind;
 
@@ -142,5 +141,4 @@ TEST_F(AnalysisTest, AListThatIsTooShortIsDamage) {
     EXPECT_FALSE(result_);
 }
 
-}  // namespace restart_analysis_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::restart_analysis_test

@@ -9,8 +9,7 @@
 #include "sm/engine/engine.h"
 #include "tests/sim_store.h"
 
-namespace lockstep {
-namespace restart_refused_test {
+namespace lockstep::restart_refused_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -107,5 +106,4 @@ TEST_F(RestartRefused, ByAReadThatFails) { EXPECT_GT(refuse_each(SimFault::read_
 TEST_F(RestartRefused, ByAWriteThatFails) { EXPECT_GT(refuse_each(SimFault::write_error), 0); }
 TEST_F(RestartRefused, ByASyncThatFails) { EXPECT_GT(refuse_each(SimFault::sync_error), 0); }
 
-}  // namespace restart_refused_test
-}  // namespace lockstep
+}  // namespace lockstep::restart_refused_test

@@ -7,8 +7,7 @@
 #include "tests/sim_store.h"
 #include "txn/log/log.h"
 
-namespace lockstep {
-namespace undo_unreadable_test {
+namespace lockstep::undo_unreadable_test {
 
 class UndoUnreadable : public ::testing::Test {
 protected:
@@ -113,5 +112,4 @@ TEST_F(UndoUnreadable, RollbackToASavepointFailsThenTheAbortStopsTheStore) {
     expect_stopped();
 }
 
-}  // namespace undo_unreadable_test
-}  // namespace lockstep
+}  // namespace lockstep::undo_unreadable_test

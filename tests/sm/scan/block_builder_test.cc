@@ -8,8 +8,7 @@
 #include <lockstep/key.h>
 #include <numeric>
 
-namespace lockstep::sm::scan {
-namespace block_builder_test {
+namespace lockstep::sm::scan::block_builder_test {
 
 Block build(const Columns& columns, std::span<const RecordBytes> records) {
     std::vector<uint16_t> wanted(columns.all().size());
@@ -183,5 +182,4 @@ TEST(BlockBuilder, ManyBatches) {
     }
 }
 
-}  // namespace block_builder_test
-}  // namespace lockstep::sm::scan
+}  // namespace lockstep::sm::scan::block_builder_test

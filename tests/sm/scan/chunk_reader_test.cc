@@ -5,8 +5,7 @@
 
 #include "tests/sm/btree/btree_test_util.h"
 
-namespace lockstep::sm::scan {
-namespace chunk_reader_test {
+namespace lockstep::sm::scan::chunk_reader_test {
 
 constexpr uint32_t kRecords = 20'000;
 
@@ -112,5 +111,4 @@ TEST_F(ChunkReader, PagesOfAHeap) {
     });
 }
 
-}  // namespace chunk_reader_test
-}  // namespace lockstep::sm::scan
+}  // namespace lockstep::sm::scan::chunk_reader_test

@@ -11,8 +11,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm::scan {
-namespace chunk_set_test {
+namespace lockstep::sm::scan::chunk_set_test {
 
 size_t next_in(const std::set<size_t>& set, size_t from, size_t chunks) {
     if (set.empty()) return chunks;
@@ -75,5 +74,4 @@ TEST(Tally, CountsEachBit) {
     }
 }
 
-}  // namespace chunk_set_test
-}  // namespace lockstep::sm::scan
+}  // namespace lockstep::sm::scan::chunk_set_test

@@ -10,8 +10,7 @@
 
 #include <filesystem>
 
-namespace lockstep::sm {
-namespace columns_test {
+namespace lockstep::sm::columns_test {
 
 TEST(Columns, EveryPartOfAColumn) {
     const auto columns = Columns::parse(
@@ -164,5 +163,4 @@ TEST_F(Described, WhatDoesNotFitIsRefused) {
     EXPECT_EQ(code(store_->columns("lines")), ErrorCode::no_such_record);
 }
 
-}  // namespace columns_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::columns_test

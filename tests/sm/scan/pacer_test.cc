@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep::sm::scan {
-namespace pacer_test {
+namespace lockstep::sm::scan::pacer_test {
 
 constexpr Nanos kSlice = 50 * kMicrosecond, kTime = 400 * kMillisecond;
 
@@ -56,5 +55,4 @@ TEST(Pacer, LeavesNoWorkerIdle) {
     EXPECT_NEAR(used_beside(0.05, kTime, true), 1.0 / 3, 0.02);
 }
 
-}  // namespace pacer_test
-}  // namespace lockstep::sm::scan
+}  // namespace lockstep::sm::scan::pacer_test

@@ -8,8 +8,7 @@
 #include "tests/seed_of_run.h"
 #include "tools/bench/scan_machine.h"
 
-namespace lockstep::sm::scan {
-namespace policy_test {
+namespace lockstep::sm::scan::policy_test {
 
 using bench::ScanMachine;
 using bench::ScanModel;
@@ -422,5 +421,4 @@ TEST(Policies, WhenAScanBegins) {
     EXPECT_EQ(begun("cycle", 0), 2u);
 }
 
-}  // namespace policy_test
-}  // namespace lockstep::sm::scan
+}  // namespace lockstep::sm::scan::policy_test

@@ -10,8 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace lockstep::sm {
-namespace reports_end_test {
+namespace lockstep::sm::reports_end_test {
 
 using namespace reports;
 class ReportsEnd : public ReportsOfBoth {};
@@ -216,5 +215,4 @@ TEST_P(ReportsEnd, InTheChildOfAFork) {
     EXPECT_EQ(*drain(all), expected(1000));
 }
 
-}  // namespace reports_end_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::reports_end_test

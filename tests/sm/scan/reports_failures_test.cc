@@ -10,8 +10,7 @@
 
 #include "sm/buffer/page.h"
 
-namespace lockstep::sm {
-namespace reports_failures_test {
+namespace lockstep::sm::reports_failures_test {
 
 using namespace reports;
 
@@ -252,5 +251,4 @@ TEST_P(ReportsFailures, AFunctionMayCallEverything) {
     EXPECT_EQ(*drain(other), expected(kRows));
 }
 
-}  // namespace reports_failures_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::reports_failures_test

@@ -5,8 +5,7 @@
 
 #include <thread>
 
-namespace lockstep::sm {
-namespace reports_policy_test {
+namespace lockstep::sm::reports_policy_test {
 
 using namespace reports;
 
@@ -96,5 +95,4 @@ TEST_F(ReportPolicies, UnknownOnesAreRefused) {
               ErrorCode::bad_argument);
 }
 
-}  // namespace reports_policy_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::reports_policy_test

@@ -18,8 +18,7 @@ const char* __tsan_default_suppressions() {  // NOLINT
     return "race:lockstep::sm::BTree::descend\nrace:lockstep::sm::LookAhead::look\n";
 }
 
-namespace lockstep::sm {
-namespace reports_test {
+namespace lockstep::sm::reports_test {
 
 using namespace reports;
 class Reports : public ReportsTest {};
@@ -315,5 +314,4 @@ TEST_F(Reports, BesideWriters) {
     for (std::thread& writer : writers) writer.join();
 }
 
-}  // namespace reports_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::reports_test

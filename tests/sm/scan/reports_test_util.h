@@ -13,9 +13,7 @@
 #include "tests/steps_of_run.h"
 #include "threads/base/try.h"
 
-namespace lockstep::sm {
-
-namespace reports {
+namespace lockstep::sm::reports {
 
 constexpr const char* kText =
     "id u32 key\n"
@@ -169,6 +167,4 @@ inline std::string name_of_kind(const ::testing::TestParamInfo<Kind>& info) {
     return info.param == Kind::index ? "Index" : "Heap";
 }
 
-}  // namespace reports
-
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::reports

@@ -8,8 +8,7 @@
 #include <chrono>
 #include <thread>
 
-namespace lockstep::sm {
-namespace scan_workers_test {
+namespace lockstep::sm::scan_workers_test {
 
 using namespace reports;
 class ScanWorkers : public ReportsTest {
@@ -150,5 +149,4 @@ TEST_F(ScanWorkers, WhatReportsDoIsTold) {
     EXPECT_EQ(after.scans, 2u);
 }
 
-}  // namespace scan_workers_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::scan_workers_test

@@ -8,8 +8,7 @@
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 
-namespace lockstep::sm {
-namespace entry_sort_test {
+namespace lockstep::sm::entry_sort_test {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
@@ -76,5 +75,4 @@ TEST_F(EntrySort, AMissingDirectoryIsAnError) {
     EXPECT_EQ(added.error().os, ENOENT);
 }
 
-}  // namespace entry_sort_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::entry_sort_test

@@ -6,8 +6,7 @@
 
 #include "tests/sm/secondary/secondary_util.h"
 
-namespace lockstep {
-namespace key_call_test {
+namespace lockstep::key_call_test {
 
 using Call = std::function<ErrorCode(Store&)>;
 
@@ -71,5 +70,4 @@ TEST_F(KeyCall, IsRefusedInEveryKindOfThread) {
     }
 }
 
-}  // namespace key_call_test
-}  // namespace lockstep
+}  // namespace lockstep::key_call_test

@@ -10,8 +10,7 @@
 #include "tests/sm/secondary/secondary_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace secondary_build_test {
+namespace lockstep::secondary_build_test {
 
 constexpr int kRows = 60'000;
 
@@ -186,5 +185,4 @@ TEST_F(SecondaryBuild, AfterACrash) {
     expect_sound(*store_);
 }
 
-}  // namespace secondary_build_test
-}  // namespace lockstep
+}  // namespace lockstep::secondary_build_test

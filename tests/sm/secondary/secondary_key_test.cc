@@ -9,8 +9,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::sm {
-namespace secondary_key_test {
+namespace lockstep::sm::secondary_key_test {
 
 // Few different bytes, so that pairs nearly meet; 0, 1 and 255 are what the encoding is about.
 std::string text(Rng& rng) {
@@ -53,5 +52,4 @@ TEST(SecondaryKey, WhatIsNoEntryIsRefused) {
     EXPECT_FALSE(split_entry(false, entry_of(false, "a", "b"), "value"));
 }
 
-}  // namespace secondary_key_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::secondary_key_test

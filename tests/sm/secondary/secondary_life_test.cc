@@ -11,8 +11,7 @@
 #include "sm/core/upkeep.h"
 #include "sm/secondary/secondary_key.h"
 
-namespace lockstep {
-namespace secondary_life_test {
+namespace lockstep::secondary_life_test {
 
 class SecondaryLifeTest : public SecondaryStore {};
 
@@ -335,5 +334,4 @@ TEST_F(SecondaryLifeTest, VerifySaysWhatItCannotCheck) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace secondary_life_test
-}  // namespace lockstep
+}  // namespace lockstep::secondary_life_test

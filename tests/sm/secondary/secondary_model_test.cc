@@ -6,8 +6,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace secondary_model_test {
+namespace lockstep::secondary_model_test {
 
 using Records = std::map<std::string, std::string>;
 
@@ -186,5 +185,4 @@ TEST_F(SecondaryModel, RandomTransactions) {
     }
 }
 
-}  // namespace secondary_model_test
-}  // namespace lockstep
+}  // namespace lockstep::secondary_model_test

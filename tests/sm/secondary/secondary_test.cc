@@ -5,8 +5,7 @@
 
 #include "sm/secondary/secondary_key.h"
 
-namespace lockstep {
-namespace secondary_test {
+namespace lockstep::secondary_test {
 
 class SecondaryTest : public SecondaryStore {};
 
@@ -353,5 +352,4 @@ TEST_F(SecondaryTest, BulkLoadFillsIt) {
     expect_sound(store);
 }
 
-}  // namespace secondary_test
-}  // namespace lockstep
+}  // namespace lockstep::secondary_test

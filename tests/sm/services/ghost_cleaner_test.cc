@@ -10,8 +10,7 @@
 
 #include "tests/sm/api/index_on_sim_store.h"
 
-namespace lockstep {
-namespace ghost_cleaner_test {
+namespace lockstep::ghost_cleaner_test {
 
 class GhostCleanerTest : public IndexOnSimStore {
 protected:
@@ -215,5 +214,4 @@ TEST_F(GhostCleanerTest, AFailedStoreIsNotCleaned) {
     closed = true;
 }
 
-}  // namespace ghost_cleaner_test
-}  // namespace lockstep
+}  // namespace lockstep::ghost_cleaner_test

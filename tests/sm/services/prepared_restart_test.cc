@@ -5,8 +5,7 @@
 #include "sm/recovery/recovery.h"
 #include "tests/sm/services/prepared_test_util.h"
 
-namespace lockstep {
-namespace prepared_restart_test {
+namespace lockstep::prepared_restart_test {
 
 using PreparedRestart = PreparedTest;
 
@@ -474,5 +473,4 @@ TEST_F(PreparedRestart, ABackupHasItInDoubt) {
     EXPECT_EQ(get("k"), "before");
 }
 
-}  // namespace prepared_restart_test
-}  // namespace lockstep
+}  // namespace lockstep::prepared_restart_test

@@ -8,8 +8,7 @@
 
 #include "tests/sm/store_crash_util.h"
 
-namespace lockstep {
-namespace prepared_stress_test {
+namespace lockstep::prepared_stress_test {
 
 constexpr int kWriters = 4, kRounds = 60, kCounters = 3;
 
@@ -110,5 +109,4 @@ TEST_F(PreparedStress, EachIsEndedOnce) {
     ASSERT_OK(store.close());
 }
 
-}  // namespace prepared_stress_test
-}  // namespace lockstep
+}  // namespace lockstep::prepared_stress_test

@@ -8,8 +8,7 @@
 #include "sm/engine/engine.h"
 #include "tests/sm/services/prepared_test_util.h"
 
-namespace lockstep {
-namespace prepared_test {
+namespace lockstep::prepared_test {
 
 using Prepared = PreparedTest;
 
@@ -405,5 +404,4 @@ TEST_F(Prepared, TheLocksStayAsTheyWere) {
     EXPECT_EQ(engine().locks->verify(), "");
 }
 
-}  // namespace prepared_test
-}  // namespace lockstep
+}  // namespace lockstep::prepared_test

@@ -9,8 +9,7 @@
 
 #include "tests/sm/services/snapshot_test_util.h"
 
-namespace lockstep {
-namespace snapshot_bounds_test {
+namespace lockstep::snapshot_bounds_test {
 
 TEST_F(SnapshotTest, TensOfThousandsAtOnce) {
     constexpr size_t kSnapshots = 40'000, kKeys = 7;
@@ -110,5 +109,4 @@ TEST_F(SnapshotTest, IsRefusedOnAnotherThreadAndBehindItsEnd) {
     store_.reset();
 }
 
-}  // namespace snapshot_bounds_test
-}  // namespace lockstep
+}  // namespace lockstep::snapshot_bounds_test

@@ -20,8 +20,7 @@
 #include "sm/services/snapshots.h"
 #include "tests/sm/services/snapshot_test_util.h"
 
-namespace lockstep {
-namespace snapshot_model_test {
+namespace lockstep::snapshot_model_test {
 
 struct Contents {
     std::map<std::string, std::string> index;
@@ -404,5 +403,4 @@ TEST_F(SnapshotModel, ManyReadsNeverSeeAnAbortedValue) {
     });
 }
 
-}  // namespace snapshot_model_test
-}  // namespace lockstep
+}  // namespace lockstep::snapshot_model_test

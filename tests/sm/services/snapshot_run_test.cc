@@ -7,8 +7,7 @@
 #include "tests/sm/services/snapshot_test_util.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep {
-namespace snapshot_run_test {
+namespace lockstep::snapshot_run_test {
 
 class SnapshotRun : public SnapshotTest {
 protected:
@@ -288,5 +287,4 @@ TEST_F(SnapshotRun, KeysOfTwoLengthsOrPrefixesAreNoRun) {
     });
 }
 
-}  // namespace snapshot_run_test
-}  // namespace lockstep
+}  // namespace lockstep::snapshot_run_test

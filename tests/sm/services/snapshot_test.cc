@@ -13,8 +13,7 @@
 #include "sm/api/operation.h"
 #include "tests/sm/services/snapshot_test_util.h"
 
-namespace lockstep {
-namespace snapshot_test {
+namespace lockstep::snapshot_test {
 
 TEST_F(SnapshotTest, SeesWhatHadCommitted) {
     on_thread(*store_, [&] {
@@ -480,5 +479,4 @@ TEST_F(SnapshotTest, SeesRecordsOfKeysOfAllLengths) {
     });
 }
 
-}  // namespace snapshot_test
-}  // namespace lockstep
+}  // namespace lockstep::snapshot_test

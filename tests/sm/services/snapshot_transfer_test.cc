@@ -10,8 +10,7 @@
 #include <lockstep/key.h>
 #include "tests/sm/services/snapshot_test_util.h"
 
-namespace lockstep {
-namespace snapshot_transfer_test {
+namespace lockstep::snapshot_transfer_test {
 
 std::string account(uint64_t number) { return std::string(Slice(Key().u64(number))); }
 
@@ -114,5 +113,4 @@ TEST_F(SnapshotTransfers, OnTwoWorkersKeepTheirSum) {
     ASSERT_OK(store_->close());
 }
 
-}  // namespace snapshot_transfer_test
-}  // namespace lockstep
+}  // namespace lockstep::snapshot_transfer_test

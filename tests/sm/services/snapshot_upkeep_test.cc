@@ -12,8 +12,7 @@
 #include "sm/catalog/catalog.h"
 #include "tests/sm/services/snapshot_test_util.h"
 
-namespace lockstep {
-namespace snapshot_upkeep_test {
+namespace lockstep::snapshot_upkeep_test {
 
 std::string numbered(int n) { return "key" + std::to_string(10'000 + n); }
 
@@ -474,5 +473,4 @@ TEST_F(SnapshotTest, APeriodEndsAndBeginsAgain) {
     });
 }
 
-}  // namespace snapshot_upkeep_test
-}  // namespace lockstep
+}  // namespace lockstep::snapshot_upkeep_test

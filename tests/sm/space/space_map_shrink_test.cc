@@ -9,8 +9,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep {
-namespace space_map_shrink_test {
+namespace lockstep::space_map_shrink_test {
 
 class Shrink : public StoreCrash {
 protected:
@@ -379,5 +378,4 @@ TEST(ShrinkMaps, NothingIsCutIfTheLsnsWereNotSaved) {
     rig.engine.disk->close(*file);
 }
 
-}  // namespace space_map_shrink_test
-}  // namespace lockstep
+}  // namespace lockstep::space_map_shrink_test

@@ -4,8 +4,7 @@
 
 #include "tests/sm/buffer/pool_test_util.h"
 
-namespace lockstep::sm {
-namespace space_map_test {
+namespace lockstep::sm::space_map_test {
 
 Result<std::vector<PageId>> take(RestartEnv& engine, uint32_t count) {
     PageReservation r = TRY(engine.space->prepare(count));
@@ -183,5 +182,4 @@ TEST(SpaceMap, EnsureSizeExtendsTheFile) {
     });
 }
 
-}  // namespace space_map_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::space_map_test

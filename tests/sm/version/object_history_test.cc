@@ -5,8 +5,7 @@
 
 #include "tests/sm/engine_test_util.h"
 
-namespace lockstep::sm {
-namespace object_history_test {
+namespace lockstep::sm::object_history_test {
 
 class ObjectHistoryTest : public ::testing::Test {
 protected:
@@ -49,5 +48,4 @@ TEST_F(ObjectHistoryTest, ManyTransactionsLoadAnObjectOneAfterTheOther) {
     });
 }
 
-}  // namespace object_history_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::object_history_test

@@ -18,8 +18,7 @@
 #include "threads/base/rng.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep::sm {
-namespace version_pool_test {
+namespace lockstep::sm::version_pool_test {
 
 struct Held {
     VersionPool::Taken taken;
@@ -178,5 +177,4 @@ TEST(VersionPool, OtherWorkersGiveBlocksBack) {
     EXPECT_TRUE(kAddressSanitizer || seen.size() < 20'000u) << seen.size();
 }
 
-}  // namespace version_pool_test
-}  // namespace lockstep::sm
+}  // namespace lockstep::sm::version_pool_test

@@ -11,8 +11,7 @@
 #include "threads/base/zero_bytes.h"
 #include "threads/thread/stack.h"
 
-namespace lockstep::threads {
-namespace mapping_cache_test {
+namespace lockstep::threads::mapping_cache_test {
 
 constexpr size_t kBytes = 8 * 4096;
 
@@ -76,5 +75,4 @@ TEST(ZeroBytes, EachByteCounts) {
     }
 }
 
-}  // namespace mapping_cache_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::mapping_cache_test

@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace lockstep {
-namespace owned_test {
+namespace lockstep::owned_test {
 
 struct Counted {
     explicit Counted(int& count) : live(count) { ++live; }
@@ -74,5 +73,4 @@ TEST(Shared, OwnersOnManyThreads) {
     EXPECT_EQ(live, 0);
 }
 
-}  // namespace owned_test
-}  // namespace lockstep
+}  // namespace lockstep::owned_test

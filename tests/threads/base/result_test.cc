@@ -11,8 +11,7 @@
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 
-namespace lockstep {
-namespace result_test {
+namespace lockstep::result_test {
 
 TEST(Errors, EveryCodeHasANameAndAMeaning) {
     std::set<std::string> names, meanings;
@@ -65,5 +64,4 @@ TEST(Errors, AFailedCheckNamesItself) {
     EXPECT_DEATH(CHECK(1 + 1 == 3), "CHECK failed: 1 \\+ 1 == 3 at .*result_test.cc");
 }
 
-}  // namespace result_test
-}  // namespace lockstep
+}  // namespace lockstep::result_test

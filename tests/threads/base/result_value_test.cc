@@ -10,8 +10,7 @@
 #include <lockstep/result.h>
 #include "threads/base/check.h"
 
-namespace lockstep {
-namespace result_value_test {
+namespace lockstep::result_value_test {
 
 // Counts its live objects; a copy or a move that was forgotten, or done twice, changes the count.
 struct Counted {
@@ -162,5 +161,4 @@ TEST_F(Results, StopTheProgramIfTheirMissingErrorIsTaken) {
     EXPECT_DEATH((void)Result<void>().error().text(), message);
 }
 
-}  // namespace result_value_test
-}  // namespace lockstep
+}  // namespace lockstep::result_value_test

@@ -10,8 +10,7 @@
 
 #include "threads/base/sanitized.h"
 
-namespace lockstep::threads {
-namespace spare_blocks_test {
+namespace lockstep::threads::spare_blocks_test {
 
 // Under the address sanitizer each block is an allocation, so that its misuse is seen.
 constexpr uint32_t kKept = kAddressSanitizer ? 0 : SpareBlocks::kKeptMax;
@@ -44,5 +43,4 @@ TEST(SpareBlocks, ForeignKernelThreadsHaveNone) {
     SpareBlocks::give(nullptr, block);
 }
 
-}  // namespace spare_blocks_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::spare_blocks_test

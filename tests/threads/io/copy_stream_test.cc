@@ -11,8 +11,7 @@
 #include "tests/sm/test_util.h"
 #include "threads/base/try.h"
 
-namespace lockstep::threads {
-namespace copy_stream_test {
+namespace lockstep::threads::copy_stream_test {
 
 constexpr uint64_t kMany = 100;
 
@@ -122,5 +121,4 @@ TEST_P(CopyStreamSteps, TheLastBufferIsWrittenAndNothingBehindIt) {
     }
 }
 
-}  // namespace copy_stream_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::copy_stream_test

@@ -10,8 +10,7 @@
 
 #include "tests/threads/io/io_test_util.h"
 
-namespace lockstep::threads {
-namespace durable_writes_test {
+namespace lockstep::threads::durable_writes_test {
 
 TEST(DurableWrites, KnownFileSystemsHonourThem) {
     for (const uint64_t magic : {0xEF53u, 0x58465342u, 0x9123683Eu, 0xF2F52010u, 0x01021994u})
@@ -39,5 +38,4 @@ TEST(DurableWrites, DiskSaysWhatItsQueuesDo) {
     rig.disk->close(file);
 }
 
-}  // namespace durable_writes_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::durable_writes_test

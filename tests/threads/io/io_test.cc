@@ -7,8 +7,7 @@
 
 #include "tests/threads/io/io_test_util.h"
 
-namespace lockstep::threads {
-namespace io_test {
+namespace lockstep::threads::io_test {
 
 class IoBackends : public testing::TestWithParam<RigKind> {
 protected:
@@ -344,5 +343,4 @@ TEST(AlignedBuffers, AreAlignedZeroedAndGivenBack) {
     EXPECT_EQ(make_aligned_buffer(SIZE_MAX).error().code, ErrorCode::out_of_memory);
 }
 
-}  // namespace io_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::io_test

@@ -19,8 +19,7 @@
 #include "tests/own_directory.h"
 #include "threads/io/local_socket.h"
 
-namespace lockstep::threads {
-namespace line_server_test {
+namespace lockstep::threads::line_server_test {
 
 class Peer {
 public:
@@ -343,5 +342,4 @@ TEST_F(LineServerTest, ALongPath) {
     EXPECT_FALSE(std::filesystem::exists(path + "/s"));
 }
 
-}  // namespace line_server_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::line_server_test

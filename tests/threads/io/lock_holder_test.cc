@@ -15,8 +15,7 @@
 #include <iterator>
 #include <string>
 
-namespace lockstep {
-namespace lock_holder_test {
+namespace lockstep::lock_holder_test {
 
 using threads::lock_holder;
 
@@ -93,5 +92,4 @@ TEST_F(LockHolder, AnotherProcessByNumberAndName) {
     close(ready[1]);
 }
 
-}  // namespace lock_holder_test
-}  // namespace lockstep
+}  // namespace lockstep::lock_holder_test

@@ -4,8 +4,7 @@
 
 #include "tests/threads/io/io_test_util.h"
 
-namespace lockstep::threads {
-namespace pool_test {
+namespace lockstep::threads::pool_test {
 
 TEST(Pool, QueuesOfManyWorkersShareIt) {
     Rig rig(RigKind::pool);
@@ -64,5 +63,4 @@ TEST(Pool, MoreQueuesThanThreadsAllWork) {
     }
 }
 
-}  // namespace pool_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::pool_test

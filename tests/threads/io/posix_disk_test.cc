@@ -17,8 +17,7 @@
 
 #include "tests/threads/io/io_test_util.h"
 
-namespace lockstep::threads {
-namespace posix_disk_test {
+namespace lockstep::threads::posix_disk_test {
 
 struct Refusal {
     unsigned call;
@@ -300,5 +299,4 @@ TEST_F(PosixDiskRefused, NoThreadForThePool) {
     EXPECT_TRUE(disk.make_queue(0, clock));
 }
 
-}  // namespace posix_disk_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::posix_disk_test

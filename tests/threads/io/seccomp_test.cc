@@ -13,8 +13,7 @@
 #include "tests/end_child.h"
 #include "tests/threads/io/io_test_util.h"
 
-namespace lockstep::threads {
-namespace seccomp_test {
+namespace lockstep::threads::seccomp_test {
 
 // The given system call fails with `err` from now on, in this process only.
 bool refuse(unsigned call, unsigned err) {
@@ -85,5 +84,4 @@ TEST(Seccomp, RingsThatCannotBeEnteredLeadToThePool) {
                 "");
 }
 
-}  // namespace seccomp_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::seccomp_test

@@ -4,8 +4,7 @@
 
 #include "tests/threads/io/sim_disk_test_util.h"
 
-namespace lockstep::threads {
-namespace sim_disk_faults_test {
+namespace lockstep::threads::sim_disk_faults_test {
 
 TEST_F(SimDiskTest, ErrorsComeAtTheNumberAsked) {
     fill(0, 'a');
@@ -167,5 +166,4 @@ TEST_F(SimDiskTest, CapacityBoundsAllFilesTogether) {
     EXPECT_TRUE(disk.write_now(file, 2 * kPage, "x", 1));
 }
 
-}  // namespace sim_disk_faults_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::sim_disk_faults_test

@@ -7,8 +7,7 @@
 #include "threads/io/disk_file.h"
 #include "threads/io/sim_disk.h"
 
-namespace lockstep::threads {
-namespace sim_disk_move_test {
+namespace lockstep::threads::sim_disk_move_test {
 
 using Names = std::vector<std::string>;
 
@@ -52,5 +51,4 @@ TEST(SimDiskMove, CrashKeepsWhatWasSynced) {
     EXPECT_EQ(*all->list("/last"), (Names{"kept", "lost"}));
 }
 
-}  // namespace sim_disk_move_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::sim_disk_move_test

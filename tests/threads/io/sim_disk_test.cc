@@ -6,8 +6,7 @@
 
 #include "tests/threads/io/sim_disk_test_util.h"
 
-namespace lockstep::threads {
-namespace sim_disk_test {
+namespace lockstep::threads::sim_disk_test {
 
 TEST_F(SimDiskTest, OnlySyncedBytesAreSure) {
     fill(0, 'a');
@@ -373,5 +372,4 @@ TEST_F(SimDiskDeath, OverlappingWritesAreFound) {  // SF-1
     EXPECT_DEATH(batch.submit(*queue), "writes_in_flight_overlap");
 }
 
-}  // namespace sim_disk_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::sim_disk_test

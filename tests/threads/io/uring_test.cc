@@ -11,8 +11,7 @@
 #include "tests/threads/io/io_test_util.h"
 #include "threads/io/uring_queue.h"
 
-namespace lockstep::threads {
-namespace uring_test {
+namespace lockstep::threads::uring_test {
 
 TEST(Uring, ProbeWorksHereOrSaysWhy) {
     const Result<void> probe = probe_uring();
@@ -89,5 +88,4 @@ TEST(Uring, SleepingCostsNoCpu) {
     }
 }
 
-}  // namespace uring_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::uring_test

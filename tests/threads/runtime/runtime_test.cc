@@ -11,8 +11,7 @@
 
 #include "threads/sync/event.h"
 
-namespace lockstep::threads {
-namespace runtime_test {
+namespace lockstep::threads::runtime_test {
 
 void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));
@@ -205,5 +204,4 @@ TEST(Policy, RandomRunsEverythingOnRealWorkers) {
     EXPECT_EQ(ran, 100);
 }
 
-}  // namespace runtime_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::runtime_test

@@ -8,8 +8,7 @@
 
 #include "tests/threads/steps/steps_test_util.h"
 
-namespace lockstep::threads {
-namespace ctx_test {
+namespace lockstep::threads::ctx_test {
 
 TEST(CtxTest, SetsOfPointsFromText) {
     EXPECT_EQ(*ctx_points_from("none"), 0u);
@@ -98,5 +97,4 @@ TEST(CtxTest, TheFastSwitchFitsACacheLine) {
 #endif
 }
 
-}  // namespace ctx_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::ctx_test

@@ -9,8 +9,7 @@
 #include "threads/sync/event.h"
 #include "threads/sync/latch.h"
 
-namespace lockstep::threads {
-namespace steps_test {
+namespace lockstep::threads::steps_test {
 
 TEST(StepsTest, MembersPassTheCpuOnAtEveryPoint) {
     Team team;
@@ -424,5 +423,4 @@ TEST(StepsTest, RandomLivesLoseNobody) {
     }
 }
 
-}  // namespace steps_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::steps_test

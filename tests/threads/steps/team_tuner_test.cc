@@ -7,8 +7,7 @@
 
 #include "threads/base/rng.h"
 
-namespace lockstep::threads {
-namespace team_tuner_test {
+namespace lockstep::threads::team_tuner_test {
 
 using Costs = std::map<std::pair<StepsMode, uint32_t>, double>;  // of a window, in a setting
 
@@ -109,5 +108,4 @@ TEST(TeamTunerTest, ADisturbedPairIsMeasuredAnew) {
     EXPECT_EQ(tuner.stats().changes, 0u);
 }
 
-}  // namespace team_tuner_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::team_tuner_test

@@ -9,8 +9,7 @@
 
 #include "threads/runtime/runtime.h"
 
-namespace lockstep::threads {
-namespace completion_test {
+namespace lockstep::threads::completion_test {
 
 // The waiter may see the event before it parks. Its runtime must not end while set() still wakes
 // it. The sanitizers notice it, if the schedule is such; the next test makes one.
@@ -88,5 +87,4 @@ TEST(Completion, TheSetterGoesOn) {
     setters->stop();
 }
 
-}  // namespace completion_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::completion_test

@@ -9,8 +9,7 @@
 
 #include "threads/runtime/runtime.h"
 
-namespace lockstep::threads {
-namespace event_test {
+namespace lockstep::threads::event_test {
 
 void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));
@@ -172,5 +171,4 @@ TEST(Completion, BothWays) {
     runtime->stop();
 }
 
-}  // namespace event_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::event_test

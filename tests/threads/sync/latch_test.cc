@@ -12,8 +12,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
 
-namespace lockstep::threads {
-namespace latch_test {
+namespace lockstep::threads::latch_test {
 
 using namespace latch;
 
@@ -352,5 +351,4 @@ TEST(RankedLatchDeathTest, WrongOrderStops) {
 }
 #endif
 
-}  // namespace latch_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::latch_test

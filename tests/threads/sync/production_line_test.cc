@@ -12,8 +12,7 @@
 
 #include <cstdlib>
 
-namespace lockstep::bench {
-namespace production_line_test {
+namespace lockstep::bench::production_line_test {
 
 using threads::StageGate;
 
@@ -104,5 +103,4 @@ TEST(ProductionLine, LocalityAwareQueue) {
     }
 }
 
-}  // namespace production_line_test
-}  // namespace lockstep::bench
+}  // namespace lockstep::bench::production_line_test

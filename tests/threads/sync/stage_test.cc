@@ -15,8 +15,7 @@
 #include "threads/base/spin_lock.h"
 #include "threads/runtime/runtime.h"
 
-namespace lockstep::threads {
-namespace stage_test {
+namespace lockstep::threads::stage_test {
 
 struct Packet {
     Packet* next = nullptr;
@@ -428,5 +427,4 @@ TEST(Stage, SharedByWorkers) {
     EXPECT_GT(s.suspended, 0u);
 }
 
-}  // namespace stage_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::stage_test

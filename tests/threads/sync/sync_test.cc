@@ -14,8 +14,7 @@
 #include "threads/base/rng.h"
 #include "threads/runtime/runtime.h"
 
-namespace lockstep {
-namespace sync_test {
+namespace lockstep::sync_test {
 
 using threads::Runtime;
 
@@ -304,5 +303,4 @@ TEST(Channel, DestroysWhatWasNotReceived) {
     EXPECT_EQ(value.use_count(), 1);
 }
 
-}  // namespace sync_test
-}  // namespace lockstep
+}  // namespace lockstep::sync_test

@@ -10,8 +10,7 @@
 #include "tests/code_of.h"
 #include "threads/runtime/runtime.h"
 
-namespace lockstep {
-namespace sync_timer_test {
+namespace lockstep::sync_timer_test {
 
 using threads::Runtime;
 
@@ -131,5 +130,4 @@ TEST(SyncTimer, ForeignKernelThreadsWaitToo) {
     other.join();
 }
 
-}  // namespace sync_timer_test
-}  // namespace lockstep
+}  // namespace lockstep::sync_timer_test

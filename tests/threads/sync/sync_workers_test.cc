@@ -14,8 +14,7 @@
 #include "threads/base/rng.h"
 #include "threads/runtime/runtime.h"
 
-namespace lockstep {
-namespace sync_workers_test {
+namespace lockstep::sync_workers_test {
 
 using threads::Runtime;
 using threads::RuntimeOptions;
@@ -272,5 +271,4 @@ TEST(SyncSimulated, ACloseEndsEveryReceiver) {
     }
 }
 
-}  // namespace sync_workers_test
-}  // namespace lockstep
+}  // namespace lockstep::sync_workers_test

@@ -11,8 +11,7 @@
 
 #include "threads/runtime/runtime.h"
 
-namespace lockstep::threads {
-namespace task_word_test {
+namespace lockstep::threads::task_word_test {
 
 constexpr int kRounds = 2000;
 
@@ -157,5 +156,4 @@ TEST(TaskWord, EndMeetsCancel) {
     runtime->stop();
 }
 
-}  // namespace task_word_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::task_word_test

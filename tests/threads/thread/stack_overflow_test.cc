@@ -16,8 +16,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/thread/switch.h"
 
-namespace lockstep::threads {
-namespace stack_overflow_test {
+namespace lockstep::threads::stack_overflow_test {
 
 struct Ended {
     int status = 0;     // of waitpid()
@@ -215,5 +214,4 @@ TEST(StackOverflow, AHandlerInstalledLaterStaysAndMayPassOn) {
     EXPECT_TRUE(ended.error.ends_with("own handler\n")) << ended.error;
 }
 
-}  // namespace stack_overflow_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::stack_overflow_test

@@ -12,8 +12,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/thread/switch.h"
 
-namespace lockstep::threads {
-namespace stack_test {
+namespace lockstep::threads::stack_test {
 
 TEST(Stack, AtLeastTheBytesAskedFor) {
     StackPool pool(20'000);
@@ -97,5 +96,4 @@ TEST(StackDeathTest, BytesBelowAreNotWritable) {
         EXPECT_DEATH({ *reinterpret_cast<volatile char*>(stack->base - below) = 1; }, "") << below;
 }
 
-}  // namespace stack_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::stack_test

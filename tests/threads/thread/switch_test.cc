@@ -10,8 +10,7 @@
 
 #include "threads/base/sanitized.h"
 
-namespace lockstep::threads {
-namespace switch_test {
+namespace lockstep::threads::switch_test {
 
 // Two places that take turns: the test's own stack and one of a pool.
 struct Pair {
@@ -184,5 +183,4 @@ TEST_F(Switch, RoundingModeBelongsToTheContext) {
     EXPECT_EQ(_MM_GET_ROUNDING_MODE(), before);
 }
 
-}  // namespace switch_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::switch_test

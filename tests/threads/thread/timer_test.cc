@@ -14,8 +14,7 @@
 #include "threads/sync/event.h"
 #include "threads/thread/timer_heap.h"
 
-namespace lockstep::threads {
-namespace timer_test {
+namespace lockstep::threads::timer_test {
 
 TEST(TimerHeap, BehavesLikeASortedMap) {
     Rng rng(seed_of_run(20261121));
@@ -127,5 +126,4 @@ TEST(Timer, ManualClockOnRealWorkers) {
     runtime->stop();
 }
 
-}  // namespace timer_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::timer_test

@@ -10,8 +10,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/worker/io_wait.h"
 
-namespace lockstep::threads {
-namespace io_stage_test {
+namespace lockstep::threads::io_stage_test {
 
 constexpr size_t kPage = 8192;
 constexpr auto kLog = static_cast<size_t>(IoClass::log),
@@ -495,5 +494,4 @@ TEST(IoStageRuntime, EqualSeedsGiveEqualEvents) {
     EXPECT_NE(digest(11), digest(12));
 }
 
-}  // namespace io_stage_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::io_stage_test

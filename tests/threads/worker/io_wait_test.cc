@@ -14,8 +14,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/worker/io_wait.h"
 
-namespace lockstep::threads {
-namespace io_wait_test {
+namespace lockstep::threads::io_wait_test {
 
 // Records batches; poll() completes as many requests as the test allows, last first.
 class HandQueue final : public IoQueue {
@@ -228,5 +227,4 @@ TEST(IoOnADisk, Automatic) { on_a_real_disk(IoBackend::automatic); }
 TEST(IoOnADisk, Pool) { on_a_real_disk(IoBackend::pool); }
 TEST(IoOnADisk, IoUring) { on_a_real_disk(IoBackend::io_uring); }
 
-}  // namespace io_wait_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::io_wait_test

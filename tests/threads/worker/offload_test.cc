@@ -14,8 +14,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep {
-namespace offload_test {
+namespace lockstep::offload_test {
 
 using threads::Runtime;
 
@@ -97,5 +96,4 @@ TEST(OffloadDeath, AnExceptionEndsTheProcess) {
     EXPECT_DEATH((void)offload([]() -> int { throw 1; }), "terminate");
 }
 
-}  // namespace offload_test
-}  // namespace lockstep
+}  // namespace lockstep::offload_test

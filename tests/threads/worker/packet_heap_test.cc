@@ -10,8 +10,7 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::threads {
-namespace packet_heap_test {
+namespace lockstep::threads::packet_heap_test {
 
 struct Idle final : Packet {
     void run() override {}
@@ -70,5 +69,4 @@ TEST(PacketHeap, ManyInOrder) {
     }
 }
 
-}  // namespace packet_heap_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::packet_heap_test

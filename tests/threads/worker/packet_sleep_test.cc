@@ -5,8 +5,7 @@
 #include "tests/threads/worker/packet_util.h"
 #include "threads/worker/worker.h"
 
-namespace lockstep::threads {
-namespace packet_sleep_test {
+namespace lockstep::threads::packet_sleep_test {
 
 // Stops worker 1 in one of its looks at the time, until the test opens the gate.
 class GatedClock final : public Clock {
@@ -66,5 +65,4 @@ TEST(PacketSleep, NoPacketsAreLeftToABusyWorker) {
     EXPECT_GE(stopped, 1) << "the test is blind";
 }
 
-}  // namespace packet_sleep_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::packet_sleep_test

@@ -11,8 +11,7 @@
 #include "threads/base/rng.h"
 #include "threads/sync/event.h"
 
-namespace lockstep::threads {
-namespace packet_test {
+namespace lockstep::threads::packet_test {
 
 // One worker that the test drives.
 class PacketTest : public testing::Test {
@@ -459,5 +458,4 @@ TEST_F(PacketTest, AbandonTellsThePacketsThatDidNotEnd) {
     EXPECT_TRUE(works_.all[2].was_dropped);
 }
 
-}  // namespace packet_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::packet_test

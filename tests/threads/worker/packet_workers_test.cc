@@ -13,8 +13,7 @@
 #include "threads/sync/event.h"
 #include "threads/worker/io_wait.h"
 
-namespace lockstep::threads {
-namespace packet_workers_test {
+namespace lockstep::threads::packet_workers_test {
 
 // While nothing else can run, one more packet begins at a time: the others may wait for it.
 TEST(PacketWorkers, PacketsThatWaitForOneAnotherGoOn) {
@@ -256,5 +255,4 @@ TEST(PacketWorkers, ManySubmittersAndWithdrawals) {
     EXPECT_TRUE(runtime->admission_stats().conserved());
 }
 
-}  // namespace packet_workers_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::packet_workers_test

@@ -22,8 +22,7 @@
 #include "tests/code_of.h"
 #include "tests/threads/worker/fd_ways.h"
 
-namespace lockstep {
-namespace socket_test {
+namespace lockstep::socket_test {
 
 using threads::Runtime;
 
@@ -343,5 +342,4 @@ TEST(SocketForeign, ASimulationRefuses) {
     EXPECT_EQ(codes, std::vector<ErrorCode>(3, ErrorCode::unsupported));
 }
 
-}  // namespace socket_test
-}  // namespace lockstep
+}  // namespace lockstep::socket_test

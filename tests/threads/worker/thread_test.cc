@@ -12,8 +12,7 @@
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
 
-namespace lockstep::threads {
-namespace thread_test {
+namespace lockstep::threads::thread_test {
 
 // TSan knows at most some thousand fibers.
 constexpr int kMany = kThreadSanitizer ? 1'000 : 10'000;
@@ -321,5 +320,4 @@ TEST(Thread, CapturesDieWithTheThread) {
     EXPECT_EQ(held.use_count(), 1);
 }
 
-}  // namespace thread_test
-}  // namespace lockstep::threads
+}  // namespace lockstep::threads::thread_test

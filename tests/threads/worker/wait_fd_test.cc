@@ -16,8 +16,7 @@
 #include "tests/code_of.h"
 #include "tests/threads/worker/fd_ways.h"
 
-namespace lockstep {
-namespace wait_fd_test {
+namespace lockstep::wait_fd_test {
 
 using threads::Runtime;
 
@@ -248,5 +247,4 @@ TEST(WaitFdForeign, ASimulationRefuses) {
     EXPECT_EQ(code, ErrorCode::unsupported);
 }
 
-}  // namespace wait_fd_test
-}  // namespace lockstep
+}  // namespace lockstep::wait_fd_test

@@ -5,8 +5,7 @@
 
 #include "tests/txn/lock/lock_test_util.h"
 
-namespace lockstep::txn {
-namespace commit_notes_test {
+namespace lockstep::txn::commit_notes_test {
 
 constexpr LockName kName{1}, kElsewhere{(1 << 7) | 1};  // in two buckets
 constexpr Lsn kEnd{8000};
@@ -165,5 +164,4 @@ TEST(CommitNote, RoundsUpAndSaturates) {
     EXPECT_EQ(lsn_of_note(commit_note(kLsnMax)), kLsnMax);
 }
 
-}  // namespace commit_notes_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::commit_notes_test

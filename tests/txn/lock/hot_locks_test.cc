@@ -6,8 +6,7 @@
 
 #include "threads/base/rng.h"
 
-namespace lockstep::txn {
-namespace hot_locks_test {
+namespace lockstep::txn::hot_locks_test {
 
 constexpr Nanos kBegin = 1000 * HotLocks::kPeriod;
 
@@ -74,5 +73,4 @@ TEST(HotLocksTest, ALongKeyIsCut) {
     EXPECT_TRUE(LockPlace::of_key(PlaceKind::key, "").key_kept().empty());
 }
 
-}  // namespace hot_locks_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::hot_locks_test

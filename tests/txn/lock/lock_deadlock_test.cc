@@ -5,8 +5,7 @@
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::txn {
-namespace lock_deadlock_test {
+namespace lockstep::txn::lock_deadlock_test {
 
 using enum LockMode;
 LockName name_of(uint64_t i) { return LockName{mix64(i + 1) | 1}; }
@@ -316,5 +315,4 @@ TEST(LockDeadlock, KeepsTheLastSixtyFourTexts) {
     EXPECT_NE(s.locks.describe_cycle(70), "");
 }
 
-}  // namespace lock_deadlock_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_deadlock_test

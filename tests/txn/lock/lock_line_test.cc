@@ -4,8 +4,7 @@
 #include "txn/lock/lock_line.h"
 #include "tests/txn/lock/lock_test_util.h"
 
-namespace lockstep::txn {
-namespace lock_line_test {
+namespace lockstep::txn::lock_line_test {
 
 using enum LockMode;
 LockName odd(uint64_t i) { return LockName{mix64(i + 1) | 1}; }
@@ -260,5 +259,4 @@ TEST(LockLine, TheWinnerOfANestedCycleStandsInLine) {
     EXPECT_EQ(s.check(), "");
 }
 
-}  // namespace lock_line_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_line_test

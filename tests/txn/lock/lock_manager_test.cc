@@ -5,8 +5,7 @@
 
 #include "tests/txn/lock/lock_test_util.h"
 
-namespace lockstep::txn {
-namespace lock_manager_test {
+namespace lockstep::txn::lock_manager_test {
 
 using enum LockMode;
 constexpr LockName kA{0x1111111111111111}, kB{0x2222222222222223};
@@ -438,5 +437,4 @@ TEST(LockNames, AShortKeyIsPaddedWithZeros) {
     }
 }
 
-}  // namespace lock_manager_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_manager_test

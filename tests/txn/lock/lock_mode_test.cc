@@ -6,8 +6,7 @@
 
 #include <string>
 
-namespace lockstep::txn {
-namespace lock_mode_test {
+namespace lockstep::txn::lock_mode_test {
 
 using enum LockMode;
 
@@ -113,5 +112,4 @@ TEST(LockMode, Names) {
               "SIX+IS+U+X+gap_read+gap_insert");
 }
 
-}  // namespace lock_mode_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_mode_test

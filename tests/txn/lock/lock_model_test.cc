@@ -17,8 +17,7 @@
 #include "threads/base/rng.h"
 #include "threads/base/sanitized.h"
 
-namespace lockstep::txn {
-namespace lock_model_test {
+namespace lockstep::txn::lock_model_test {
 
 using enum LockMode;
 
@@ -446,5 +445,4 @@ TEST(LockModel, StoresUnderContention) {
              3, 500);
 }
 
-}  // namespace lock_model_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_model_test

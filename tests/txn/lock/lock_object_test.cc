@@ -4,8 +4,7 @@
 #include "tests/txn/lock/lock_test_util.h"
 #include "txn/lock/lock_intent.h"
 
-namespace lockstep::txn {
-namespace lock_object_test {
+namespace lockstep::txn::lock_object_test {
 
 using enum LockMode;
 LockName record(uint64_t i) { return LockName{mix64(i + 1) | 1}; }
@@ -328,5 +327,4 @@ TEST(LockStore, EqualNamesCostConcurrencyOnly) {
     EXPECT_TRUE(granted(s.lock_object(2, object, IX)));
 }
 
-}  // namespace lock_object_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_object_test

@@ -11,8 +11,7 @@
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"
 
-namespace lockstep::txn {
-namespace lock_resize_test {
+namespace lockstep::txn::lock_resize_test {
 
 LockName random_name(Rng& rng) { return LockName{mix64(rng.next()) | 1}; }
 
@@ -252,5 +251,4 @@ TEST(LockResizeWorkers, TwoWorkersNeverShareALock) {
     EXPECT_EQ(locks.verify(), "");
 }
 
-}  // namespace lock_resize_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::lock_resize_test

@@ -8,8 +8,7 @@
 
 #include <vector>
 
-namespace lockstep::txn {
-namespace log_checksum_test {
+namespace lockstep::txn::log_checksum_test {
 
 // Reference values of RFC 3720, B.4.
 TEST(Crc32c, IsTheStandardOne) {
@@ -83,5 +82,4 @@ TEST(LogChecksum, LongRecordsOfOlderVersionsAreTaken) {
     }
 }
 
-}  // namespace log_checksum_test
-}  // namespace lockstep::txn
+}  // namespace lockstep::txn::log_checksum_test

@@ -6,8 +6,7 @@
 
 #include "tests/txn/log/log_sim_util.h"
 
-namespace lockstep::txn::test {
-namespace log_crash_test {
+namespace lockstep::txn::test::log_crash_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -216,5 +215,4 @@ TEST(LogCrash, OneSeedIsOneRun) {
     EXPECT_EQ(digests[0], digests[1]);
 }
 
-}  // namespace log_crash_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_crash_test

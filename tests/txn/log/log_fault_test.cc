@@ -3,8 +3,7 @@
 // each must lead to.
 #include "tests/txn/log/log_sim_util.h"
 
-namespace lockstep::txn::test {
-namespace log_fault_test {
+namespace lockstep::txn::test::log_fault_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -403,5 +402,4 @@ TEST(LogFault, AShortSegmentIsNamed) {
     EXPECT_EQ(opened.error().a, segment * sim_options().segment_bytes + 4096);
 }
 
-}  // namespace log_fault_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_fault_test

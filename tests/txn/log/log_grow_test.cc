@@ -7,8 +7,7 @@
 
 #include "tests/txn/log/log_sim_util.h"
 
-namespace lockstep::txn::test {
-namespace log_grow_test {
+namespace lockstep::txn::test::log_grow_test {
 
 using threads::SimDisk;
 using threads::SimEvent;
@@ -301,5 +300,4 @@ TEST(LogGrow, WholeSegmentsAreAdoptedAsTheyAre) {
     EXPECT_EQ(end_of_files(disk, growing()), whole.segment_bytes);
 }
 
-}  // namespace log_grow_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_grow_test

@@ -3,8 +3,7 @@
 #include "tests/txn/log/log_sim_util.h"
 #include "txn/log/durable_end_file.h"
 
-namespace lockstep::txn::test {
-namespace log_lazy_test {
+namespace lockstep::txn::test::log_lazy_test {
 
 using threads::SimDisk;
 using threads::SimEvent;
@@ -112,5 +111,4 @@ TEST(LogLazy, ADurableWaiterEndsTheCollecting) {
     });
 }
 
-}  // namespace log_lazy_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_lazy_test

@@ -2,8 +2,7 @@
 // log_reader_test.cc - sequential reading: chunks, segment ends, stops, and any bytes at all.
 #include "tests/txn/log/log_sim_util.h"
 
-namespace lockstep::txn::test {
-namespace log_reader_test {
+namespace lockstep::txn::test::log_reader_test {
 
 using threads::SimDisk;
 
@@ -110,5 +109,4 @@ TEST(LogReader, SurvivesAnyBytes) {
     }
 }
 
-}  // namespace log_reader_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_reader_test

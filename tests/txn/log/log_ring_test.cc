@@ -7,8 +7,7 @@
 #include "tests/txn/log/log_sim_util.h"
 #include "txn/log/log_ring.h"
 
-namespace lockstep::txn::test {
-namespace log_ring_test {
+namespace lockstep::txn::test::log_ring_test {
 
 using threads::SimDisk;
 
@@ -89,5 +88,4 @@ TEST(LogRing, AFlushInFlightKeepsItsBytes) {
         });
 }
 
-}  // namespace log_ring_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_ring_test

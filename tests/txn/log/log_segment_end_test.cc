@@ -6,8 +6,7 @@
 #include "tests/txn/log/log_sim_util.h"
 #include "txn/log/log_files.h"
 
-namespace lockstep::txn::test {
-namespace log_segment_end_test {
+namespace lockstep::txn::test::log_segment_end_test {
 
 using threads::SimCrash;
 using threads::SimDisk;
@@ -264,5 +263,4 @@ TEST(LogSegmentEnd, ADurableHalfIsATornTail) {
     }
 }
 
-}  // namespace log_segment_end_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_segment_end_test

@@ -6,8 +6,7 @@
 #include "tests/txn/log/log_test_util.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep::txn::test {
-namespace log_space_test {
+namespace lockstep::txn::test::log_space_test {
 
 LogOptions tiny(const std::string& directory) {
     return LogOptions{.directory = directory,
@@ -244,5 +243,4 @@ TEST(LogSpace, SeveralWorkersShareTheSpace) {
     EXPECT_EQ(bench.log->undo_reserved_bytes(), 0u);
 }
 
-}  // namespace log_space_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_space_test

@@ -9,8 +9,7 @@
 #include "txn/log/durable_end_file.h"
 #include "txn/log/log_files.h"
 
-namespace lockstep::txn::test {
-namespace log_stamp_test {
+namespace lockstep::txn::test::log_stamp_test {
 
 using threads::SimDisk;
 using threads::SimFault;
@@ -351,5 +350,4 @@ TEST(LogStamp, TornTailsAreNotTakenForDamage) {
     }
 }
 
-}  // namespace log_stamp_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_stamp_test

@@ -8,8 +8,7 @@
 #include "tests/txn/log/log_test_util.h"
 #include "threads/thread/thread.h"
 
-namespace lockstep::txn::test {
-namespace log_test {
+namespace lockstep::txn::test::log_test {
 
 TEST(Log, RecordsComeBackFromRingAndFile) {
     TempDirectory directory;
@@ -283,5 +282,4 @@ TEST(Log, RefusesOptionsOutOfRange) {
     EXPECT_EQ(Log::open(*bench.runtime, other, Lsn{4096}).error().code, ErrorCode::bad_option);
 }
 
-}  // namespace log_test
-}  // namespace lockstep::txn::test
+}  // namespace lockstep::txn::test::log_test

@@ -10,9 +10,7 @@
 
 #include <lockstep/standard.h>  // keep: it refuses older standards
 
-namespace lockstep {
-
-namespace detail {
+namespace lockstep::detail {
 
 // Of a handler: prints why to stderr and calls std::terminate().
 [[noreturn, gnu::cold, gnu::noinline]] void stop_on_exception() noexcept;
@@ -31,6 +29,4 @@ template <class F, class... A>
 #endif
 }
 
-}  // namespace detail
-
-}  // namespace lockstep
+}  // namespace lockstep::detail

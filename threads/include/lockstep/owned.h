@@ -10,9 +10,7 @@
 
 #include <lockstep/standard.h>  // keep: it refuses older standards
 
-namespace lockstep {
-
-namespace detail {
+namespace lockstep::detail {
 
 // The one owner of an object, or of none. The object's type may be incomplete, except where it is
 // deleted. Movable.
@@ -72,6 +70,4 @@ private:
     T* object_ = nullptr;
 };
 
-}  // namespace detail
-
-}  // namespace lockstep
+}  // namespace lockstep::detail
