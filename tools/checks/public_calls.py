@@ -103,7 +103,8 @@ def functions(text):
         elif c == "{" and (kind := SCOPE.match(re.sub(r"<.*>", "", plain))):
             name = (re.findall(r"\w+", plain.split(" : ")[0].removesuffix(" final")) or [""])[-1]
             names = re.sub(r"<.*", "", plain).split()
-            name = names[1].split(":")[0] if len(names) > 1 and kind.group(1) != "enum" else name
+            if len(names) > 1 and kind.group(1) != "enum":
+                name = names[1] if kind.group(1) == "namespace" else names[1].split(":")[0]
             scopes.append(Scope(kind.group(1), name, kind.group(1) == "class"))
             head = ""
         else:
@@ -119,7 +120,7 @@ def functions(text):
 
 def visible(scopes, plain, function, defined):
     """The function, unless it is private or a special member."""
-    names = [s.name for s in scopes if s.kind != "enum"]
+    names = [part for s in scopes if s.kind != "enum" for part in s.name.split("::")]
     name = " ".join(function.group(1).split())
     special = name in names or name == "operator=" or re.search(r"= (?:default|delete)$", plain)
     if names[:1] == ["lockstep"] and not any(s.hidden for s in scopes) and not special:

@@ -58,7 +58,9 @@ def declarations(lines: list[str]):
         if CLASS.match(code) or code.startswith(("namespace", 'extern "C"')):
             if opens > closes:
                 depth_private.append(
-                    code.startswith("class ") or "namespace detail" in code or "::State" in code
+                    code.startswith("class ")
+                    or re.match(r"namespace (?:\w+::)*detail\b", code) is not None
+                    or "::State" in code
                 )
         elif opens > closes:
             body = opens - closes
