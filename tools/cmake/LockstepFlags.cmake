@@ -8,8 +8,7 @@ target_compile_definitions(lockstep_flags INTERFACE XXH_INLINE_ALL)
 target_include_directories(lockstep_flags INTERFACE
     ${PROJECT_SOURCE_DIR}/threads/include ${PROJECT_SOURCE_DIR}/txn/include
         ${PROJECT_SOURCE_DIR}/sm/include)
-target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wnon-virtual-dtor -Werror
-    -fno-omit-frame-pointer)
+target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(lockstep_flags INTERFACE -march=${LOCKSTEP_ARCH})
 endif()
