@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include "threads/base/check.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
 namespace {
 constexpr size_t kFaultsKept = 5;
-std::string money(Cents c) {
-    return fmt::format("{}{}.{:02}", c < 0 ? "-" : "", std::abs(c) / 100, std::abs(c) % 100);
-}
 std::string place(uint32_t w, uint32_t d) { return fmt::format("district {}/{}", w, d); }
 }  // namespace
 

@@ -8,13 +8,11 @@
 #include "threads/base/try.h"
 #include "tools/base/text_file.h"
 #include "tpcc/hdr_text.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
 namespace {
-
-double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
-double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 
 std::string row(const SeriesPoint& p, const char* type, const PointLatency& latency) {
     return fmt::format("{:.6f},{:.6f},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{},{}\n",

@@ -1,6 +1,7 @@
 // dump.cc - writes every table as a CSV file.
 #include "tpcc/dump.h"
 #include "threads/base/try.h"
+#include "tpcc/units.h"
 
 #include <fmt/format.h>
 
@@ -41,9 +42,6 @@ private:
     int failed_ = 0;
 };
 
-std::string money(Cents c) {
-    return fmt::format("{}{}.{:02}", c < 0 ? "-" : "", std::abs(c) / 100, std::abs(c) % 100);
-}
 std::string rate(int32_t r) { return fmt::format("0.{:04}", r); }
 std::string text(Slice s) {
     if (s.find_first_of(",\"\n") == Slice::npos) return std::string(s);

@@ -8,14 +8,12 @@ namespace lockstep::tpcc {
 
 namespace {
 
-using Json = nlohmann::json;
-
-double number_at(const Json& object, const char* name) { return object.at(name).get<double>(); }
+double number_at(const nlohmann::json& object, const char* name) { return object.at(name).get<double>(); }
 
 // A bucket is named by its greatest time. The last one may have held less: no time exceeds
 // `longest`, in microseconds.
-void read_histogram(const Json& buckets, double longest, Histogram<6>& histogram) {
-    for (const Json& bucket : buckets) {
+void read_histogram(const nlohmann::json& buckets, double longest, Histogram<6>& histogram) {
+    for (const nlohmann::json& bucket : buckets) {
         const double micros = std::min(bucket.at(0).get<double>(), longest);
         histogram.record(static_cast<uint64_t>(std::llround(micros * 1000)),
                          bucket.at(1).get<uint32_t>());
@@ -42,9 +40,9 @@ void Figures::add(const Figures& other) {
     }
 }
 
-std::unique_ptr<Figures> figures_of(const Json& result) {
+std::unique_ptr<Figures> figures_of(const nlohmann::json& result) {
     auto figures = std::make_unique<Figures>();
-    for (const Json& point : result.at("series")) {
+    for (const nlohmann::json& point : result.at("series")) {
         if (!point.at("measured").get<bool>()) continue;
         const double count = number_at(point.at("all"), "count");
         figures->seconds += number_at(point, "length_s");
@@ -53,12 +51,12 @@ std::unique_ptr<Figures> figures_of(const Json& result) {
             figures->types[t].transactions +=
                 number_at(point.at("types").at(kTxnNames[t]), "count");
     }
-    const Json histograms = result.value("histograms_us", Json::object());
-    const Json transactions = result.value("transactions", Json::object());
+    const nlohmann::json histograms = result.value("histograms_us", nlohmann::json::object());
+    const nlohmann::json transactions = result.value("transactions", nlohmann::json::object());
     for (size_t t = 0; t < kTxnTypes; ++t) {
         const char* name = kTxnNames[t];
-        const double longest = transactions.value(name, Json::object()).value("max_us", INFINITY);
-        read_histogram(histograms.value(name, Json::array()), longest, figures->types[t].histogram);
+        const double longest = transactions.value(name, nlohmann::json::object()).value("max_us", INFINITY);
+        read_histogram(histograms.value(name, nlohmann::json::array()), longest, figures->types[t].histogram);
         figures->all.histogram.merge(figures->types[t].histogram);
     }
     return figures;

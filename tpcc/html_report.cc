@@ -10,6 +10,7 @@
 #include "tools/base/text_file.h"
 #include "tpcc/delivery_log.h"
 #include "tpcc/svg.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
@@ -48,9 +49,6 @@ td, th { text-align:left; padding:3px 10px 3px 0; border-bottom:1px solid var(--
 .out { color:var(--bad); }
 </style>
 )";
-
-double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
-double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 
 // Points of the series for a picture: at most 400, neighbours merged, the last one left out if it
 // is much shorter than the others. A merged point has the worst percentiles of its parts.

@@ -7,6 +7,7 @@
 #include "tools/base/text_file.h"
 #include "tpcc/delivery_log.h"
 #include "tpcc/teams.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
@@ -15,9 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kEndingNames[] = {"complete", "interrupted", "failed"};
-
-double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
-double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 
 // null: there was none.
 template <unsigned kBits>

@@ -14,13 +14,11 @@
 #include "tpcc/least_run.h"
 #include "tpcc/scripts.h"
 #include "tpcc/teams.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
 namespace {
-
-double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
-double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 
 // Waits of transactions, mean and p99; prints nothing if there were no waits.
 void print_waits(const WorkerStats& stats) {

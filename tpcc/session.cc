@@ -18,12 +18,11 @@
 #include "tpcc/load_space.h"
 #include "tpcc/loader.h"
 #include "tpcc/run_record.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
 namespace {
-
-double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 
 // The live line, or a line of its own for each point without a terminal.
 class ProgressLine {

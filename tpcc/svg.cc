@@ -11,7 +11,7 @@ namespace lockstep::tpcc {
 namespace {
 
 constexpr double kWidth = 860, kHeight = 240, kLeft = 66, kRight = 14, kTop = 12, kBottom = 26;
-constexpr double kRowHeight = 30, kNames = 96, kTotals = 76;
+constexpr double kRowHeight = 30, kNamesWidth = 96, kTotals = 76;
 
 // 1, 2 or 5 times a power of ten, so that about `wanted` of them cover `span`.
 double round_step(double span, double wanted) {
@@ -174,12 +174,12 @@ std::string bar_chart(const std::string& label, const std::vector<std::string>& 
         legend(parts, "bar") +
         fmt::format("<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">\n", kWidth,
                     height, escaped(label));
-    const double unit = (kWidth - kNames - kTotals) / std::max(longest, 1e-9);
+    const double unit = (kWidth - kNamesWidth - kTotals) / std::max(longest, 1e-9);
     for (size_t r = 0; r < rows.size(); ++r) {
         const double top = kRowHeight * static_cast<double>(r);
-        text += fmt::format("<text class=\"right\" x=\"{:g}\" y=\"{:.1f}\">{}</text>\n", kNames - 8,
+        text += fmt::format("<text class=\"right\" x=\"{:g}\" y=\"{:.1f}\">{}</text>\n", kNamesWidth - 8,
                             top + 19, escaped(rows[r].name));
-        double at = kNames, sum = 0;
+        double at = kNamesWidth, sum = 0;
         for (size_t p = 0; p < rows[r].parts.size(); ++p) {
             const double wide = rows[r].parts[p] * unit;
             text += fmt::format(

@@ -8,6 +8,7 @@
 
 #include "tools/base/say.h"
 #include "tpcc/least_run.h"
+#include "tpcc/units.h"
 
 namespace lockstep::tpcc {
 
@@ -28,7 +29,6 @@ constexpr size_t kCheckpointsLeast = 4;
 double percent(uint64_t part, uint64_t whole) {
     return whole ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
-double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 double minutes(Nanos nanos) { return seconds(nanos) / 60; }
 
 class Judge {

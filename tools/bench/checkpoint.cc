@@ -16,17 +16,17 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr uint32_t kBatch = 64;
+constexpr uint32_t kPagesAtOnce = 64;
 
 // Writes the pages in the order given, a batch at a time as a checkpoint does, then syncs. Pages a
 // second.
 Result<double> write_back(threads::FileId file, const std::vector<uint64_t>& pages,
                           std::byte* memory, threads::IoMode mode) {
     threads::set_io_mode(mode);
-    auto requests = std::make_unique<threads::IoRequest[]>(kBatch);
+    auto requests = std::make_unique<threads::IoRequest[]>(kPagesAtOnce);
     const Nanos begin = threads::now();
-    for (size_t at = 0; at < pages.size(); at += kBatch) {
-        const size_t n = std::min<size_t>(kBatch, pages.size() - at);
+    for (size_t at = 0; at < pages.size(); at += kPagesAtOnce) {
+        const size_t n = std::min<size_t>(kPagesAtOnce, pages.size() - at);
         for (size_t i = 0; i < n; ++i) {
             threads::IoRequest& r = requests[i] = {};
             r.kind = threads::IoKind::write;
@@ -63,7 +63,7 @@ Result<void> sorted_against_unsorted(const Settings& settings, Report& report) {
     std::vector<double> sorted_rates, unsorted_rates, ratios;
     TRY(on_user_thread(store, [&]() -> Result<void> {
         const threads::AlignedBuffer memory =
-            TRY(threads::make_aligned_buffer(kBatch * kPageBytes));
+            TRY(threads::make_aligned_buffer(kPagesAtOnce * kPageBytes));
         Rng rng(1);
         std::vector<uint64_t> sorted;
         for (uint64_t page = 0; page < file_pages; ++page) {

@@ -6,15 +6,6 @@
 #include "tools/bench/paired.h"
 
 namespace lockstep::bench {
-namespace {
-
-Nanos clock_now() {
-    static const MonotonicClock clock;
-    return clock.now();
-}
-
-}  // namespace
-
 Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
                const std::function<void()>& before_slice) {
     uint64_t units = 1;

@@ -24,7 +24,7 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr uint64_t kTransactions = 10'000;
+constexpr uint64_t kCounted = 10'000;
 constexpr uint64_t kOperations = 500;
 constexpr uint64_t kReads = 10;  // in a transaction that reads
 
@@ -112,9 +112,9 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode,
     run.warmup = 0;
     std::optional<IdleSnapshot> idle;
     if (snapshot) idle.emplace(store);
-    run.transactions = 2 * kTransactions;  // every page has its image in the log by then
+    run.transactions = 2 * kCounted;  // every page has its image in the log by then
     TRY(tpcc::run_terminals(db, run, {}));
-    run.transactions = kTransactions;
+    run.transactions = kCounted;
     run.seed = 2;
     CALLGRIND_START_INSTRUMENTATION;
     const auto done = tpcc::run_terminals(db, run, {});
@@ -356,13 +356,13 @@ Result<void> bench_instructions(const Settings& settings, Report& report) {
     };
     for (const Work& work : kWorks) {
         const Counted base = TRY(count_child(settings, work.name, true));
-        report.measurement("instructions per transaction, " + work.name, per(base, kTransactions),
+        report.measurement("instructions per transaction, " + work.name, per(base, kCounted),
                            "", work.goal);
         report.measurement("  distinct lines of code", static_cast<double>(base.lines), "x 64 B");
         const Counted steps = TRY(count_child(settings, work.name + kWithSteps, true));
-        report.measurement("  with STEPS on", per(steps, kTransactions), "", "<= 1.05 times");
+        report.measurement("  with STEPS on", per(steps, kCounted), "", "<= 1.05 times");
         const Counted beside = TRY(count_child(settings, work.name + kBesideSnapshot, true));
-        report.measurement("  beside an idle snapshot", per(beside, kTransactions), "",
+        report.measurement("  beside an idle snapshot", per(beside, kCounted), "",
                            "<= 1.12 times");
     }
     for (const char* name : {"begin", "fetch", "update", "insert", "delete", "scan step", "commit",

@@ -12,11 +12,6 @@ namespace {
 
 constexpr double kDoubt = 0.01;  // the chance that an interval misses the true median
 
-Nanos clock_now() {
-    static const MonotonicClock clock;
-    return clock.now();
-}
-
 // How many of the least and of the largest of n values lie outside the interval of their median.
 // The true median exceeds k or fewer of n values with the chance of k or fewer heads in n tosses.
 size_t outside(size_t n) {

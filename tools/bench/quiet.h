@@ -18,6 +18,12 @@
 
 namespace lockstep::bench {
 
+// Nanoseconds since some moment.
+inline Nanos clock_now() {
+    static const MonotonicClock clock;
+    return clock.now();
+}
+
 // The value below which that share of the sorted values lies, between two neighbours where it falls
 // between them: the "inclusive" method of Python's statistics.quantiles(). 0 if there are none.
 double quantile(std::span<const double> sorted, double share);

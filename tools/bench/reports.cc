@@ -173,10 +173,10 @@ Result<void> staggered_scans(const Settings& settings, const std::string& path, 
 }
 
 // What runs beside the mix.
-enum Beside : size_t { kAlone, kIdle, kEndless, kEachSecond, kBesides };
-constexpr size_t kReaders = 8;
+enum Beside : size_t { kAlone, kIdleSnapshot, kEndless, kEachSecond, kBesides };
+constexpr size_t kScans = 8;
 
-struct Rates {
+struct MixRates {
     double commits = 0, p99 = 0, rate_of_cpu = 0, share = 0;
 };
 
@@ -184,7 +184,7 @@ struct Rates {
 Result<void> eight_scans(Store& store) {
     lockstep::Report report = TRY(store.report());
     std::vector<std::future<Result<Sums>>> sums;
-    for (size_t i = 0; i < kReaders; ++i)
+    for (size_t i = 0; i < kScans; ++i)
         sums.push_back(std::async(std::launch::async, [&]() -> Result<Sums> {
             return sum_blocks(TRY(report.scan(kLines, kQuery1)));
         }));
@@ -198,7 +198,7 @@ Result<void> eight_scans(Store& store) {
 Result<void> repeat_reports(Store& store, Beside what, const std::atomic<bool>& stop) {
     const MonotonicClock clock;
     const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
-    if (what == kIdle) {
+    if (what == kIdleSnapshot) {
         const lockstep::Report held = TRY(store.report());
         while (!stop.load()) pause();
         return {};
@@ -211,7 +211,7 @@ Result<void> repeat_reports(Store& store, Beside what, const std::atomic<bool>& 
     return {};
 }
 
-Result<Rates> run_beside(tpcc::Database& db, Beside what, double seconds) {
+Result<MixRates> run_beside(tpcc::Database& db, Beside what, double seconds) {
     std::atomic<bool> stop{false};
     std::future<Result<void>> reading;
     if (what != kAlone)
@@ -227,7 +227,7 @@ Result<Rates> run_beside(tpcc::Database& db, Beside what, double seconds) {
     const auto took = static_cast<double>(MonotonicClock().now() - wall);
     const auto scanned = static_cast<double>(db.store->report_stats().busy_nanos - busy);
     stop.store(true);
-    Rates rates;
+    MixRates rates;
     if (what != kAlone) TRY(reading.get());
     if (!report) return std::unexpected(report.error());
     rates.commits = (*report)->tx_per_s();
@@ -239,11 +239,11 @@ Result<Rates> run_beside(tpcc::Database& db, Beside what, double seconds) {
     return rates;
 }
 
-Result<std::vector<std::array<Rates, kBesides>>> run_rounds(tpcc::Database& db, int rounds,
+Result<std::vector<std::array<MixRates, kBesides>>> run_rounds(tpcc::Database& db, int rounds,
                                                             double seconds) {
-    std::vector<std::array<Rates, kBesides>> out;
+    std::vector<std::array<MixRates, kBesides>> out;
     for (int round = 0; round <= rounds; ++round) {
-        std::array<Rates, kBesides> all;
+        std::array<MixRates, kBesides> all;
         for (size_t n = 0; n < kBesides; ++n) {
             const size_t what = round % 2 == 0 ? n : kBesides - 1 - n;
             all[what] = TRY(run_beside(db, static_cast<Beside>(what), seconds));
@@ -265,7 +265,7 @@ Result<void> mix_beside(const Settings& settings, const std::string& path, uint3
                                          .scan_workers = scan_workers}));
     tpcc::Database db = TRY(tpcc::open_database(store));
     const auto all = TRY(run_rounds(db, rounds, settings.seconds / 2));
-    const auto ratio = [&](Beside what, Beside base, double Rates::*field) {
+    const auto ratio = [&](Beside what, Beside base, double MixRates::*field) {
         std::vector<double> ratios;
         for (const auto& round : all) ratios.push_back(round[what].*field / round[base].*field);
         return median(ratios);
@@ -274,17 +274,17 @@ Result<void> mix_beside(const Settings& settings, const std::string& path, uint3
     const auto add = [&](const char* name, double value, const char* goal) {
         out.measurement(fmt::format("mix, {}: {}", where, name), value, "", goal);
     };
-    add("idle report : alone", ratio(kIdle, kAlone, &Rates::commits), ">= 0.95");
+    add("idle report : alone", ratio(kIdleSnapshot, kAlone, &MixRates::commits), ">= 0.95");
     if (scan_workers != 0) {
-        add("8 endless reports : idle report", ratio(kEndless, kIdle, &Rates::commits), ">= 0.95");
-        add("8 endless reports : alone", ratio(kEndless, kAlone, &Rates::commits), ">= 0.85");
-        add("8 reports a second : alone", ratio(kEachSecond, kAlone, &Rates::commits), ">= 0.95");
-        add("  New-Order p99, the same", ratio(kEachSecond, kAlone, &Rates::p99), "<= 1.2");
+        add("8 endless reports : idle report", ratio(kEndless, kIdleSnapshot, &MixRates::commits), ">= 0.95");
+        add("8 endless reports : alone", ratio(kEndless, kAlone, &MixRates::commits), ">= 0.85");
+        add("8 reports a second : alone", ratio(kEachSecond, kAlone, &MixRates::commits), ">= 0.95");
+        add("  New-Order p99, the same", ratio(kEachSecond, kAlone, &MixRates::p99), "<= 1.2");
         return store.close();
     }
     std::vector<double> shares;
     for (const auto& round : all) shares.push_back(round[kEndless].share);
-    add("8 endless reports : alone, a CPU second", ratio(kEndless, kAlone, &Rates::rate_of_cpu),
+    add("8 endless reports : alone, a CPU second", ratio(kEndless, kAlone, &MixRates::rate_of_cpu),
         ">= 0.7");
     add("  share of the passes in the time of the worker", median(shares), "0.20 .. 0.30");
     return store.close();

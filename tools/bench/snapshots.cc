@@ -18,7 +18,7 @@ enum Reader : size_t { kNone, kIdle, kReadCommitted, kSnapshot, kReaders };
 constexpr const char* kNames[kReaders] = {"no reader", "an idle snapshot",
                                           "reader at read_committed", "snapshot reader"};
 
-struct Rates {
+struct ReaderRates {
     double commits = 0, p99 = 0, rows = 0;
     double kept = 0;  // bytes of versions for each commit
 };
@@ -41,7 +41,7 @@ Result<uint64_t> hold_snapshot(Store& store, const std::atomic<bool>& stop) {
     return (after.version_bytes - std::min(before.version_bytes, after.version_bytes)) / commits;
 }
 
-Result<Rates> run_beside(tpcc::Database& db, Reader reader, double seconds) {
+Result<ReaderRates> run_beside(tpcc::Database& db, Reader reader, double seconds) {
     std::atomic<bool> stop{false};
     Handle<uint64_t> reading;
     const Nanos began = MonotonicClock().now();
@@ -56,7 +56,7 @@ Result<Rates> run_beside(tpcc::Database& db, Reader reader, double seconds) {
     run.duration = static_cast<Nanos>(seconds * static_cast<double>(kSecond));
     const auto report = tpcc::run_terminals(db, run, {});
     stop.store(true);
-    Rates rates;
+    ReaderRates rates;
     if (reader != kNone) {
         const auto read = static_cast<double>(TRY(reading.join()));
         // It has read during the warm-up, too.
@@ -99,7 +99,7 @@ Result<void> bench_snapshots(const Settings& settings, Report& report) {
     std::vector<double> commits[kReaders], p99[kReaders], rows[kReaders], kept, ratio, ratio_none,
         ratio_idle, ratio_p99;
     for (int round = 0; round <= kRounds; ++round) {
-        Rates rates[kReaders];
+        ReaderRates rates[kReaders];
         for (size_t n = 0; n < kReaders; ++n) {
             const size_t reader = round % 2 == 0 ? n : kReaders - 1 - n;
             rates[reader] = TRY(run_beside(db, static_cast<Reader>(reader), settings.seconds / 2));

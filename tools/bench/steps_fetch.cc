@@ -10,15 +10,10 @@
 namespace lockstep::bench {
 namespace {
 
-Nanos clock_now() {
-    static const MonotonicClock clock;
-    return clock.now();
-}
-
 // One round: all variants for `slice` each.
-class Contest {
+class FetchContest {
 public:
-    Contest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads,
+    FetchContest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads,
             const StepsOptions& options)
         : store_(store),
           index_(index),
@@ -112,7 +107,7 @@ Result<void> contest(const Settings& settings, Report& report, uint64_t bytes,
     const Index index = TRY(load_rows(store, rows));
     const uint32_t threads = settings.threads != 0 ? settings.threads : 16;
     for (const bool update : {false, true}) {
-        Contest c(store, index, rows, update, threads, settings.steps);
+        FetchContest c(store, index, rows, update, threads, settings.steps);
         TRY(c.run(settings.seconds * static_cast<double>(std::size(kStepsVariants)), 12));
         c.print(fmt::format("{}, {}, {} threads", update ? "update" : "fetch", name, threads),
                 report, update ? goal_update : goal_fetch);

@@ -26,9 +26,9 @@ constexpr MixUnderTest kMixes[] = {
     {tpcc::Mix::without_delivery, "mix4", ">= 1.3", 20'000},
     {tpcc::Mix::full, "mix", ">= 1.25", 20'000}};
 
-class Contest {
+class MixContest {
 public:
-    Contest(Store& store, tpcc::Database& db, const Settings& settings, uint64_t commits)
+    MixContest(Store& store, tpcc::Database& db, const Settings& settings, uint64_t commits)
         : store_(store), db_(db), settings_(settings), commits_(commits) {}
 
     Result<void> run(tpcc::Mix mix, uint32_t rounds) {
@@ -111,7 +111,7 @@ Result<void> bench_tpcc_steps(const Settings& settings, Report& report) {
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     for (const MixUnderTest& m : kMixes) {
         if (!settings.mix.empty() && settings.mix != m.name) continue;
-        Contest contest(store, db, settings, settings.commits != 0 ? settings.commits : m.commits);
+        MixContest contest(store, db, settings, settings.commits != 0 ? settings.commits : m.commits);
         TRY(contest.run(m.mix, 12));
         contest.print(report,
                       fmt::format("{}, {} warehouses{}{}", m.name, warehouses,

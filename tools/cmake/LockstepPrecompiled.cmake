@@ -17,7 +17,6 @@ endfunction()
 # lockstep_unite(TARGET): its sources are compiled a dozen at a time, as one. The compiler reads
 # headers full of code, such as those of CLI11 and GoogleTest, and instantiates templates of the
 # standard library once for all of them. So names in anonymous namespaces differ within a target.
-# The engine is compiled file by file: its code must not depend on what stands beside it.
 function(lockstep_unite target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -25,6 +25,7 @@ if(TARGET lockstep_static)
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_tools_base)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
         lockstep_precompile(lockstep_tpcc)
+        lockstep_unite(lockstep_tpcc)
         # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
@@ -38,6 +39,7 @@ if(TARGET lockstep_static)
         file(GLOB ch CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/ch/*.cc)
         add_executable(lockstep-ch ${ch})
         target_link_libraries(lockstep-ch PRIVATE lockstep_tpcc lockstep_static)
+        lockstep_unite(lockstep-ch)
         # TPC-C as a procedure object, for the shards of lockstep.cluster and for their clients. It
         # uses the shared library, as the Python package does.
         file(GLOB shard CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/shard/*.cc)
@@ -80,8 +82,8 @@ if(TARGET lockstep_static)
                 # To optimise CLI11's headers with checks around all takes minutes.
                 target_compile_options(${program} PRIVATE -O0)
             endif()
+            lockstep_unite(${program})
             if(dir STREQUAL cli)
-                lockstep_unite(${program})
                 target_link_libraries(${program} PRIVATE lockstep_tools_base PkgConfig::XXHASH
                     TBB::tbb)
             endif()
