@@ -15,7 +15,7 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr char kMagic[8] = {'L', 'S', 'A', 'R', 'C', 'H', 'I', 'V'};
+constexpr char kArchiveMagic[8] = {'L', 'S', 'A', 'R', 'C', 'H', 'I', 'V'};
 constexpr size_t kHexDigits = 16, kDigits = 20;
 constexpr std::string_view kEnd = ".log";
 
@@ -54,7 +54,7 @@ ArchiveHeader archive_header(const Superblock& block, ArchiveKind kind) {
 
 void encode_archive(ArchiveHeader header, std::string_view path, ArchiveBlock& block) {
     CHECK(path.size() <= kArchivePathMax);
-    std::memcpy(header.magic, kMagic, sizeof kMagic);
+    std::memcpy(header.magic, kArchiveMagic, sizeof kArchiveMagic);
     header.version = kArchiveVersion;
     header.path_bytes = path.size();
     header.assert_state();
@@ -79,7 +79,7 @@ Result<ArchiveFile> read_archive_file(threads::Disk& disk, const threads::Direct
     ArchiveFile found{.header = {}, .path = {}, .bytes = *bytes};
     std::memcpy(&found.header, block->bytes, sizeof found.header);
     const ArchiveHeader& header = found.header;
-    if (*got < sizeof block->bytes || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 ||
+    if (*got < sizeof block->bytes || std::memcmp(header.magic, kArchiveMagic, sizeof kArchiveMagic) != 0 ||
         header.checksum != checksum_of(*block))
         return bad_archive("file of the archive",
                            name + " is damaged or truncated: bring it from a copy of the archive");

@@ -15,7 +15,7 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr char kMagic[8] = {'L', 'S', 'B', 'A', 'C', 'K', 'U', 'P'};
+constexpr char kManifestMagic[8] = {'L', 'S', 'B', 'A', 'C', 'K', 'U', 'P'};
 
 uint64_t checksum_of(const ManifestBlock& block) {
     return XXH3_64bits(block.bytes + sizeof(uint64_t), kManifestBytes - sizeof(uint64_t));
@@ -60,7 +60,7 @@ Result<BackupManifest> read_block(threads::Disk& disk, const threads::Directory&
 bool is_valid(const ManifestBlock& block, uint64_t bytes) {
     BackupManifest manifest;
     std::memcpy(&manifest, block.bytes, sizeof manifest);
-    return bytes >= kManifestBytes && std::memcmp(manifest.magic, kMagic, sizeof kMagic) == 0 &&
+    return bytes >= kManifestBytes && std::memcmp(manifest.magic, kManifestMagic, sizeof kManifestMagic) == 0 &&
            manifest.checksum == checksum_of(block);
 }
 
@@ -91,7 +91,7 @@ BackupInfo BackupManifest::info() const {
 
 void encode_manifest(BackupManifest manifest, ManifestBlock& block) {
     manifest.assert_state();
-    std::memcpy(manifest.magic, kMagic, sizeof kMagic);
+    std::memcpy(manifest.magic, kManifestMagic, sizeof kManifestMagic);
     manifest.version = kManifestVersion;
     std::memset(block.bytes, 0, sizeof block.bytes);
     std::memcpy(block.bytes, &manifest, sizeof manifest);

@@ -21,9 +21,9 @@ using namespace node;
 
 namespace {
 
-constexpr size_t kGroup = limits::most::bulk_group;
+constexpr size_t kBulkGroup = limits::most::bulk_group;
 constexpr size_t kUsable = kPageBytes - kSlotsAt;
-static_assert(kGroup * sizeof(PageId) <= sizeof(PageReservation::pages));  // one reservation
+static_assert(kBulkGroup * sizeof(PageId) <= sizeof(PageReservation::pages));  // one reservation
 
 // A node being filled: full keys, because its prefix is known only when its fences are.
 struct Draft {
@@ -141,15 +141,15 @@ private:
 Result<void> Loader::write_group(unsigned level) {
     const size_t n = finished_.size();
     if (n == 0) return {};
-    DCHECK(n <= kGroup);
+    DCHECK(n <= kBulkGroup);
     // The page before is latched before the map: the order of every structure change.
     ExclusivePage before;
     const bool link = level == 0 && last_ != kPageNone;
     if (link) before = TRY(env_.pool->fix_exclusive(last_));
     PageReservation space = TRY(env_.space->prepare(static_cast<uint32_t>(n)));
-    ExclusivePage pages[kGroup];
-    payload::Format formats[kGroup];
-    std::string records[kGroup];
+    ExclusivePage pages[kBulkGroup];
+    payload::Format formats[kBulkGroup];
+    std::string records[kBulkGroup];
     std::vector<ChangePart> parts;
     parts.push_back(space.part());
     const payload::SetChild sibling{space.pages[0].value, payload::kLink, 0};

@@ -16,7 +16,7 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr uint32_t kGroup =
+constexpr uint32_t kChainGroup =
     limits::most::overflow_group;  // pages per record: what one space reservation gives
 
 struct OverflowPayload {
@@ -24,7 +24,7 @@ struct OverflowPayload {
     OverflowHeader header;
 };
 static_assert(kOnDisk<OverflowPayload, 24> && offsetof(OverflowPayload, header) == 8);
-static_assert(kGroup * sizeof(PageId) <= sizeof(PageReservation::pages));
+static_assert(kChainGroup * sizeof(PageId) <= sizeof(PageReservation::pages));
 
 const OverflowHeader& header_of(const Page& page) {
     return *reinterpret_cast<const OverflowHeader*>(page.body);
@@ -66,13 +66,13 @@ uint64_t chain_number(const Env& env, PageId page) {
 // the chain its number if it has none (0). Notes their pages in `at`.
 Result<void> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
                          uint64_t& chain, size_t from, uint32_t n, PageId next, PageId* at) {
-    DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
+    DCHECK(n > 0 && n <= kChainGroup && (from + n - 1) * kOverflowCapacity < value.size());
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
     if (chain == 0) chain = chain_number(env, space.pages[0]);
-    OverflowPayload payloads[kGroup];
-    ExclusivePage pages[kGroup];
-    ChangePart parts[kGroup + 1];
+    OverflowPayload payloads[kChainGroup];
+    ExclusivePage pages[kChainGroup];
+    ChangePart parts[kChainGroup + 1];
     Result<void> ready{};
     for (uint32_t i = 0; i < n && ready; ++i) {
         Result<ExclusivePage> page = env.pool->fix_new(space.pages[i]);

@@ -13,7 +13,7 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr char kMagic[8] = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
+constexpr char kSuperblockMagic[8] = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
 
 // The copy in page `number`, if it is whole.
 std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
@@ -23,7 +23,7 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
     if (page.kind() != PageKind::superblock) return {};
     Superblock block;
     std::memcpy(&block, page.body, sizeof block);
-    if (std::memcmp(block.magic, kMagic, sizeof kMagic) != 0) return {};
+    if (std::memcmp(block.magic, kSuperblockMagic, sizeof kSuperblockMagic) != 0) return {};
     return block;
 }
 
@@ -47,7 +47,7 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
 }  // namespace
 
 uint32_t make_superblock_page(Superblock& block, Page& page) {
-    CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
+    CHECK(std::memcmp(block.magic, kSuperblockMagic, sizeof kSuperblockMagic) == 0);
     // SB-1.
     const uint32_t number = static_cast<uint32_t>(++block.sequence & 1);
     format_page(page, PageId{number}, ObjectId{0}, PageKind::superblock);

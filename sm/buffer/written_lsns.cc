@@ -21,8 +21,8 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x534e534c50534b4cull;
-constexpr uint32_t kVersion = 1;
+constexpr uint64_t kLsnFileMagic = 0x534e534c50534b4cull;
+constexpr uint32_t kLsnFileVersion = 1;
 constexpr uint32_t kSlotsAtOnce = limits::most::lsn_blocks_written;
 
 }  // namespace
@@ -41,7 +41,7 @@ struct WrittenLsns::Slot {
                                     sizeof(Slot) - sizeof checksum, number);
     }
     bool valid(uint64_t number, uint64_t of_store) const {
-        return magic == kMagic && version == kVersion && block == number && store == of_store &&
+        return magic == kLsnFileMagic && version == kLsnFileVersion && block == number && store == of_store &&
                checksum == right_checksum(number);
     }
     bool never_written() const { return checksum == 0 && magic == 0 && save == 0; }
@@ -142,10 +142,10 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
         DCHECK(slot_[next] <= 1);
         Slot& slot = slots[count];
         slot = {.checksum = 0,
-                .magic = kMagic,
+                .magic = kLsnFileMagic,
                 .store = store,
                 .save = save_,
-                .version = kVersion,
+                .version = kLsnFileVersion,
                 .block = static_cast<uint32_t>(next),
                 .lsn = {}};
         for (uint32_t p = 0; p < kPagesPerBlock; ++p)
@@ -179,10 +179,10 @@ size_t WrittenLsns::make_slots(uint64_t store, uint32_t first, std::span<const u
     for (uint32_t block = first; !lsns.empty(); ++block, bytes += 2 * kSlotBytes) {
         std::memset(to + bytes, 0, 2 * kSlotBytes);
         Slot& made = *new (to + bytes) Slot{.checksum = 0,
-                                            .magic = kMagic,
+                                            .magic = kLsnFileMagic,
                                             .store = store,
                                             .save = 1,
-                                            .version = kVersion,
+                                            .version = kLsnFileVersion,
                                             .block = block,
                                             .lsn = {}};
         const auto own = lsns.first(std::min<size_t>(lsns.size(), kPagesPerBlock));

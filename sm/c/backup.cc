@@ -11,7 +11,7 @@ namespace lockstep::c {
 
 namespace {
 
-lockstep_backup_info to_c(const BackupInfo& info) {
+lockstep_backup_info c_info(const BackupInfo& info) {
     return {.size = sizeof(lockstep_backup_info),
             .lsn = info.lsn.value,
             .redo_from = info.redo_from.value,
@@ -42,7 +42,7 @@ BackupInfo info_of(const lockstep_backup_info& info) {
 }
 Result<void> tell(lockstep_backup_info* out, const BackupInfo& info) {
     if (out == nullptr) return {};
-    return fill(out, to_c(info), "size of lockstep_backup_info");
+    return fill(out, c_info(info), "size of lockstep_backup_info");
 }
 Result<void> tell_faults(const std::vector<std::string>& found, lockstep_line each, void* arg,
                          size_t* faults) {

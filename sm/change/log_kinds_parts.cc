@@ -8,7 +8,6 @@ namespace lockstep::sm {
 namespace {
 
 constexpr uint32_t kImageHead = 2 * sizeof(uint16_t);
-constexpr uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
 bool hole_sound(uint32_t begin, uint32_t end) {
     return begin >= sizeof(PageHeader) && begin <= end && end <= kPageBytes;
@@ -46,7 +45,7 @@ Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartV
     PartHeader header;
     if (total - cursor < sizeof header) return damaged();
     std::memcpy(&header, record.payload() + cursor, sizeof header);
-    const uint64_t image = padded(header.image_bytes),
+    const uint64_t image = txn::log_align(header.image_bytes),
                    payload = (uint64_t{header.payload_bytes} + 7) & ~7ull;
     if (image + payload > total - cursor - sizeof header || !known(header.action)) return damaged();
     if (((header.flags & kPartImage) != 0) != (header.image_bytes != 0)) return damaged();

@@ -34,7 +34,6 @@ constexpr uint32_t kUndoImageBytes = kPageBytes + 256;
 
 static_assert(kPartsMax <= UINT8_MAX);  // LogRecordHeader::parts
 
-constexpr uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
 inline uint32_t payload_bytes(const ChangePart& part) {
     return static_cast<uint32_t>(part.pieces[0].size() + part.pieces[1].size() +
@@ -90,7 +89,8 @@ struct PartSize {
 }
 
 inline uint32_t bytes_in_record(const PartSize& size) {
-    return static_cast<uint32_t>(sizeof(PartHeader)) + padded(size.payload) + padded(size.image);
+    return static_cast<uint32_t>(sizeof(PartHeader)) + txn::log_align(size.payload) +
+           txn::log_align(size.image);
 }
 
 [[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at, PartSize size) {
@@ -100,8 +100,8 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     } else {
         write_image(page, at);
     }
-    std::memset(at + size.image, 0, padded(size.image) - size.image);
-    return at + padded(size.image);
+    std::memset(at + size.image, 0, txn::log_align(size.image) - size.image);
+    return at + txn::log_align(size.image);
 }
 
 [[gnu::always_inline]] inline std::byte* put_piece(const Slice& piece, std::byte* at) {
@@ -122,7 +122,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     at += sizeof(PartHeader);
     if (size.image != 0) [[unlikely]]
         at = put_image(page, at, size);
-    std::byte* const behind = at + padded(size.payload);
+    std::byte* const behind = at + txn::log_align(size.payload);
     if (size.payload % 8 != 0) std::memset(behind - 8, 0, 8);  // the padding
     at = put_piece(part.pieces[0], at);                        // most parts have one or two
     at = put_piece(part.pieces[1], at);
@@ -138,12 +138,12 @@ inline uint32_t bytes_in_record(const PartSize& size) {
                                                           const std::byte* at) {
     const uint32_t id = reinterpret_cast<const PartHeader*>(at)->page;
     Page& page = *part.page->mutable_page();
-    at += sizeof(PartHeader) + padded(size.image);
+    at += sizeof(PartHeader) + txn::log_align(size.image);
     apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), size.payload));
     CHECK(page.header.page_id == id);
     page.assert_state();
     page.header.lsn = end.value;
-    return at + padded(size.payload);
+    return at + txn::log_align(size.payload);
 }
 
 // True if the page was among the last ones; now it is the newest.
@@ -209,7 +209,7 @@ void forget_pages(txn::Transaction& txn) {
         const ChangePart& part = parts[i];
         // Undone by freeing or emptying the page: no image, no content.
         if ((sizes[i].flags & kPartFresh) && part.action != PageAction::page_image) [[unlikely]]
-            undo -= padded(sizes[i].payload);
+            undo -= txn::log_align(sizes[i].payload);
         else if (!remember_page(txn, (*part.page)->id())) undo += kUndoImageBytes;
         undo += part.undo_bytes;
     }
@@ -250,10 +250,10 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     ChangedRecords changed(*env.versions, txn, n == 1);
     for (size_t i = 0; i < n; ++i) {
         const auto& header = *reinterpret_cast<const PartHeader*>(at);
-        at += sizeof(PartHeader) + padded(header.image_bytes);
+        at += sizeof(PartHeader) + txn::log_align(header.image_bytes);
         records_before(parts[i].action, **parts[i].page,
                        {reinterpret_cast<const char*>(at), header.payload_bytes}, changed);
-        at += padded(header.payload_bytes);
+        at += txn::log_align(header.payload_bytes);
     }
     changed.keep();
 }
@@ -263,7 +263,7 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     DCHECK(env.versions != nullptr);
     const auto& header = *reinterpret_cast<const PartHeader*>(at);
     const Slice payload(
-        reinterpret_cast<const char*>(at) + sizeof header + padded(header.image_bytes),
+        reinterpret_cast<const char*>(at) + sizeof header + txn::log_align(header.image_bytes),
         header.payload_bytes);
     VersionTable& versions = *env.versions;
     if (part.action == PageAction::btree_replace)

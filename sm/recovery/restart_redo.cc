@@ -35,7 +35,6 @@ struct Item {
     uint16_t unused;
 };
 static_assert(sizeof(Item) % 8 == 0 && std::is_trivially_copyable_v<Item>);
-size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
 struct Batch {
     Batch* next = nullptr;
@@ -164,12 +163,13 @@ Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
                         part.flags,
                         0};
         size_t at = bytes.size();
-        bytes.resize(at + sizeof item + padded(item.image_bytes) + padded(item.payload_bytes));
+        bytes.resize(at + sizeof item + txn::log_align(item.image_bytes) +
+                     txn::log_align(item.payload_bytes));
         DCHECK(at % 8 == 0 && item.begin < item.end);
         std::memcpy(&bytes[at], &item, sizeof item);
         at += sizeof item;
         if (item.image_bytes) std::memcpy(&bytes[at], part.image.data(), item.image_bytes);
-        at += padded(item.image_bytes);
+        at += txn::log_align(item.image_bytes);
         if (item.payload_bytes) std::memcpy(&bytes[at], part.payload.data(), item.payload_bytes);
         if (bytes.size() >= kBatchBytes) r.send(partition);
     }
@@ -237,9 +237,9 @@ Result<void> ParallelRedo::Impl::apply(const Batch& batch) {
                       item.flags,
                       {reinterpret_cast<const char*>(batch.bytes.data() + at), item.image_bytes},
                       {}};
-        at += padded(item.image_bytes);
+        at += txn::log_align(item.image_bytes);
         part.payload = {reinterpret_cast<const char*>(batch.bytes.data() + at), item.payload_bytes};
-        at += padded(item.payload_bytes);
+        at += txn::log_align(item.payload_bytes);
         DCHECK(at <= batch.bytes.size());
         applied += TRY(apply(item, part));
     }

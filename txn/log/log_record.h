@@ -49,6 +49,7 @@ static_assert(offsetof(LogRecordHeader, flags) == 26 && offsetof(LogRecordHeader
 static_assert(offsetof(LogRecordHeader, object) == 28);
 
 inline constexpr uint32_t kLogRecordMax = 256 * 1024;  // bytes
+// What a record, or a part of one, takes in the log: multiples of 8 bytes.
 inline constexpr uint32_t log_align(uint32_t bytes) { return (bytes + 7) & ~7u; }
 static_assert(log_align(kLogRecordMax) == kLogRecordMax && log_align(1) == 8);
 static_assert(log_align(sizeof(LogRecordHeader)) == sizeof(LogRecordHeader));
