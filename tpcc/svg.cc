@@ -177,8 +177,8 @@ std::string bar_chart(const std::string& label, const std::vector<std::string>& 
     const double unit = (kWidth - kNamesWidth - kTotals) / std::max(longest, 1e-9);
     for (size_t r = 0; r < rows.size(); ++r) {
         const double top = kRowHeight * static_cast<double>(r);
-        text += fmt::format("<text class=\"right\" x=\"{:g}\" y=\"{:.1f}\">{}</text>\n", kNamesWidth - 8,
-                            top + 19, escaped(rows[r].name));
+        text += fmt::format("<text class=\"right\" x=\"{:g}\" y=\"{:.1f}\">{}</text>\n",
+                            kNamesWidth - 8, top + 19, escaped(rows[r].name));
         double at = kNamesWidth, sum = 0;
         for (size_t p = 0; p < rows[r].parts.size(); ++p) {
             const double wide = rows[r].parts[p] * unit;
