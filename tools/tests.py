@@ -114,7 +114,7 @@ class Part:
     does: Callable[[Tests], bool]
 
 
-TURNS = 2
+TURNS = 3
 
 
 def mutants_by_rule(_: Tests) -> bool:
@@ -156,8 +156,8 @@ PARTS = [
     Part("build: coherence", 1, lambda tests: build("coherence")),
     Part("transfers: coherence", 1, transfers),
     Part("mutants: by rule", 0, mutants_by_rule),
-    Part("build: fuzz", 1, lambda tests: build("fuzz")),
-    Part("fuzz: page, log", 1, fuzzers),
+    Part("build: fuzz", 2, lambda tests: build("fuzz")),
+    Part("fuzz: page, log", 2, fuzzers),
 ]
 
 

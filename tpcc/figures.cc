@@ -8,7 +8,9 @@ namespace lockstep::tpcc {
 
 namespace {
 
-double number_at(const nlohmann::json& object, const char* name) { return object.at(name).get<double>(); }
+double number_at(const nlohmann::json& object, const char* name) {
+    return object.at(name).get<double>();
+}
 
 // A bucket is named by its greatest time. The last one may have held less: no time exceeds
 // `longest`, in microseconds.
@@ -55,8 +57,10 @@ std::unique_ptr<Figures> figures_of(const nlohmann::json& result) {
     const nlohmann::json transactions = result.value("transactions", nlohmann::json::object());
     for (size_t t = 0; t < kTxnTypes; ++t) {
         const char* name = kTxnNames[t];
-        const double longest = transactions.value(name, nlohmann::json::object()).value("max_us", INFINITY);
-        read_histogram(histograms.value(name, nlohmann::json::array()), longest, figures->types[t].histogram);
+        const double longest =
+            transactions.value(name, nlohmann::json::object()).value("max_us", INFINITY);
+        read_histogram(histograms.value(name, nlohmann::json::array()), longest,
+                       figures->types[t].histogram);
         figures->all.histogram.merge(figures->types[t].histogram);
     }
     return figures;

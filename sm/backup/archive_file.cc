@@ -79,7 +79,8 @@ Result<ArchiveFile> read_archive_file(threads::Disk& disk, const threads::Direct
     ArchiveFile found{.header = {}, .path = {}, .bytes = *bytes};
     std::memcpy(&found.header, block->bytes, sizeof found.header);
     const ArchiveHeader& header = found.header;
-    if (*got < sizeof block->bytes || std::memcmp(header.magic, kArchiveMagic, sizeof kArchiveMagic) != 0 ||
+    if (*got < sizeof block->bytes ||
+        std::memcmp(header.magic, kArchiveMagic, sizeof kArchiveMagic) != 0 ||
         header.checksum != checksum_of(*block))
         return bad_archive("file of the archive",
                            name + " is damaged or truncated: bring it from a copy of the archive");

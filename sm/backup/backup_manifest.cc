@@ -60,7 +60,8 @@ Result<BackupManifest> read_block(threads::Disk& disk, const threads::Directory&
 bool is_valid(const ManifestBlock& block, uint64_t bytes) {
     BackupManifest manifest;
     std::memcpy(&manifest, block.bytes, sizeof manifest);
-    return bytes >= kManifestBytes && std::memcmp(manifest.magic, kManifestMagic, sizeof kManifestMagic) == 0 &&
+    return bytes >= kManifestBytes &&
+           std::memcmp(manifest.magic, kManifestMagic, sizeof kManifestMagic) == 0 &&
            manifest.checksum == checksum_of(block);
 }
 

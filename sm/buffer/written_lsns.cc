@@ -41,8 +41,8 @@ struct WrittenLsns::Slot {
                                     sizeof(Slot) - sizeof checksum, number);
     }
     bool valid(uint64_t number, uint64_t of_store) const {
-        return magic == kLsnFileMagic && version == kLsnFileVersion && block == number && store == of_store &&
-               checksum == right_checksum(number);
+        return magic == kLsnFileMagic && version == kLsnFileVersion && block == number &&
+               store == of_store && checksum == right_checksum(number);
     }
     bool never_written() const { return checksum == 0 && magic == 0 && save == 0; }
 };

@@ -34,7 +34,6 @@ constexpr uint32_t kUndoImageBytes = kPageBytes + 256;
 
 static_assert(kPartsMax <= UINT8_MAX);  // LogRecordHeader::parts
 
-
 inline uint32_t payload_bytes(const ChangePart& part) {
     return static_cast<uint32_t>(part.pieces[0].size() + part.pieces[1].size() +
                                  part.pieces[2].size() + part.pieces[3].size());

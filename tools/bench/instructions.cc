@@ -356,14 +356,13 @@ Result<void> bench_instructions(const Settings& settings, Report& report) {
     };
     for (const Work& work : kWorks) {
         const Counted base = TRY(count_child(settings, work.name, true));
-        report.measurement("instructions per transaction, " + work.name, per(base, kCounted),
-                           "", work.goal);
+        report.measurement("instructions per transaction, " + work.name, per(base, kCounted), "",
+                           work.goal);
         report.measurement("  distinct lines of code", static_cast<double>(base.lines), "x 64 B");
         const Counted steps = TRY(count_child(settings, work.name + kWithSteps, true));
         report.measurement("  with STEPS on", per(steps, kCounted), "", "<= 1.05 times");
         const Counted beside = TRY(count_child(settings, work.name + kBesideSnapshot, true));
-        report.measurement("  beside an idle snapshot", per(beside, kCounted), "",
-                           "<= 1.12 times");
+        report.measurement("  beside an idle snapshot", per(beside, kCounted), "", "<= 1.12 times");
     }
     for (const char* name : {"begin", "fetch", "update", "insert", "delete", "scan step", "commit",
                              kReaderParts[0], kReaderParts[1], kReaderParts[2], kReaderParts[3]}) {

@@ -240,7 +240,7 @@ Result<MixRates> run_beside(tpcc::Database& db, Beside what, double seconds) {
 }
 
 Result<std::vector<std::array<MixRates, kBesides>>> run_rounds(tpcc::Database& db, int rounds,
-                                                            double seconds) {
+                                                               double seconds) {
     std::vector<std::array<MixRates, kBesides>> out;
     for (int round = 0; round <= rounds; ++round) {
         std::array<MixRates, kBesides> all;
@@ -276,9 +276,11 @@ Result<void> mix_beside(const Settings& settings, const std::string& path, uint3
     };
     add("idle report : alone", ratio(kIdleSnapshot, kAlone, &MixRates::commits), ">= 0.95");
     if (scan_workers != 0) {
-        add("8 endless reports : idle report", ratio(kEndless, kIdleSnapshot, &MixRates::commits), ">= 0.95");
+        add("8 endless reports : idle report", ratio(kEndless, kIdleSnapshot, &MixRates::commits),
+            ">= 0.95");
         add("8 endless reports : alone", ratio(kEndless, kAlone, &MixRates::commits), ">= 0.85");
-        add("8 reports a second : alone", ratio(kEachSecond, kAlone, &MixRates::commits), ">= 0.95");
+        add("8 reports a second : alone", ratio(kEachSecond, kAlone, &MixRates::commits),
+            ">= 0.95");
         add("  New-Order p99, the same", ratio(kEachSecond, kAlone, &MixRates::p99), "<= 1.2");
         return store.close();
     }

@@ -14,7 +14,7 @@ namespace {
 class FetchContest {
 public:
     FetchContest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads,
-            const StepsOptions& options)
+                 const StepsOptions& options)
         : store_(store),
           index_(index),
           rows_(rows),

@@ -111,7 +111,8 @@ Result<void> bench_tpcc_steps(const Settings& settings, Report& report) {
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     for (const MixUnderTest& m : kMixes) {
         if (!settings.mix.empty() && settings.mix != m.name) continue;
-        MixContest contest(store, db, settings, settings.commits != 0 ? settings.commits : m.commits);
+        MixContest contest(store, db, settings,
+                           settings.commits != 0 ? settings.commits : m.commits);
         TRY(contest.run(m.mix, 12));
         contest.print(report,
                       fmt::format("{}, {} warehouses{}{}", m.name, warehouses,
