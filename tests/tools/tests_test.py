@@ -66,9 +66,19 @@ class Runs(unittest.TestCase):
 
     def test_a_slow_test_is_named(self):
         most = tests.SECONDS_MAX
-        rows = [("a", most, "run"), ("b", most + 1, "run"), ("python", most + 1, "run")]
-        told, _ = self.run_with(report(*rows))
+        slow = [(name, most + 1, "run") for name in ("b", "c", "python")]
+        alone = report(("b", most + 1, "run"), ("c", most - 1, "run"))
+        told, passed = self.run_with(report(("a", most, "run"), *slow), alone)
+        self.assertTrue(passed)
         self.assertEqual([line.split(":")[0] for line in told.too_slow()], ["b"])
+
+    def test_a_slow_test_that_fails_alone_does_not_become_a_failure(self):
+        most = tests.SECONDS_MAX
+        told, passed = self.run_with(
+            report(("a", most + 1, "run")), report(("a", most - 1, "fail"))
+        )
+        self.assertTrue(passed)
+        self.assertEqual([line.split(":")[0] for line in told.too_slow()], ["a"])
 
     def run_parts(self, *words, failing=()):
         """The parts that main() runs in a week of turn 0, and its status."""
