@@ -10,107 +10,96 @@
 
 #include "tests/isolation/stage.h"
 
-namespace lockstep::isolation {
-namespace access_matrix_test {
+namespace lockstep::isolation::access_matrix_test {
 
 constexpr const char* kOld = "old-value";
 constexpr const char* kNew = "new-value";
+
+// What a call of the table gets.
+struct At {
+    Txn& txn;
+    const Index& index;
+    const std::string& key;
+    Access access;
+    std::string& seen;
+};
 
 struct Call {
     const char* name;
     // What it does to a record that is there, and to one that is not.
     enum Effect : uint8_t { reads, changes, refused, adds, erases } present, absent;
     // True: the record was there, or has been added.
-    std::function<Result<bool>(Txn&, const Index&, const std::string&, Access, std::string&)> make;
+    Result<bool> (*make)(const At&);
 };
 
 ByteRange alter(std::span<std::byte> value) {
     std::memcpy(value.data(), kNew, 3);
     return {0, 3};
 }
-Slice end_behind(const std::string& key, std::string& room) { return room = key + '\0'; }
-Result<bool> step(Txn& txn, const Index& index, const std::string& key, Access access,
-                  std::string& seen, bool backward) {
+Cursor cursor_of(const At& at, std::string& end) {
+    end = at.key + '\0';
+    return at.index.scan(at.txn, at.key, end, at.access);
+}
+Result<bool> next(const At& at) {
     std::string end;
-    Cursor cursor = index.scan(txn, key, end_behind(key, end), access);
-    const bool found = TRY(backward ? cursor.prev() : cursor.next());
-    if (found) seen = cursor.value();
-    return found;
+    Cursor cursor = cursor_of(at, end);
+    if (!TRY(cursor.next())) return false;
+    at.seen = cursor.value();
+    return true;
 }
-Result<bool> group(Txn& txn, const Index& index, const std::string& key, Access access,
-                   std::string& seen) {
-    std::byte room[2][32];
-    const std::string other = key + " other";
-    Lookup rows[2] = {{.key = other, .buffer = room[0]}, {.key = key, .buffer = room[1]}};
-    const size_t found = TRY(index.get_many(txn, rows, access));
-    EXPECT_EQ(found, rows[1].found);
-    if (found) seen.assign(reinterpret_cast<const char*>(room[1]), rows[1].bytes);
-    return found == 1;
+Result<bool> prev(const At& at) {
+    std::string end;
+    Cursor cursor = cursor_of(at, end);
+    if (!TRY(cursor.prev())) return false;
+    at.seen = cursor.value();
+    return true;
 }
+constexpr Call kReads[] = {{"get", Call::reads, Call::reads, get_one},
+                           {"get_many", Call::reads, Call::reads, get_many},
+                           {"next", Call::reads, Call::reads, next},
+                           {"prev", Call::reads, Call::reads, prev}};
 
-#define MAKE                                                                                  \
-    [](Txn & txn, const Index& index, const std::string& key, [[maybe_unused]] Access access, \
-       [[maybe_unused]] std::string& seen) -> Result<bool>
-
-const Call kReads[] = {
-    {"get", Call::reads, Call::reads, MAKE{return index.get(txn, key, seen, access);
-}  // namespace access_matrix_test
-}  // namespace lockstep::isolation
-, {"get_many", Call::reads, Call::reads, MAKE{return group(txn, index, key, access, seen);
+Result<bool> insert(const At& at) {
+    TRY(at.index.insert(at.txn, at.key, kNew));
+    return true;
 }
+Result<bool> insert_many(const At& at) {
+    const NewRecord records[] = {{at.key, kNew}};
+    TRY(at.index.insert_many(at.txn, records));
+    return true;
 }
-, {"next", Call::reads, Call::reads, MAKE{return step(txn, index, key, access, seen, false);
+Result<bool> put(const At& at) {
+    TRY(at.index.put(at.txn, at.key, kNew));
+    return true;
 }
+Result<bool> update(const At& at) { return at.index.update(at.txn, at.key, kNew); }
+Result<bool> patch(const At& at) { return at.index.patch(at.txn, at.key, 0, "new"); }
+Result<bool> modify(const At& at) {
+    std::byte room[32];
+    return at.index.modify(at.txn, at.key, room, alter);
 }
-, {"prev", Call::reads, Call::reads, MAKE{return step(txn, index, key, access, seen, true);
+Result<bool> modify_many(const At& at) {
+    std::byte room[32];
+    Lookup rows[1] = {{.key = at.key, .buffer = room}};
+    const auto change = [](size_t, std::span<std::byte> value) { return alter(value); };
+    return TRY(at.index.modify_many(at.txn, rows, change)) == 1;
 }
+Result<bool> cursor_patch(const At& at) {
+    std::string end;
+    Cursor cursor = cursor_of(at, end);
+    if (!TRY(cursor.next())) return false;
+    return cursor.patch(0, "new");
 }
-,
-}
-;
-const Call kWrites[] = {
-    {"insert", Call::refused, Call::adds, MAKE{TRY(index.insert(txn, key, kNew));
-return true;
-}
-}
-, {"insert_many", Call::refused, Call::adds, MAKE{const NewRecord records[] = {{key, kNew}};
-TRY(index.insert_many(txn, records));
-return true;
-}
-}
-, {"put", Call::changes, Call::adds, MAKE{TRY(index.put(txn, key, kNew));
-return true;
-}
-}
-, {"update", Call::changes, Call::refused, MAKE{return index.update(txn, key, kNew);
-}
-}
-, {"patch", Call::changes, Call::refused, MAKE{return index.patch(txn, key, 0, "new");
-}
-}
-, {"modify", Call::changes, Call::refused, MAKE{std::byte room[32];
-return index.modify(txn, key, room, alter);
-}
-}
-, {"modify_many", Call::changes, Call::refused, MAKE{std::byte room[32];
-Lookup rows[1] = {{.key = key, .buffer = room}};
-return 1 ==
-       TRY(index.modify_many(txn, rows, [](size_t, std::span<std::byte> v) { return alter(v); }));
-}
-}
-, {"cursor.patch", Call::changes, Call::refused, MAKE{std::string end;
-Cursor cursor = index.scan(txn, key, end_behind(key, end), access);
-if (!TRY(cursor.next())) return false;
-return cursor.patch(0, "new");
-}
-}
-, {"erase", Call::erases, Call::refused, MAKE{return index.erase(txn, key);
-}
-}
-,
-}
-;
-#undef MAKE
+Result<bool> erase(const At& at) { return at.index.erase(at.txn, at.key); }
+constexpr Call kWrites[] = {{"insert", Call::refused, Call::adds, insert},
+                            {"insert_many", Call::refused, Call::adds, insert_many},
+                            {"put", Call::changes, Call::adds, put},
+                            {"update", Call::changes, Call::refused, update},
+                            {"patch", Call::changes, Call::refused, patch},
+                            {"modify", Call::changes, Call::refused, modify},
+                            {"modify_many", Call::changes, Call::refused, modify_many},
+                            {"cursor.patch", Call::changes, Call::refused, cursor_patch},
+                            {"erase", Call::erases, Call::refused, erase}};
 
 enum class Before : uint8_t { present, absent, ghost };
 // What a transaction has on the key; `unknown`: perhaps X, perhaps less.
@@ -256,7 +245,7 @@ private:
     }
     void tell(Actor& actor, const Side& side, std::string& seen, bool& found) {
         stage_.tell(actor, [&](Actor& self) -> Result<void> {
-            found = TRY(side.call->make(self.txn(), stage_.index(), key_, side.access, seen));
+            found = TRY(side.call->make({self.txn(), stage_.index(), key_, side.access, seen}));
             return {};
         });
     }
@@ -331,5 +320,4 @@ TEST(AccessMatrix, EachCallBesideEachOther) {
     EXPECT_GT(matrix.waited(), matrix.played() / 4) << "the test is blind";
 }
 
-}  // namespace access_matrix_test
-}  // namespace lockstep::isolation
+}  // namespace lockstep::isolation::access_matrix_test
