@@ -40,6 +40,17 @@ Cursor cursor_of(const At& at, std::string& end) {
     end = at.key + '\0';
     return at.index.scan(at.txn, at.key, end, at.access);
 }
+
+Result<bool> get_one(const At& at) { return at.index.get(at.txn, at.key, at.seen, at.access); }
+Result<bool> get_many(const At& at) {
+    std::byte room[2][32];
+    const std::string other = at.key + " other";
+    Lookup rows[2] = {{.key = other, .buffer = room[0]}, {.key = at.key, .buffer = room[1]}};
+    const size_t found = TRY(at.index.get_many(at.txn, rows, at.access));
+    EXPECT_EQ(found, rows[1].found);
+    if (found) at.seen.assign(reinterpret_cast<const char*>(room[1]), rows[1].bytes);
+    return found == 1;
+}
 Result<bool> next(const At& at) {
     std::string end;
     Cursor cursor = cursor_of(at, end);
