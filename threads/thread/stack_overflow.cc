@@ -1,4 +1,4 @@
-// stack_overflow.cc - the handler of SIGSEGV and its way to the handler before it.
+// stack_overflow.cc - the handler of SIGSEGV.
 #include "threads/thread/stack_overflow.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "threads/base/check.h"
-#include "threads/base/spin_lock.h"
+#include "threads/thread/signal_chain.h"
 #include "threads/thread/stack.h"
 #include "threads/thread/thread.h"
 
@@ -23,13 +23,8 @@ constexpr size_t kPage = 4096;
 // The handler before ours runs on this stack too, and may print a stack trace.
 constexpr size_t kSignalStackBytes = 64 * 1024;
 
-// A process has one handler for a signal, so its state belongs to the process. Protected by lock;
-// `previous` is constant while our handler may run.
-SpinLock lock;
-uint32_t holders = 0;
-struct sigaction previous;
-// The application installed a handler above ours, which may pass signals on to it.
-bool is_beneath = false;
+void handle(int number, siginfo_t* info, void* context);
+constinit SignalChain chain(SIGSEGV, handle, SA_ONSTACK);
 // Id of the thread that was reported last: if the handler before ours returns, the fault repeats.
 std::atomic<uint64_t> reported{UINT64_MAX};
 
@@ -75,43 +70,9 @@ void report(const Thread& thread, const Stack& stack) {
 
 // The kernel ends the process when the fault repeats without a handler. A signal that another
 // process or raise() sent does not repeat by itself; it stays blocked until we return.
-void reset(int number) {
-    struct sigaction standard {};
-    standard.sa_handler = SIG_DFL;
-    sigaction(number, &standard, nullptr);
-}
 void die_by_default(int number, const siginfo_t& info) {
-    reset(number);
+    chain.reset();
     if (info.si_code <= 0) raise(number);
-}
-
-// No function: the default action, or to ignore.
-bool is_standard(const struct sigaction& action) {
-    return !(action.sa_flags & SA_SIGINFO) &&
-           (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
-}
-
-void pass_on(int number, siginfo_t* info, void* context) {
-    const bool sent = info->si_code <= 0;
-    if (is_standard(previous)) {
-        // The kernel does not let a process ignore a fault either.
-        if (previous.sa_handler == SIG_IGN && sent) return;
-        return die_by_default(number, *info);
-    }
-    // As the kernel would have called it.
-    if (previous.sa_flags & SA_RESETHAND) reset(number);
-    sigset_t mask = previous.sa_mask, outer;
-    sigaddset(&mask, number);
-    pthread_sigmask(SIG_BLOCK, &mask, &outer);
-    if (previous.sa_flags & SA_NODEFER) {
-        sigset_t only;
-        sigemptyset(&only);
-        sigaddset(&only, number);
-        pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
-    }
-    if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(number, info, context);
-    else previous.sa_handler(number);
-    pthread_sigmask(SIG_SETMASK, &outer, nullptr);
 }
 
 void handle(int number, siginfo_t* info, void* context) {
@@ -123,41 +84,17 @@ void handle(int number, siginfo_t* info, void* context) {
             report(*thread, stack);
     }
     errno = error;
-    pass_on(number, info, context);
-}
-
-bool is_ours(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == handle;
+    const SignalChain::Before before = chain.pass_on(info, context);
+    // The kernel does not let a process ignore a fault either.
+    if (before == SignalChain::Before::standard ||
+        (before == SignalChain::Before::ignore && info->si_code > 0))
+        die_by_default(number, *info);
 }
 
 }  // namespace
 
-OverflowReports::OverflowReports() {
-    SpinGuard guard(lock);
-    if (holders++ > 0) return;
-    struct sigaction now {};
-    CHECK(sigaction(SIGSEGV, nullptr, &now) == 0);
-    // An unknown handler may pass on to ours. Above it, ours would be its own predecessor.
-    if (is_ours(now) || (is_beneath && !is_standard(now))) return;
-    is_beneath = false;
-    previous = now;  // before ours can run
-    struct sigaction ours {};
-    ours.sa_sigaction = handle;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigemptyset(&ours.sa_mask);
-    CHECK(sigaction(SIGSEGV, &ours, nullptr) == 0);
-}
-
-OverflowReports::~OverflowReports() {
-    SpinGuard guard(lock);
-    DCHECK(holders > 0);
-    if (--holders > 0) return;
-    struct sigaction now {};
-    CHECK(sigaction(SIGSEGV, nullptr, &now) == 0);
-    DCHECK(!is_ours(previous));  // SO-1
-    is_beneath = !is_ours(now);
-    if (!is_beneath) CHECK(sigaction(SIGSEGV, &previous, nullptr) == 0);
-}
+OverflowReports::OverflowReports() { chain.hold(); }
+OverflowReports::~OverflowReports() { chain.release(); }
 
 SignalStack::SignalStack() {
     DCHECK(current() == nullptr);  // a user thread would give it to its kernel thread

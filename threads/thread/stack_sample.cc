@@ -11,8 +11,8 @@
 #include <atomic>
 
 #include "threads/base/check.h"
-#include "threads/base/spin_lock.h"
 #include "threads/base/symbols.h"
+#include "threads/thread/signal_chain.h"
 #include "threads/thread/stack.h"
 #include "threads/thread/stack_sample_impl.h"
 #include "threads/thread/thread.h"
@@ -22,12 +22,8 @@ namespace {
 
 constexpr int kSignal = SIGURG;
 
-// A process has one handler for a signal, so its state belongs to the process. Protected by lock;
-// `previous` is constant while our handler may run.
-SpinLock lock;
-uint32_t holders = 0;
-struct sigaction previous;
-bool is_beneath = false;  // the application installed a handler above ours
+void handle(int number, siginfo_t* info, void* context);
+constinit SignalChain chain(kSignal, handle, SA_ONSTACK | SA_RESTART);
 
 // The request. `phase` is 4 * its number + one of the states; the handler moves asked -> filling ->
 // filled, the asker everything else.
@@ -69,17 +65,12 @@ void fill(const void* context) {
                word);
 }
 
-// The default action of SIGURG is to do nothing.
-void pass_on(int number, siginfo_t* info, void* context) {
-    if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(number, info, context);
-    else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
-        previous.sa_handler(number);
-}
-
-void handle(int number, siginfo_t* info, void* context) {
+void handle(int, siginfo_t* info, void* context) {
     if (info->si_code != SI_QUEUE || info->si_pid != getpid() ||
-        info->si_value.sival_ptr != static_cast<void*>(&answer))
-        return pass_on(number, info, context);
+        info->si_value.sival_ptr != static_cast<void*>(&answer)) {
+        (void)chain.pass_on(info, context);  // the default action of SIGURG is to do nothing
+        return;
+    }
     const int error = errno;
     uint32_t asked = phase.load(std::memory_order_acquire);
     // SS-2.
@@ -91,18 +82,6 @@ void handle(int number, siginfo_t* info, void* context) {
         phase.store(asked - kAsked + kFilled, std::memory_order_release);
     }
     errno = error;
-}
-
-bool is_ours(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == handle;
-}
-bool is_standard(const struct sigaction& action) {
-    return !(action.sa_flags & SA_SIGINFO) &&
-           (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
-}
-bool installed() {
-    struct sigaction now {};
-    return sigaction(kSignal, nullptr, &now) == 0 && is_ours(now);
 }
 
 void pause_for(Nanos time) {
@@ -133,34 +112,12 @@ StackSample copy_answer() {
 
 }  // namespace
 
-StackSamples::StackSamples() {
-    SpinGuard guard(lock);
-    if (holders++ > 0) return;
-    struct sigaction now {};
-    CHECK(sigaction(kSignal, nullptr, &now) == 0);
-    // An unknown handler may pass on to ours. Above it, ours would be its own predecessor.
-    if (is_ours(now) || (is_beneath && !is_standard(now))) return;
-    is_beneath = false;
-    previous = now;  // before ours can run
-    struct sigaction ours {};
-    ours.sa_sigaction = handle;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-    sigemptyset(&ours.sa_mask);
-    CHECK(sigaction(kSignal, &ours, nullptr) == 0);
-}
-
-StackSamples::~StackSamples() {
-    SpinGuard guard(lock);
-    DCHECK(holders > 0);
-    if (--holders > 0) return;
-    DCHECK(!is_ours(previous));  // SS-1
-    is_beneath = !installed();
-    if (!is_beneath) CHECK(sigaction(kSignal, &previous, nullptr) == 0);
-}
+StackSamples::StackSamples() { chain.hold(); }
+StackSamples::~StackSamples() { chain.release(); }
 
 std::optional<StackSample> StackSamples::take(pthread_t worker) {
     DCHECK(current() == nullptr);
-    if (!installed()) return std::nullopt;
+    if (!chain.installed()) return std::nullopt;
     while (busy.exchange(true, std::memory_order_acquire)) pause_for(kMillisecond);
     const uint32_t asked = phase.load(std::memory_order_relaxed) + kAsked;
     DCHECK(asked % kStates == kAsked);
