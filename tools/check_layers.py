@@ -87,7 +87,7 @@ SEAMS = {
     "threads/worker/worker.cc": ("thread-local storage", "waits of kernel threads"),
     # The stack of a kernel thread, its signals, and what fork() leaves of it.
     "threads/thread/stack.cc": ("kernel threads",),
-    "threads/thread/stack_overflow.cc": ("kernel threads",),
+    "threads/thread/signal_chain.cc": ("kernel threads",),
     "threads/thread/fork_watch.cc": ("kernel threads",),
     "threads/thread/stack_sample.h": ("kernel threads",),
     "threads/thread/stack_sample.cc": ("kernel threads", "sleep of kernel threads"),
