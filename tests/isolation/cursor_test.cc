@@ -167,6 +167,8 @@ private:
     }
     void perform(Op op, bool backward) {
         if (stage_.dropped && op != Op::checkpoint && op != Op::cleaner) return;
+        // A scan that has failed is free for the next command, but has to end first.
+        if (scan_->ended()) return;
         const std::string fallback = backward ? "c85" : "a/";
         const auto at = scan_->at();
         const std::vector<std::string> ahead = scan_->ahead(backward, 7);
