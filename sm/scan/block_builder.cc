@@ -144,8 +144,7 @@ bool is_utf8(Slice text) {
     return true;
 }
 
-BlockBuilder::BlockBuilder(const Columns& columns, std::span<const uint16_t> wanted,
-                           size_t batches)
+BlockBuilder::BlockBuilder(const Columns& columns, std::span<const uint16_t> wanted, size_t batches)
     : wanted_(wanted.begin(), wanted.end()), batches_(batches) {
     const std::span<const Column> all = columns.all();
     for (const uint16_t place : wanted) {
@@ -300,7 +299,8 @@ bool BlockBuilder::add_of_keys(const Part& part, ColumnData& out, const RecordBa
     });
 }
 
-Result<void> BlockBuilder::add_numbers(const Part& part, ColumnData& out, const RecordBatch& batch) {
+Result<void> BlockBuilder::add_numbers(const Part& part, ColumnData& out,
+                                       const RecordBatch& batch) {
     const Column& column = *part.column;
     DCHECK(out.width == column.block_bytes() && out.width != 0);
     bool misfits = false, done = true;

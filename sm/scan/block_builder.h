@@ -67,7 +67,8 @@ private:
     Result<void> add_column(const Part& part, ColumnData& out, const RecordBatch& batch);
     Result<void> add_numbers(const Part& part, ColumnData& out, const RecordBatch& batch);
     template <class Missing>
-    bool add_of_values(const Column& column, ColumnData& out, const RecordBatch& batch, Missing missing);
+    bool add_of_values(const Column& column, ColumnData& out, const RecordBatch& batch,
+                       Missing missing);
     template <class Missing>
     bool add_of_keys(const Part& part, ColumnData& out, const RecordBatch& batch, Missing missing);
     Result<void> add_texts(const Part& part, ColumnData& out, const RecordBatch& batch);
@@ -79,9 +80,9 @@ private:
     std::vector<uint16_t> wanted_;
     std::vector<Part> parts_;
     const size_t batches_;
-    bool whole_keys_ = false;           // a part needs them
-    std::vector<RecordBytes> joined_;   // a batch with whole keys,
-    std::string keys_;                  // which are here
+    bool whole_keys_ = false;          // a part needs them
+    std::vector<RecordBytes> joined_;  // a batch with whole keys,
+    std::string keys_;                 // which are here
     std::shared_ptr<BlockData> block_;
     size_t rows_expected_ = 0;
     size_t text_bytes_ = 0;

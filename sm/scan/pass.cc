@@ -324,7 +324,8 @@ Result<void> Service::Maker::read(const OpenGroup& one, const std::vector<uint16
     Made made{.chunk = turn_.chunk,
               .columns = columns,
               .groups = {one.group},
-              .blocks = std::make_shared<const MadeChunk>(std::move(chunk))};
+              .blocks = std::make_shared<const MadeChunk>(std::move(chunk)),
+              .brought = !pass_.brought[turn_.chunk].empty()};
     // Quiet for both: neither has looked a record up.
     const bool was_quiet = newest <= one.reading->snapshot().quiet;
     for (const OpenGroup& other : open_)
@@ -414,7 +415,8 @@ void Service::deliver(Pass& pass, Turn& turn) {
         }
 }
 
-// Keeps what a scan of the pass still needs; if it is too much, the policy says what goes.
+// Keeps what a scan of the pass still needs, and what was read from disk, for scans of the same
+// state that come later. If it is too much, the latter goes first. Then the policy says what goes.
 void Service::keep(Pass& pass, Turn& turn) {
     for (size_t i = turn.kept; i < turn.made.size(); ++i) {
         turn.made[i].assert_state();
@@ -427,12 +429,18 @@ void Service::keep(Pass& pass, Turn& turn) {
         kept_bytes_ -= made.blocks->bytes();
         return true;
     };
-    std::erase_if(pass.kept, [&](const Made& made) {
-        const bool needed = std::ranges::any_of(pass.scans, [&](const auto& scan) {
-            return !scan->ended && scan->needed.has(made.chunk) && made.serves(*scan);
+    const auto is_of_use = [&](const Made& made, bool now) {
+        return std::ranges::any_of(pass.scans, [&](const auto& scan) {
+            return !scan->ended && (!now || scan->needed.has(made.chunk)) && made.serves(*scan);
         });
-        return !needed && drop(made);
+    };
+    std::erase_if(pass.kept, [&](const Made& made) {
+        return !is_of_use(made, !made.brought) && drop(made);
     });
+    if (kept_bytes_ > hooks_.bytes)
+        std::erase_if(pass.kept, [&](const Made& made) {
+            return kept_bytes_ > hooks_.bytes && !is_of_use(made, true) && drop(made);
+        });
     while (kept_bytes_ > hooks_.bytes && !pass.kept.empty()) {
         const Place any{.chunk = pass.chunks(), .score = std::numeric_limits<uint64_t>::max()};
         // A policy that would wait for its scans does not get its way (RB-2).

@@ -146,9 +146,9 @@ TEST(BlockBuilder, KeysThatAreTooShort) {
                 const uint16_t wanted[] = {column};
                 BlockBuilder builder(columns, wanted);
                 const RecordBytes record{key.substr(cut, bytes - cut), ""};
-                const auto added =
-                    builder.add({.records = {&record, 1}, .shared = key.substr(0, cut),
-                                 .key_least = bytes - cut});
+                const auto added = builder.add({.records = {&record, 1},
+                                                .shared = key.substr(0, cut),
+                                                .key_least = bytes - cut});
                 ASSERT_EQ(added.has_value(), bytes >= (column == 0 ? 4u : 6u))
                     << bytes << " " << cut << " " << column;
             }

@@ -10,8 +10,7 @@ constexpr Nanos kSlice = 50 * kMicrosecond, kTime = 400 * kMillisecond;
 
 // The part of kTime that a paced thread uses. `busy`: how much of it another one has work, in
 // slices of `slice`. `own`: the other is a function of the paced thread's scans.
-double used_beside(double share, Nanos busy, bool own = false,
-                   Nanos slice = 100 * kMicrosecond) {
+double used_beside(double share, Nanos busy, bool own = false, Nanos slice = 100 * kMicrosecond) {
     ManualClock clock;
     const Nanos begin = clock.now();
     auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
