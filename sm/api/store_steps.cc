@@ -52,13 +52,14 @@ Result<void> Store::set_steps(const StepsOptions& options) {
     TRY(check_steps_options(options));
     // Two calls would otherwise reach the workers in different orders.
     const std::lock_guard guard(engine_->set_steps_mutex);
-    DCHECK(engine_->runtime->workers() > 0);
+    DCHECK(engine_->runtime->workers() >= engine_->options.workers);
     {
         const SpinGuard lock(engine_->steps_lock);
         engine_->steps_now = options;
     }
     engine_->steps_mode.store(options.mode, std::memory_order_relaxed);  // for other threads
-    for (uint32_t w = 0; w < engine_->runtime->workers(); ++w) {
+    // Scan workers begin no function of start(), and run no transaction of the application.
+    for (uint32_t w = 0; w < engine_->options.workers; ++w) {
         auto set = start(
             [options]() -> Result<void> {
                 threads::set_steps(options);

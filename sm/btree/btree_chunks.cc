@@ -55,7 +55,7 @@ Result<std::vector<std::string>> cut_into_chunks(BTree& tree, unsigned leaves) {
     return nodes.size() < kCutNodesMax ? std::move(cuts) : std::move(nodes);
 }
 
-std::vector<PageId> read_chunk_ahead(BTree& tree, Slice low, Slice high) {
+std::vector<PageId> missing_of_chunk(BTree& tree, Slice low, Slice high) {
     std::vector<PageId> ids;
     char buffer[2 * kKeyBytesMax];
     BufferPool& pool = *tree.env().pool;
@@ -73,7 +73,6 @@ std::vector<PageId> read_chunk_ahead(BTree& tree, Slice low, Slice high) {
         }
     }
     std::erase_if(ids, [&](PageId id) { return pool.resident(id) != nullptr; });
-    if (!ids.empty()) pool.read_ahead(ids);
     return ids;
 }
 

@@ -16,8 +16,8 @@ namespace lockstep::sm {
 // one level-1 node, or all of them if the tree has more than 1024 such nodes. Errors: those of a
 // descent.
 Result<std::vector<std::string>> cut_into_chunks(BTree& tree, unsigned leaves);
-// Has the pool read the leaves of [low, high), or to the end, that are not in memory, as far as
-// they are children of the node above `low`. Returns them. A hint: errors are left to the reader.
-std::vector<PageId> read_chunk_ahead(BTree& tree, Slice low, Slice high);
+// The leaves of [low, high), or to the end, that are not in memory, as far as they are children of
+// the node above `low`. A hint: errors are left to the reader.
+std::vector<PageId> missing_of_chunk(BTree& tree, Slice low, Slice high);
 
 }  // namespace lockstep::sm

@@ -123,6 +123,19 @@ inline Slice value(const Page& p, unsigned slot) {
     const unsigned at = std::min<unsigned>(s.at, kPageBytes - kRecordHead);
     return bounded(p, at + kRecordHead + (s.bits & kKeyBits), load<uint16_t>(chars(p) + at));
 }
+// Both at once.
+struct Record {
+    Slice suffix, value;
+};
+inline Record record(const Page& p, unsigned slot) {
+    const Slot s = slots(p)[slot];
+    const char* const at = chars(p) + std::min<size_t>(s.at, kPageBytes - kRecordHead);
+    const size_t key_bytes = s.bits & kKeyBits, value_bytes = load<uint16_t>(at);
+    const char *const key = at + kRecordHead, *const end = chars(p) + kPageBytes;
+    if (key_bytes + value_bytes > static_cast<size_t>(end - key)) [[unlikely]]
+        return {suffix(p, slot), value(p, slot)};
+    return {{key, key_bytes}, {key + key_bytes, value_bytes}};
+}
 inline const char* child_text(const Page& p, unsigned slot) {
     const Slot s = slots(p)[slot];
     return chars(p) + std::min<unsigned>(s.at + kRecordHead + (s.bits & kKeyBits), kPageBytes - 4);

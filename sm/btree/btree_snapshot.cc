@@ -20,10 +20,6 @@ namespace lockstep::sm {
 using namespace node;
 using Look = VersionTable::Look;
 
-namespace {
-constexpr size_t kPageLines = kPageBytes / kCacheLineBytes;
-}  // namespace
-
 Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapshot,
                                   const SearchKey& key, ValueOut& out) {
     if (history_.empty_to(snapshot)) return false;
@@ -253,13 +249,6 @@ bool SnapshotScan::latch_sibling(const Sibling& sibling, Slice key, SharedPage& 
     hold = std::move(*fixed);
     return true;
 }
-// The page may change or go meanwhile, but a hint may name any address.
-inline void SnapshotScan::ask_for_sibling(size_t row) const {
-    if (leaf_->sibling.id == kPageNone) return;
-    const char* const page = chars(*leaf_->sibling.page);
-    const size_t first = row * leaf_->lines, end = std::min(first + leaf_->lines, kPageLines);
-    for (size_t line = first; line < end; ++line) prefetch_line(page + line * kCacheLineBytes);
-}
 
 Result<void> SnapshotScan::load(const Slice* key, BTree::Side side, const Sibling& beside) {
     TRY(tree_.history().check(snapshot_, tree_.lock()));
@@ -322,12 +311,6 @@ Result<bool> SnapshotScan::stand_on(size_t row) {
     return true;
 }
 
-Slice SnapshotScan::key_at(size_t row, char* room) const {
-    const Row& at = leaf_->rows[row];
-    return at.in_text ? Slice(leaf_->text).substr(at.at, at.key_bytes)
-                      : full_key(leaf_->page, at.at, room, kKeyBytesMax);
-}
-
 Slice SnapshotScan::value_at(size_t row) const {
     DCHECK(row < leaf_->rows.size());
     const Row& at = leaf_->rows[row];
@@ -337,7 +320,7 @@ Slice SnapshotScan::value_at(size_t row) const {
 
 Result<void> SnapshotScan::read_chain(size_t row, std::string& out) {
     const Slice value = value_at(row);
-    DCHECK(in_chain(row) && value.size() >= sizeof(OverflowRef));
+    DCHECK(leaf_->rows[row].overflow && value.size() >= sizeof(OverflowRef));
     const Result<void> read =
         read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value), out);
     // The chain stays while the record has a version. Only then the answer counts, or the error.

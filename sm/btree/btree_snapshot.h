@@ -14,11 +14,13 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "sm/btree/btree.h"
 #include "sm/btree/btree_ahead.h"
+#include "sm/btree/btree_node.h"
 #include "sm/version/erased_keys.h"
 #include "sm/version/quiet.h"
 
@@ -39,11 +41,12 @@ public:
     // Goes to the next leaf, or part of one, that has records, for callers that take all of them at
     // once. False: there is none. Not to be mixed with next() and prev().
     Result<bool> next_leaf();
-    // Its records, ascending; valid until the scan moves. A key that is put together is written to
-    // `room`, which has kKeyBytesMax bytes. The value of a record in a chain is read apart.
     size_t records() const { return leaf_->rows.size(); }
-    Slice key_at(size_t row, char* room) const;
-    Slice value_at(size_t row) const;
+    // Calls take(row, key, value, in_chain) for its records, which ascend; the bytes are valid
+    // until the scan moves. Keys come without what they share, which is returned. The value of a
+    // record in a chain is read apart.
+    template <class Take>
+    Slice each_record(Take take) const;
     bool in_chain(size_t row) const { return leaf_->rows[row].overflow; }
     Result<void> read_chain(size_t row, std::string& out);
     // The newest change of a leaf that was read; kLsnMax: of one that other snapshots see
@@ -51,6 +54,7 @@ public:
     Lsn newest() const { return newest_; }
 
 private:
+    static constexpr size_t kPageLines = kPageBytes / kCacheLineBytes;
     // A record of the copied page, or one in `text`: its key, then its value.
     struct Row {
         uint32_t at;  // slot, or offset
@@ -77,7 +81,8 @@ private:
     Result<void> load_leaf(const Slice* key, BTree::Side side, const Sibling& beside);
     bool latch_sibling(const Sibling& sibling, Slice key, SharedPage& hold) const;
     Result<bool> latch_leaf(const Slice* key, BTree::Side side, SharedPage& hold);
-    void ask_for_sibling(size_t row) const;
+    void ask_for_sibling(size_t row, size_t rows = 1) const;
+    Slice value_at(size_t row) const;
     void set_range(const Page& page, const Slice* key, BTree::Side side);
     Result<bool> take(const Page& page, const Slice* key, BTree::Side side);
     void take_quiet(const Page& page, unsigned first, unsigned last);
@@ -108,5 +113,36 @@ private:
     std::string large_;
     char key_buffer_[2 * kKeyBytesMax];
 };
+
+// The page may change or go meanwhile, but a hint may name any address.
+inline void SnapshotScan::ask_for_sibling(size_t row, size_t rows) const {
+    if (leaf_->sibling.id == kPageNone) return;
+    const char* const page = node::chars(*leaf_->sibling.page);
+    const size_t first = row * leaf_->lines,
+                 end = std::min(first + rows * leaf_->lines, kPageLines);
+    for (size_t line = first; line < end; ++line) prefetch_line(page + line * kCacheLineBytes);
+}
+
+template <class Take>
+Slice SnapshotScan::each_record(Take take) const {
+    constexpr size_t kAtOnce = 8;
+    const Leaf& leaf = *leaf_;
+    const std::span<const Row> rows(leaf.rows);
+    const Slice shared = node::prefix(leaf.page);
+    for (size_t row = 0; row < rows.size(); ++row) {
+        const Row at = rows[row];
+        if (row % kAtOnce == 0) ask_for_sibling(row, kAtOnce);
+        if (at.in_text) [[unlikely]] {
+            const Slice text = Slice(leaf.text).substr(at.at, at.key_bytes + at.value_bytes);
+            const Slice key = text.substr(0, at.key_bytes);
+            DCHECK(key.starts_with(shared));
+            take(row, key.substr(shared.size()), text.substr(at.key_bytes), at.overflow);
+            continue;
+        }
+        const auto [key, value] = node::record(leaf.page, at.at);
+        take(row, key, value, at.overflow);
+    }
+    return shared;
+}
 
 }  // namespace lockstep::sm

@@ -67,7 +67,10 @@ lockstep_options c_struct(const Options& o) {
             .archive_interval = o.archive_interval.value_or(LOCKSTEP_NEVER),
             .archive_backlog_bytes = o.archive_backlog_bytes.value_or(LOCKSTEP_DERIVED),
             .archive_failure = static_cast<int>(o.archive_failure),
-            .file_mode = o.file_mode};
+            .file_mode = o.file_mode,
+            .scan_bytes = o.scan_bytes,
+            .scan_share = o.scan_share,
+            .scan_workers = o.scan_workers};
 }
 
 lockstep_retry c_retry(const Retry& r) {
@@ -134,6 +137,9 @@ Result<Options> options_of(const lockstep_options* given) {
         .lock_stage = {.policy = TRY(option<LockPolicy>(o.lock_policy, 4, "lock_policy")),
                        .bypass_max = o.lock_bypass_max},
         .version_bytes = unless(o.version_bytes, LOCKSTEP_DERIVED),
+        .scan_bytes = o.scan_bytes,
+        .scan_share = o.scan_share,
+        .scan_workers = o.scan_workers,
         .escalate_at = unless(o.escalate_at, LOCKSTEP_NO_ESCALATION),
         .retries_max = o.retries_max,
         .io = TRY(option<IoMethod>(o.io, 3, "io")),

@@ -89,14 +89,21 @@ constexpr lockstep_scan_options kScanDefaults = {.size = sizeof(lockstep_scan_op
                                                  .where = nullptr,
                                                  .where_count = 0,
                                                  .ordered = false,
-                                                 .decimals = LOCKSTEP_DECIMALS_WIDE};
+                                                 .decimals = LOCKSTEP_DECIMALS_WIDE,
+                                                 .policy = LOCKSTEP_SCAN_AUTOMATIC};
 constexpr lockstep_report_options kReportDefaults = {.size = sizeof(lockstep_report_options),
                                                      .max_age = 0};
 
 Result<ScanOptions> scan_options_of(const lockstep_scan_options& given) {
     if (given.columns_count != 0) LOCKSTEP_NOT_NULL(given.columns);
     if (given.where_count != 0) LOCKSTEP_NOT_NULL(given.where);
-    ScanOptions out{.columns = {}, .where = {}, .ordered = given.ordered};
+    static_assert(int{LOCKSTEP_SCAN_FULL} == static_cast<int>(ScanPolicy::full));
+    ScanOptions out{
+        .columns = {},
+        .where = {},
+        .ordered = given.ordered,
+        .policy = TRY(enum_of<ScanPolicy>(given.policy, LOCKSTEP_SCAN_FULL + 1,
+                                          ErrorCode::bad_option, "lockstep_scan_options::policy"))};
     for (size_t i = 0; i < given.columns_count; ++i) {
         LOCKSTEP_NOT_NULL(given.columns[i]);
         out.columns.emplace_back(given.columns[i]);
@@ -104,6 +111,36 @@ Result<ScanOptions> scan_options_of(const lockstep_scan_options& given) {
     for (size_t i = 0; i < given.where_count; ++i)
         out.where.push_back(TRY(where_of(given.where[i])));
     return out;
+}
+
+lockstep_report_stats c_struct(const ReportStats& s) {
+    return {.size = sizeof(lockstep_report_stats),
+            .reports = s.reports,
+            .states = s.states,
+            .scans = s.scans,
+            .made = s.made,
+            .made_again = s.made_again,
+            .shared = s.shared,
+            .rows = s.rows,
+            .bytes = s.bytes,
+            .busy_nanos = s.busy_nanos,
+            .reports_open = s.reports_open,
+            .scans_open = s.scans_open,
+            .passes_open = s.passes_open,
+            .state_oldest_nanos = s.state_oldest_nanos,
+            .kept_bytes = s.kept_bytes,
+            .behind_max = s.behind_max};
+}
+
+lockstep_report_progress c_struct(const ReportProgress& p) {
+    return {.size = sizeof(lockstep_report_progress),
+            .number = p.number,
+            .sees = p.sees.value,
+            .age_nanos = p.age,
+            .scans = p.scans,
+            .ran = p.ran,
+            .progress = p.progress,
+            .behind = p.behind};
 }
 
 // The calls of a stream.
@@ -282,6 +319,27 @@ int lockstep_report_close(lockstep_report* report, lockstep_error* error) {
         const std::lock_guard guard(s.lock);
         // Of two calls one ends it.
         if (s.reports.erase(c::number_of(report)) != 0) c::end_handle(c::number_of(report));
+        return {};
+    });
+}
+
+int lockstep_get_report_stats(lockstep_store* store, lockstep_report_stats* stats,
+                              lockstep_error* error) {
+    return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
+        LOCKSTEP_NOT_NULL(stats);
+        return c::fill(stats, c::c_struct(s.store.report_stats()), "size of lockstep_report_stats");
+    });
+}
+
+int lockstep_reports(lockstep_store* store,
+                     bool (*each)(void* arg, const lockstep_report_progress* report), void* arg,
+                     lockstep_error* error) {
+    return c::on_store(store, error, [&](c::StoreObject& s) -> Result<void> {
+        LOCKSTEP_NOT_NULL(each);
+        for (const auto& report : s.store.report_stats().open) {
+            const lockstep_report_progress told = c::c_struct(report);
+            if (!each(arg, &told)) break;
+        }
         return {};
     });
 }

@@ -19,11 +19,9 @@ constexpr size_t kAheadMax = 64;  // as btree_chunks.cc
 class ChunkReader {
 public:
     ChunkReader(const Columns& columns, std::span<const uint16_t> wanted)
-        : builder_(columns, wanted) {
-        for (const uint16_t place : wanted) {
-            wants_keys_ |= columns.all()[place].place == ColumnPlace::key;
+        : builder_(columns, wanted, kChunkPages) {
+        for (const uint16_t place : wanted)
             wants_values_ |= columns.all()[place].place == ColumnPlace::value;
-        }
     }
     Result<void> take_leaf(SnapshotScan& scan);
     Result<void> take_page(const HeapPageCopy& page);
@@ -33,70 +31,59 @@ public:
     MadeChunk& made() { return out_; }
 
 private:
-    Result<void> add(std::span<const RecordBytes> records);
-    void list(const SnapshotScan& scan);
+    Result<void> add(RecordBatch batch, size_t first, size_t count);
 
     BlockBuilder builder_;
-    bool wants_keys_ = false, wants_values_ = false;
+    bool wants_values_ = false;
     std::vector<RecordBytes> records_;
-    std::string keys_;  // of the leaf, side by side, and room behind them
-    std::vector<size_t> key_ends_;
     std::string large_;
     MadeChunk out_;
 };
 
-Result<void> ChunkReader::add(std::span<const RecordBytes> records) {
-    if (builder_.full_for(records.size())) flush();
-    return builder_.add(records);
-}
-
-// Lists the leaf's records. Keys are put together out of the leaf's prefix and their own bytes, so
-// they need memory.
-void ChunkReader::list(const SnapshotScan& scan) {
-    const size_t rows = scan.records();
-    records_.resize(rows);
-    for (size_t row = 0; row < rows && wants_values_; ++row)
-        records_[row].value = scan.value_at(row);
-    if (!wants_keys_) return;
-    key_ends_.resize(rows);
-    size_t used = 0;
-    for (size_t row = 0; row < rows; ++row) {
-        if (keys_.size() - used < kKeyBytesMax) keys_.resize(2 * keys_.size() + 16 * kKeyBytesMax);
-        char* const room = keys_.data() + used;
-        const Slice key = scan.key_at(row, room);
-        if (key.data() != room) std::copy(key.begin(), key.end(), room);
-        key_ends_[row] = used += key.size();
-    }
-    // The memory stays where it is only now.
-    for (size_t row = 0, begin = 0; row < rows; begin = key_ends_[row++])
-        records_[row].key = Slice(keys_).substr(begin, key_ends_[row] - begin);
+// Some of the batch's records.
+Result<void> ChunkReader::add(RecordBatch batch, size_t first, size_t count) {
+    batch.records = batch.records.subspan(first, count);
+    if (builder_.full_for(count)) flush();
+    return builder_.add(batch);
 }
 
 Result<void> ChunkReader::take_leaf(SnapshotScan& scan) {
-    DCHECK(scan.records() > 0);
-    list(scan);
-    DCHECK(records_.size() == scan.records());
+    const size_t count = scan.records();
+    DCHECK(count > 0);
+    records_.resize(count);
+    bool chains = false;
+    size_t key_least = kPageBytes, value_least = kPageBytes;
     const std::span<RecordBytes> all(records_);
+    const Slice shared = scan.each_record([&](size_t row, Slice key, Slice value, bool in_chain) {
+        all[row].key = key;
+        all[row].value = value;
+        key_least = std::min(key_least, key.size());
+        value_least = std::min(value_least, value.size());
+        chains |= in_chain;
+    });
+    const RecordBatch batch{all, shared, key_least, value_least};
     size_t first = 0;
     // A large value is read alone: a leaf may have hundreds of them.
-    for (size_t row = 0; row < all.size() && wants_values_; ++row) {
+    for (size_t row = 0; chains && wants_values_ && row < count; ++row) {
         if (!scan.in_chain(row)) continue;
-        TRY(add(all.subspan(first, row - first)));
+        TRY(add(batch, first, row - first));
         TRY(scan.read_chain(row, large_));
         all[row].value = large_;
-        DCHECK(row >= first && !large_.empty());
-        TRY(add(all.subspan(row, 1)));
+        DCHECK(row >= first && large_.size() >= value_least);
+        TRY(add(batch, row, 1));
         first = row + 1;
     }
-    return add(all.subspan(first));
+    return add(batch, first, count - first);
 }
 
 Result<void> ChunkReader::take_page(const HeapPageCopy& page) {
-    DCHECK(!wants_keys_);
     records_.clear();
-    for (const auto& [id, bytes] : page.records())
+    size_t value_least = kPageBytes;
+    for (const auto& [id, bytes] : page.records()) {
         records_.push_back({{}, bytes, uint64_t{id.page.value} << 16 | id.slot.value});
-    return add(records_);
+        value_least = std::min(value_least, bytes.size());
+    }
+    return add({.records = records_, .value_least = value_least}, 0, records_.size());
 }
 
 Result<Lsn> read_into(ChunkReader& reader, BTree& tree, const Snapshot& snapshot,
@@ -126,15 +113,14 @@ Result<Lsn> read_into(ChunkReader& reader, HeapFile& heap, const Snapshot& snaps
     return copy.newest();
 }
 
-std::vector<PageId> read_ahead(BTree& tree, const ChunkRange& range) {
-    return read_chunk_ahead(tree, range.low, range.high);
+std::vector<PageId> missing_of(BTree& tree, const ChunkRange& range) {
+    return missing_of_chunk(tree, range.low, range.high);
 }
-std::vector<PageId> read_ahead(HeapFile& heap, const ChunkRange& range) {
+std::vector<PageId> missing_of(HeapFile& heap, const ChunkRange& range) {
     Result<std::vector<PageId>> pages = pages_of_chunk(heap, range.low, range.high);
     if (!pages) return {};
     std::erase_if(*pages, [&](PageId id) { return heap.pool().resident(id) != nullptr; });
     if (pages->size() > kAheadMax) pages->resize(kAheadMax);
-    if (!pages->empty()) heap.pool().read_ahead(*pages);
     return std::move(*pages);
 }
 
@@ -144,8 +130,8 @@ Result<std::vector<std::string>> cut_object(const Object& object) {
     return std::visit([](auto* one) { return cut_into_chunks(*one, kChunkPages); }, object);
 }
 
-std::vector<PageId> read_object_ahead(const Object& object, const ChunkRange& range) {
-    return std::visit([&](auto* one) { return read_ahead(*one, range); }, object);
+std::vector<PageId> missing_pages(const Object& object, const ChunkRange& range) {
+    return std::visit([&](auto* one) { return missing_of(*one, range); }, object);
 }
 
 BufferPool& pool_of(const Object& object) {

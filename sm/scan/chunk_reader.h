@@ -44,9 +44,9 @@ struct ChunkRange {
 
 // The keys, ascending, at which all chunks but the first begin. Errors: those of reading pages.
 Result<std::vector<std::string>> cut_object(const Object& object);
-// Has the pool read what is not in memory of the chunk, and returns its pages. A hint: errors are
-// left to the reader.
-std::vector<PageId> read_object_ahead(const Object& object, const ChunkRange& range);
+// The pages of the chunk that are not in memory, or are being read. A hint: errors are left to the
+// reader.
+std::vector<PageId> missing_pages(const Object& object, const ChunkRange& range);
 // Where the object's pages are.
 BufferPool& pool_of(const Object& object);
 // The records of the chunk. `wanted`: ascending places in `columns`. `rest` runs after each leaf or

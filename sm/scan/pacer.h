@@ -2,9 +2,11 @@
 //
 // Concepts   The thread says after each slice of its work that it may rest. It then lets ready
 //            threads of its worker run. Some of them are functions of the thread's own scans: their
-//            time counts as its own. If others did run in the window of 10 ms, and the thread has
-//            used its share of the window, it sleeps until the window ends. A worker without other
-//            work is not left idle.
+//            time counts as its own. If others have used a tenth of the window of 10 ms, and the
+//            thread has used its share of it, it sleeps until the window ends. Others that need
+//            less, such as the pool's cleaner, need not wait for it anyway. Time in which nobody
+//            was ready is nobody's: the worker ended transfers, or had no CPU. So a worker without
+//            other work is not left idle.
 // Invariants RB-7 (service.h)
 // Blocking   rest() suspends the user thread.
 #pragma once
@@ -34,12 +36,14 @@ public:
         const Nanos now = threads::now();
         DCHECK(now >= slice_began_);
         use(now - slice_began_);
-        threads::yield();
+        const bool others = threads::yield_to_few(UINT32_MAX);
+        if (!others) threads::yield();  // for what the worker itself has to do
         const Nanos back = threads::now(), own = functions_.exchange(0, std::memory_order_relaxed);
         use(own);
-        others_ran_ |= back - now > own + kOfAYield;
+        if (others && back - now > own) used_by_others_ += back - now - own;
         if (back >= window_end_) return begin_window(back);
-        if (others_ran_ && static_cast<double>(used_) > share_ * static_cast<double>(kWindow)) {
+        if (used_by_others_ > kWindow / 10 &&
+            static_cast<double>(used_) > share_ * static_cast<double>(kWindow)) {
             threads::sleep_until(window_end_);
             return begin_window(threads::now());
         }
@@ -56,7 +60,6 @@ public:
     Nanos take_used() { return std::exchange(used_in_all_, 0); }
 
 private:
-    static constexpr Nanos kOfAYield = 2 * kMicrosecond;  // longer: others have run
     void use(Nanos time) {
         used_ += time;
         used_in_all_ += time;
@@ -64,8 +67,7 @@ private:
     void begin_window(Nanos now) {
         slice_began_ = now;
         window_end_ = now + kWindow;
-        used_ = 0;
-        others_ran_ = false;
+        used_ = used_by_others_ = 0;
         assert_state();
     }
     void assert_state() const {
@@ -75,8 +77,7 @@ private:
 
     const double share_;
     std::atomic<Nanos>& functions_;
-    Nanos slice_began_ = 0, window_end_ = 0, used_ = 0, used_in_all_ = 0;
-    bool others_ran_ = false;
+    Nanos slice_began_ = 0, window_end_ = 0, used_ = 0, used_by_others_ = 0, used_in_all_ = 0;
 };
 
 }  // namespace lockstep::sm::scan

@@ -249,7 +249,8 @@ private:
     Result<void> read(const OpenGroup& one, const std::vector<uint16_t>& columns);
     Result<const Made*> made_for(const ScanState& scan);
     Result<void> fill(Turn::Share& share);
-    void read_ahead();
+    void look_ahead();
+    void ask_ahead();
 
     Pass& pass_;
     Turn& turn_;
@@ -257,7 +258,10 @@ private:
     Counters& counters_;
     std::vector<OpenGroup> open_;
     std::vector<uint16_t> columns_;  // that any scan of the turn wants
-    bool asked_ = false;
+    bool looked_ = false;
+    std::vector<PageId> ahead_;  // in the order in which they are needed
+    size_t asked_ = 0;           // of these, for how many the pool was asked
+    unsigned leaves_ = 0;        // that were read
 };
 
 // The snapshot with the oldest quiet place comes first: what is quiet for it is so for all others
@@ -277,16 +281,26 @@ void Service::Maker::open_groups() {
     columns_ = all_wanted(scans);
 }
 
-// The leaves of this chunk, and of the one that the pass takes probably next.
-void Service::Maker::read_ahead() {
-    if (std::exchange(asked_, true)) return;
-    const auto read = [&](size_t chunk) {
-        std::vector<PageId> pages = read_object_ahead(pass_.object, pass_.range(chunk));
+// Looks for the leaves of this chunk, and of the one that the pass takes probably next.
+void Service::Maker::look_ahead() {
+    if (std::exchange(looked_, true)) return;
+    const auto look = [&](size_t chunk) {
+        std::vector<PageId> pages = missing_pages(pass_.object, pass_.range(chunk));
+        ahead_.insert(ahead_.end(), pages.begin(), pages.end());
         std::vector<PageId>& brought = pass_.brought[chunk];
         if (brought.empty()) brought = std::move(pages);  // else some are still being read
     };
-    read(turn_.chunk);
-    if (turn_.next) read(*turn_.next);
+    look(turn_.chunk);
+    if (turn_.next) look(*turn_.next);
+}
+
+// The pool takes no more than it has free frames for, so it is asked again while the pass reads;
+// not after each leaf, because neighbours are read in one transfer.
+void Service::Maker::ask_ahead() {
+    constexpr unsigned kLeavesBetween = 8;
+    if (asked_ == ahead_.size() || leaves_++ % kLeavesBetween != 0) return;
+    asked_ += pool_of(pass_.object).read_ahead(std::span(ahead_).subspan(asked_));
+    DCHECK(asked_ <= ahead_.size());
 }
 
 // What was not in memory before need not stay there.
@@ -298,14 +312,20 @@ void Service::Maker::cool_down() {
 }
 
 Result<void> Service::Maker::read(const OpenGroup& one, const std::vector<uint16_t>& columns) {
-    read_ahead();
+    look_ahead();
+    ask_ahead();
+    const auto rest = [&] {
+        ask_ahead();
+        pacer_.rest();
+    };
     auto chunk = TRY(read_chunk(pass_.object, one.reading->snapshot(), pass_.range(turn_.chunk),
-                                *pass_.columns, columns, [&] { pacer_.rest(); }));
+                                *pass_.columns, columns, rest));
     const Lsn newest = chunk.newest;
     Made made{.chunk = turn_.chunk,
               .columns = columns,
               .groups = {one.group},
-              .blocks = std::make_shared<const MadeChunk>(std::move(chunk))};
+              .blocks = std::make_shared<const MadeChunk>(std::move(chunk)),
+              .brought = !pass_.brought[turn_.chunk].empty()};
     // Quiet for both: neither has looked a record up.
     const bool was_quiet = newest <= one.reading->snapshot().quiet;
     for (const OpenGroup& other : open_)
@@ -395,7 +415,8 @@ void Service::deliver(Pass& pass, Turn& turn) {
         }
 }
 
-// Keeps what a scan of the pass still needs; if it is too much, the policy says what goes.
+// Keeps what a scan of the pass still needs, and what was read from disk, for scans of the same
+// state that come later. If it is too much, the latter goes first. Then the policy says what goes.
 void Service::keep(Pass& pass, Turn& turn) {
     for (size_t i = turn.kept; i < turn.made.size(); ++i) {
         turn.made[i].assert_state();
@@ -408,12 +429,18 @@ void Service::keep(Pass& pass, Turn& turn) {
         kept_bytes_ -= made.blocks->bytes();
         return true;
     };
-    std::erase_if(pass.kept, [&](const Made& made) {
-        const bool needed = std::ranges::any_of(pass.scans, [&](const auto& scan) {
-            return !scan->ended && scan->needed.has(made.chunk) && made.serves(*scan);
+    const auto is_of_use = [&](const Made& made, bool now) {
+        return std::ranges::any_of(pass.scans, [&](const auto& scan) {
+            return !scan->ended && (!now || scan->needed.has(made.chunk)) && made.serves(*scan);
         });
-        return !needed && drop(made);
+    };
+    std::erase_if(pass.kept, [&](const Made& made) {
+        return !is_of_use(made, !made.brought) && drop(made);
     });
+    if (kept_bytes_ > hooks_.bytes)
+        std::erase_if(pass.kept, [&](const Made& made) {
+            return kept_bytes_ > hooks_.bytes && !is_of_use(made, true) && drop(made);
+        });
     while (kept_bytes_ > hooks_.bytes && !pass.kept.empty()) {
         const Place any{.chunk = pass.chunks(), .score = std::numeric_limits<uint64_t>::max()};
         // A policy that would wait for its scans does not get its way (RB-2).

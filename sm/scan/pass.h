@@ -11,6 +11,7 @@ struct Made {
     std::vector<uint16_t> columns;
     std::vector<std::shared_ptr<Group>> groups;
     std::shared_ptr<const MadeChunk> blocks;
+    bool brought = false;  // pages were read for it, so scans that come later may have it, too
     void assert_state() const {
         DCHECK(blocks != nullptr && !columns.empty() && !groups.empty());
         DCHECK(std::ranges::is_sorted(columns));
@@ -43,7 +44,8 @@ struct Pass {
     // Under Service::mutex_.
     bool cut = false;
     std::vector<std::shared_ptr<ScanState>> fresh, scans;
-    std::list<Made> kept;                                          // the oldest first
+    // The oldest first. Not all of them are needed: see Made::brought.
+    std::list<Made> kept;
     std::map<std::shared_ptr<Group>, std::vector<bool>> made_for;  // by chunk
     uint32_t next_batch = 0;
     bool poked = false;  // since the server looked last: a scan came, took a block or ended

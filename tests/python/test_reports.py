@@ -529,3 +529,19 @@ def test_the_program_starts_the_command(closed):
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, "sum(price)\n0.5\n"), done.stderr
+
+
+def test_how_a_pass_chooses_and_what_reports_have_done(store, lines):
+    with store.report() as report:
+        for policy in ("automatic", "normal", "attach", "elevator", "relevance", "full"):
+            table = report.table("lines", ["id"], policy=policy)
+            assert polars.DataFrame(table)["id"].sum() == ROWS * (ROWS - 1) // 2
+        with pytest.raises(ValueError, match="policy is one of automatic, normal.*, not 'best'"):
+            report.table("lines", policy="best")
+        stats = store.report_stats()
+        assert stats["scans"] == 6 and stats["rows"] >= 6 * ROWS and stats["busy_nanos"] > 0
+        assert stats["behind_max"] == 0 and stats["reports_open"] == 1
+        (one,) = store.reports()
+        assert one.sees == report.sees and one.scans == one.ran == 6 and one.progress == 1
+        assert one.number == 1 and one.age_nanos > 0 and one.behind == 0
+    assert store.reports() == []

@@ -43,6 +43,9 @@ def test_options_go_in_and_come_back(tmp_path):
         "lock_policy": "short_first",
         "io": "pool",
         "sync": False,
+        "scan_bytes": 5 << 20,
+        "scan_share": 0.5,
+        "scan_workers": 1,
     }
     steps = {"mode": "on", "team_max": 8, "points": "manual", "policy": "oldest"}
     with lockstep.open(
@@ -56,6 +59,24 @@ def test_options_go_in_and_come_back(tmp_path):
     with lockstep.open(tmp_path / "t", steps="prefetch", lock_timeout=None) as store:
         assert store.options()["lock_timeout"] is None
         assert store.options()["steps"]["mode"] == "prefetch"
+
+
+def test_every_option_of_the_engine_has_a_name_here():
+    others = {"lock_stage": "lock_policy", "archive_sink": "archive", "test_hooks": "logger"}
+    text = (ROOT / "sm/include/lockstep/options.h").read_text().partition("struct Options {")[2]
+    names = re.findall(r"^    [\w:<>*]+(?: [*]?)(\w+)(?: =|;)", text.partition("\n};")[0], re.M)
+    assert len(names) > 30
+    named = lockstep.Options.__annotations__
+    assert not [name for name in names if others.get(name, name) not in named]
+
+
+def test_an_option_that_is_a_number(tmp_path):
+    with pytest.raises(TypeError, match="option scan_share is a number, not 'half' of type str"):
+        lockstep.open(tmp_path / "s", scan_share="half")
+    with pytest.raises(TypeError, match="option scan_share"):
+        lockstep.open(tmp_path / "s", scan_share=True)
+    with pytest.raises(lockstep.BadOption, match="scan_share"):
+        lockstep.open(tmp_path / "s", scan_share=2)
 
 
 def test_the_version():

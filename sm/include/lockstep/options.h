@@ -135,8 +135,9 @@ struct Options {
     // and at most 64 MB. Memory is taken as images need it; that of images goes back to the system
     // half a second after the last snapshot.
     std::optional<uint64_t> version_bytes = {};
-    // Memory of blocks that reports still need and have not taken, 1 MB .. 1 TB (report.h). Beyond
-    // it blocks are made again for a report that is late.
+    // Memory of blocks that reports still need and have not taken, 1 MB .. 1 TB (report.h), and of
+    // those that were read from disk, for scans of the same state that come later. Beyond it blocks
+    // are made again for a report that is late.
     uint64_t scan_bytes = 64ull << 20;
     // The share of a worker's time that a pass of reports takes while other threads of the worker
     // are ready, 0.01 .. 1, kept over windows of 10 ms. A worker without other work is not left

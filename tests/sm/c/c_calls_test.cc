@@ -52,6 +52,7 @@ bool no_record(void*, lockstep_record*) { return false; }
 bool each_heap(void*, lockstep_record_id, lockstep_slice) { return true; }
 bool each_object(void*, const lockstep_object*) { return true; }
 bool each_txn(void*, const lockstep_transaction_info*) { return true; }
+bool each_report(void*, const lockstep_report_progress*) { return true; }
 bool each_prepared(void*, const lockstep_prepared_info*) { return true; }
 int sink(void*, const char*, uint64_t, lockstep_slice) { return 0; }
 void keys_of(void*, lockstep_slice, lockstep_slice, lockstep_keys*) {}
@@ -139,6 +140,14 @@ std::vector<Call> store_calls() {
              stats.size = sizeof stats;
              return lockstep_get_stats(h.store, &stats, nullptr);
          }},
+        {"lockstep_get_report_stats", s,
+         [](auto& h) {
+             lockstep_report_stats stats;
+             stats.size = sizeof stats;
+             return lockstep_get_report_stats(h.store, &stats, nullptr);
+         }},
+        {"lockstep_reports", s,
+         [](auto& h) { return lockstep_reports(h.store, each_report, nullptr, nullptr); }},
         {"lockstep_metrics", s,
          [](auto& h) { return lockstep_metrics(h.store, room, sizeof room, &bytes, nullptr); }},
         {"lockstep_failure", s,

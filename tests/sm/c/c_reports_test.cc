@@ -367,6 +367,56 @@ TEST_F(CReports, ACancelOfAScanWhoseLastBlockIsMade) {
     release(stream);
 }
 
+// What passes have done, who is slow, and how a pass chooses.
+TEST_F(CReports, StatsAndPolicies) {
+    load(kRows);
+    lockstep_report* const r = report();
+    lockstep_scan_options options;
+    lockstep_scan_options_init(&options, sizeof options);
+    EXPECT_EQ(options.policy, LOCKSTEP_SCAN_AUTOMATIC);
+    for (int policy = LOCKSTEP_SCAN_AUTOMATIC; policy <= LOCKSTEP_SCAN_FULL; ++policy) {
+        options.policy = policy;
+        ArrowArrayStream stream = scan(r, &options);
+        EXPECT_EQ(drain(stream), kRows) << policy;
+        release(stream);
+    }
+    ArrowArrayStream stream{}, slow = scan(r), quick = scan(r);
+    options.policy = LOCKSTEP_SCAN_FULL + 1;
+    EXPECT_EQ(lockstep_report_scan(r, "lines", &options, &stream, &error), LOCKSTEP_BAD_OPTION);
+    EXPECT_NE(std::string(error.text).find("policy"), std::string::npos) << error.text;
+    EXPECT_EQ(drain(quick), kRows);
+    lockstep_report_stats stats = {};
+    EXPECT_EQ(lockstep_get_report_stats(store, &stats, &error), LOCKSTEP_BAD_OPTION);
+    stats.size = sizeof stats;
+    ASSERT_C(lockstep_get_report_stats(store, &stats, &error));
+    EXPECT_EQ(stats.reports, 1u);
+    EXPECT_EQ(stats.scans, 8u);
+    EXPECT_EQ(stats.scans_open, 1u);
+    EXPECT_GE(stats.rows, 7 * kRows);
+    EXPECT_GT(stats.busy_nanos, 0u);
+    EXPECT_GT(stats.behind_max, 0u);
+    std::vector<lockstep_report_progress> open;
+    const auto each = [](void* arg, const lockstep_report_progress* one) {
+        static_cast<std::vector<lockstep_report_progress>*>(arg)->push_back(*one);
+        return false;
+    };
+    lockstep_report* const second = report();
+    ASSERT_C(lockstep_reports(store, each, &open, &error));
+    ASSERT_EQ(open.size(), 1u);  // until it says no
+    EXPECT_EQ(open[0].size, sizeof open[0]);
+    EXPECT_EQ(open[0].number, 1u);
+    EXPECT_EQ(open[0].sees, lockstep_report_sees(r));
+    EXPECT_EQ(open[0].scans, 8u);
+    EXPECT_EQ(open[0].ran, 7u);
+    EXPECT_GT(open[0].progress, 0.8);
+    EXPECT_LT(open[0].progress, 1.0);
+    EXPECT_EQ(open[0].behind, stats.behind_max);
+    ASSERT_C(lockstep_report_close(second, &error));
+    EXPECT_EQ(drain(slow), kRows);
+    release(slow);
+    release(quick);
+}
+
 // The only worker stands still, so no block is made: the watch ends the wait.
 TEST_F(CReports, AWatchEndsAWait) {
     ASSERT_C(lockstep_close(store, &error));

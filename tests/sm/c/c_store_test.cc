@@ -48,8 +48,28 @@ TEST_F(CStoreCalls, Options) {
     EXPECT_EQ(options.pool_bytes, 16u << 20);
     EXPECT_EQ(steps.mode, static_cast<int>(steps_of_run().mode));
 
-    // An older program knows fewer fields; what a newer one knows must be default.
+    // Those of reports come back as they went in.
     lockstep_store* other = nullptr;
+    lockstep_options_init(&options, sizeof options);
+    EXPECT_EQ(options.scan_share, 0.25);
+    options.pool_bytes = 16 << 20;
+    options.scan_bytes = 5 << 20;
+    options.scan_share = 0.5;
+    options.scan_workers = 1;
+    ASSERT_C(lockstep_open((root + "/scans").c_str(), &options, &other, &error));
+    lockstep_options read = {};
+    read.size = sizeof read;
+    ASSERT_C(lockstep_get_options(other, &read, nullptr, &error));
+    EXPECT_EQ(read.scan_bytes, 5u << 20);
+    EXPECT_EQ(read.scan_share, 0.5);
+    EXPECT_EQ(read.scan_workers, 1u);
+    ASSERT_C(lockstep_close(other, &error));
+    other = nullptr;
+    options.scan_share = 1.5;
+    EXPECT_EQ(lockstep_open((root + "/none").c_str(), &options, &other, &error),
+              LOCKSTEP_BAD_OPTION);
+
+    // An older program knows fewer fields; what a newer one knows must be default.
     options.size = offsetof(lockstep_options, pool_bytes);
     options.create = false;
     EXPECT_EQ(lockstep_open((root + "/none").c_str(), &options, &other, &error), LOCKSTEP_BAD_PATH);

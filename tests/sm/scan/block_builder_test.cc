@@ -14,7 +14,7 @@ Block build(const Columns& columns, std::span<const RecordBytes> records) {
     std::vector<uint16_t> wanted(columns.all().size());
     std::iota(wanted.begin(), wanted.end(), uint16_t{0});
     BlockBuilder builder(columns, wanted);
-    const auto added = builder.add(records);
+    const auto added = builder.add({.records = records});
     EXPECT_TRUE(added) << added.error().text();
     return Selected::block(
         builder.finish(),
@@ -29,7 +29,7 @@ Error refused(Slice text, const RecordBytes& record) {
     const Columns columns = parsed(text);
     const uint16_t first[] = {0};
     BlockBuilder builder(columns, first);
-    const auto added = builder.add({&record, 1});
+    const auto added = builder.add({.records = {&record, 1}});
     EXPECT_FALSE(added);
     return added ? Error{} : added.error();
 }
@@ -89,6 +89,113 @@ TEST(BlockBuilder, PartsOfKeys) {
     EXPECT_EQ(block.numbers<int32_t>(2)[1], 5);
     EXPECT_EQ(block.numbers<uint64_t>(6)[1], 9u);
     EXPECT_EQ(block.text(7, 1), "");
+}
+
+// Keys of a leaf come without their common bytes, which may end within any part, and where all
+// records are long enough nobody looks for their ends.
+TEST(BlockBuilder, KeysWithoutTheirCommonBytes) {
+    const Columns columns =
+        parsed("a u16 key, b u24 key, c i32 key, d u64 key, e i64 key, f u8 key, g text key");
+    std::vector<std::string> keys;
+    for (const uint8_t last : {0, 1, 200, 255})
+        keys.emplace_back(Slice(Key()
+                                    .u16(uint16_t{0x8102})
+                                    .u8(uint8_t{3})
+                                    .u8(uint8_t{4})
+                                    .u8(uint8_t{5})
+                                    .i32(int32_t{-0x06070809})
+                                    .u64(uint64_t{0x8a0b0c0d0e0f1011})
+                                    .i64(int64_t{-0x1213141516171819})
+                                    .u8(last)
+                                    .text(std::string(last % 3, 't'))));
+    const size_t fixed = 2 + 3 + 4 + 8 + 8;
+    for (const bool texts : {false, true})
+        for (const bool least_known : {false, true})
+            for (size_t cut = 0; cut <= fixed; ++cut) {
+                std::vector<uint16_t> wanted = {0, 1, 2, 3, 4, 5};
+                if (texts) wanted.push_back(6);
+                BlockBuilder builder(columns, wanted);
+                std::vector<RecordBytes> records;
+                for (const std::string& key : keys) records.push_back({Slice(key).substr(cut), ""});
+                ASSERT_TRUE(builder.add({.records = records,
+                                         .shared = Slice(keys[0]).substr(0, cut),
+                                         .key_least = least_known ? fixed + 1 - cut : 0}));
+                const auto block = builder.finish();
+                ASSERT_EQ(block->rows, keys.size());
+                for (size_t i = 0; i < keys.size(); ++i) {
+                    ASSERT_EQ(block->data[0].data.as<uint16_t>()[i], 0x8102) << cut;
+                    ASSERT_EQ(block->data[1].data.as<uint32_t>()[i], 0x030405u) << cut;
+                    ASSERT_EQ(block->data[2].data.as<int32_t>()[i], -0x06070809) << cut;
+                    ASSERT_EQ(block->data[3].data.as<uint64_t>()[i], 0x8a0b0c0d0e0f1011u) << cut;
+                    ASSERT_EQ(block->data[4].data.as<int64_t>()[i], -0x1213141516171819) << cut;
+                    const uint8_t last = block->data[5].data.as<uint8_t>()[i];
+                    ASSERT_EQ(last, static_cast<uint8_t>(keys[i][fixed])) << cut;
+                    if (!texts) continue;
+                    ASSERT_EQ(block->data[6].text(i), std::string(last % 3, 't'));
+                }
+            }
+}
+
+// Where a key ends in its common bytes, or in its own.
+TEST(BlockBuilder, KeysThatAreTooShort) {
+    const Columns columns = parsed("a u32 key, b u16 key");
+    const Slice key("\0\0\1\2\0\7", 6);
+    for (size_t bytes = 0; bytes <= key.size(); ++bytes)
+        for (size_t cut = 0; cut <= bytes; ++cut)
+            for (uint16_t column = 0; column < 2; ++column) {
+                const uint16_t wanted[] = {column};
+                BlockBuilder builder(columns, wanted);
+                const RecordBytes record{key.substr(cut, bytes - cut), ""};
+                const auto added = builder.add({.records = {&record, 1},
+                                                .shared = key.substr(0, cut),
+                                                .key_least = bytes - cut});
+                ASSERT_EQ(added.has_value(), bytes >= (column == 0 ? 4u : 6u))
+                    << bytes << " " << cut << " " << column;
+            }
+}
+
+// The last byte of a number is that of the value, or one behind it. Known or not known to be
+// there, it is the same.
+TEST(BlockBuilder, ValuesThatEndWithANumber) {
+    const Columns columns = parsed("a u32 value 3 null 7 short null, b u8 value 0");
+    const uint16_t wanted[] = {0, 1};
+    std::string whole(3, '\1'), null(3, '\1');
+    append<uint32_t>(whole, 9);
+    append<uint32_t>(null, 7);
+    for (const size_t least : {size_t{0}, size_t{1}, size_t{6}, size_t{7}}) {
+        BlockBuilder builder(columns, wanted);
+        std::vector<RecordBytes> records = {{"", whole}, {"", null}};
+        if (least < 7) records.push_back({"", Slice(whole).substr(0, 6)});
+        ASSERT_TRUE(builder.add({.records = records, .value_least = least}));
+        const auto block = builder.finish();
+        EXPECT_EQ(block->data[0].data.as<uint32_t>()[0], 9u);
+        for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(block->data[0].is_null(i), i > 0);
+        EXPECT_EQ(block->data[0].nulls, records.size() - 1);
+        EXPECT_EQ(block->data[1].data.as<uint8_t>()[records.size() - 1], 1);
+    }
+}
+
+// Nulls are set 64 at a time, from any row on.
+TEST(BlockBuilder, NullsOfManyRows) {
+    const Columns columns = parsed("a u16 value 0 null 5");
+    const uint16_t wanted[] = {0};
+    BlockBuilder builder(columns, wanted);
+    const std::string null("\5\0", 2), some("\0\5", 2);
+    const auto is_null = [](size_t row) { return row % 7 == 0 || row / 130 % 2 == 1; };
+    size_t rows = 0, nulls = 0;
+    for (const size_t batch : {63u, 64u, 65u, 1u, 128u, 200u, 64u, 7607u}) {
+        std::vector<RecordBytes> records;
+        for (size_t i = 0; i < batch; ++i) records.push_back({"", is_null(rows + i) ? null : some});
+        ASSERT_TRUE(builder.add({.records = records, .value_least = 2}));
+        rows += batch;
+    }
+    const auto block = builder.finish();
+    ASSERT_EQ(block->rows, kBlockRowsMax);
+    for (size_t row = 0; row < rows; ++row) {
+        ASSERT_EQ(block->data[0].is_null(row), is_null(row)) << row;
+        nulls += is_null(row);
+    }
+    EXPECT_EQ(block->data[0].nulls, nulls);
 }
 
 TEST(BlockBuilder, TextsOfValues) {
@@ -167,7 +274,7 @@ TEST(BlockBuilder, ManyBatches) {
             }
             std::vector<RecordBytes> records;
             for (size_t i = 0; i < batch; ++i) records.push_back({bytes[2 * i], bytes[2 * i + 1]});
-            ASSERT_TRUE(builder.add(records));
+            ASSERT_TRUE(builder.add({.records = records}));
         }
         EXPECT_GT(n, 8000u);
         const auto block = builder.finish();

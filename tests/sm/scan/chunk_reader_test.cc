@@ -29,7 +29,7 @@ protected:
             const ChunkRange range{i == 0 ? Slice() : Slice(cuts[i - 1]),
                                    i == cuts.size() ? Slice() : Slice(cuts[i])};
             const uint16_t wanted[] = {0};
-            read_object_ahead(object, range);
+            pool_of(object).read_ahead(missing_pages(object, range));
             auto made = read_chunk(object, all_, range, columns, wanted, [&] {
                 EXPECT_EQ(threads::current()->latch_depth, 0u);  // RB-6
                 ++out.rests;

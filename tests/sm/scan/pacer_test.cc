@@ -9,8 +9,8 @@ namespace lockstep::sm::scan::pacer_test {
 constexpr Nanos kSlice = 50 * kMicrosecond, kTime = 400 * kMillisecond;
 
 // The part of kTime that a paced thread uses. `busy`: how much of it another one has work, in
-// slices of 100 us. `own`: the other is a function of the paced thread's scans.
-double used_beside(double share, Nanos busy, bool own = false) {
+// slices of `slice`. `own`: the other is a function of the paced thread's scans.
+double used_beside(double share, Nanos busy, bool own = false, Nanos slice = 100 * kMicrosecond) {
     ManualClock clock;
     const Nanos begin = clock.now();
     auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
@@ -26,8 +26,8 @@ double used_beside(double share, Nanos busy, bool own = false) {
     }));
     EXPECT_TRUE(runtime->spawn(0, "other", [&] {
         while (clock.now() < begin + busy) {
-            clock.advance(100 * kMicrosecond);
-            if (own) functions += 100 * kMicrosecond;
+            clock.advance(slice);
+            if (own) functions += slice;
             threads::yield();
         }
     }));
@@ -53,6 +53,36 @@ TEST(Pacer, LeavesNoWorkerIdle) {
     EXPECT_NEAR(used_beside(0.1, kTime / 2), 0.55, 0.04);
     // Its own functions take turns with it.
     EXPECT_NEAR(used_beside(0.05, kTime, true), 1.0 / 3, 0.02);
+    // Others that use 6 in 100 are not in need of more.
+    EXPECT_NEAR(used_beside(0.05, kTime, false, 3 * kMicrosecond), 50.0 / 53, 0.02);
+}
+
+// Time that passes while nobody else is ready, as when the worker ends transfers, is not work of
+// others.
+TEST(Pacer, TimeOfNobodyDoesNotCount) {
+    // It goes on with each look at it.
+    class : public Clock {
+    public:
+        Nanos now() const override { return now_ += 10 * kMicrosecond; }
+        bool moves_by_itself() const override { return false; }
+
+    private:
+        mutable Nanos now_ = 1;
+    } clock;
+    auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
+    std::atomic<Nanos> functions{0};
+    Nanos took = 0;
+    unsigned looks = 0;
+    EXPECT_TRUE(runtime->spawn(0, "paced", [&] {
+        Pacer pacer(0.01, functions);
+        const Nanos begin = clock.now();
+        for (; looks < 5000; ++looks) pacer.rest();
+        took = clock.now() - begin;
+    }));
+    while (runtime->step()) {}
+    runtime->stop();
+    EXPECT_EQ(looks, 5000u);  // it has never slept
+    EXPECT_GT(took, 5000 * 20 * kMicrosecond);
 }
 
 }  // namespace lockstep::sm::scan::pacer_test

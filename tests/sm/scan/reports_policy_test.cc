@@ -88,6 +88,42 @@ TEST_F(ReportPolicies, WhereALaterScanBegins) {
     }
 }
 
+// What was read from disk stays for a scan that begins later, as far as there is room; what was in
+// memory is made again.
+TEST_F(ReportPolicies, WhatWasReadFromDiskIsKeptForLaterScans) {
+    load(kMany);
+    const auto made_again = [&](uint64_t scan_bytes, bool cold) {
+        if (cold) {
+            EXPECT_TRUE(store_->close());
+            open({.scan_bytes = scan_bytes});
+        }
+        Report r = report();
+        Scan first = scan(r, {.columns = {"id"}});
+        for (int i = 0; i < 10; ++i) EXPECT_TRUE(next_key(first));
+        Scan later = scan(r, {.columns = {"id"}});
+        while (next_key(later)) {}
+        while (next_key(first)) {}
+        const ReportStats stats = store_->report_stats();
+        EXPECT_LE(stats.kept_bytes, scan_bytes);
+        return stats.made_again;
+    };
+    EXPECT_EQ(made_again(8 << 20, true), 0u);
+    EXPECT_GE(made_again(8 << 20, false), 10u);
+}
+
+// There is room for some of it: what a slow scan needs stays.
+TEST_F(ReportPolicies, WhatNobodyNeedsGoesFirst) {
+    load(kMany);
+    EXPECT_TRUE(store_->close());
+    open({.scan_bytes = 1 << 20});  // of some 5 MB
+    Report r = report();
+    Scan slow = scan(r, {.where = {{"id", Compare::less, {12'000}}}}), quick = scan(r);
+    while (next_key(quick)) EXPECT_LE(store_->report_stats().kept_bytes, 1u << 20);
+    EXPECT_GT(store_->report_stats().behind_max, 0u);
+    while (next_key(slow)) {}
+    EXPECT_EQ(store_->report_stats().made_again, 0u);
+}
+
 TEST_F(ReportPolicies, UnknownOnesAreRefused) {
     load(10);
     Report r = report();

@@ -52,6 +52,7 @@ TEST_F(ScanWorkers, ServePassesAndNothingElse) {
     EXPECT_EQ(rows, kRows);
     for (Handle<int>& function : functions) EXPECT_LT(function.join().value_or(99), 2);
     EXPECT_EQ(store_->options().workers, 2u);
+    EXPECT_TRUE(store_->set_steps({}));  // which visits each worker that begins functions
     Report after = report();
     Scan more = scan(after);
     EXPECT_EQ(*drain(more), expected(kRows + 300));

@@ -83,7 +83,7 @@ from ._objects import (
     TransactionInfo,
 )
 from ._options import Access, Options, StepsOptions, TransactionOptions
-from ._report import Report, Table, Where
+from ._report import Report, ReportProgress, Table, Where
 from ._scan import Cursor, Scan
 from ._store import (
     Store,
@@ -151,6 +151,7 @@ __all__ = [
     "ReadOnly",
     "RecordId",
     "Report",
+    "ReportProgress",
     "RolledBack",
     "Savepoint",
     "Scan",

@@ -85,6 +85,9 @@ class Options(TypedDict, total=False):
     archive_backlog_bytes: int | None
     archive_failure: ArchiveFailure
     file_mode: int
+    scan_bytes: int
+    scan_share: float
+    scan_workers: int
     logger: Logger | None
     steps: StepsOptions | StepsMode
 

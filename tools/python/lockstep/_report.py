@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast, get_args
 
 from . import _core, _options
 from ._errors import CLASSES, BadArgument, Error, NoSuchObject, StoreClosed, make_error, refused
@@ -26,6 +26,9 @@ Where = tuple[str, Literal["==", "<", "<=", ">", ">=", "in", "prefix"], Any]
 Decimals = Literal["wide", "narrow", "integer"]
 _COMPARISONS = ("==", "<", "<=", ">", ">=", "in", "prefix")
 _DECIMALS = ("wide", "narrow", "integer")
+#: How a pass chooses what it reads next; `<lockstep/report.h>` explains them.
+ScanPolicy = Literal["automatic", "normal", "attach", "elevator", "relevance", "full"]
+_POLICIES = get_args(ScanPolicy)
 _CODES = {_core.error_name(code): code for code in CLASSES}
 _DESCRIBED = "lockstep.columns"
 #: Of a frame: blocks that become one frame of Polars.
@@ -66,6 +69,32 @@ class Reporting(OfOneProcess):
         if max_age is None:
             raise _options.wrong_type("max_age", "a number of seconds", max_age)
         return Report(cast("Store", self), _options.nanos("max_age", max_age))
+
+
+    def report_stats(self) -> dict[str, int]:
+        """What the reports of the store have done and do; `<lockstep/report.h>` explains it."""
+        return _core.report_stats(self._handle)
+
+    def reports(self) -> list[ReportProgress]:
+        """The reports that are open, in the order in which they began."""
+        return [ReportProgress(*one) for one in _core.reports(self._handle)]
+
+
+class ReportProgress(NamedTuple):
+    """A report that is open.
+
+    `sees`: as Report.sees. `scans` it has begun, and `ran` of them have ended. `progress`: the
+    share of their key ranges that were read. `behind`: key ranges that others have got and its
+    slowest scan has not.
+    """
+
+    number: int
+    sees: int
+    age_nanos: int
+    scans: int
+    ran: int
+    progress: float
+    behind: int
 
 
 class Report(OfOneProcess):
@@ -136,22 +165,27 @@ class Report(OfOneProcess):
         *,
         ordered: bool = False,
         decimals: Decimals = "wide",
+        policy: ScanPolicy = "automatic",
     ) -> Table:
         """The rows of an index, for everything that reads Arrow streams.
 
         `columns`: names; all if it is empty. `where`: conditions that rows must meet, as
-        `[("id", ">=", 100)]`. `ordered`: rows in the order of their keys. Raises BadArgument,
-        NoSuchObject, NoSuchRecord (the index is not described), TypeError.
+        `[("id", ">=", 100)]`. `ordered`: rows in the order of their keys. `policy`: of the pass
+        that the scan begins, if none is running. Raises BadArgument, NoSuchObject, NoSuchRecord
+        (the index is not described), TypeError, ValueError.
         """
         if isinstance(columns, str):
             raise _options.wrong_type("columns", "a list of names", columns)
         if decimals not in _DECIMALS:
             raise ValueError(f"decimals is one of {', '.join(_DECIMALS)}, not {decimals!r}")
+        if policy not in _POLICIES:
+            raise ValueError(f"policy is one of {', '.join(_POLICIES)}, not {policy!r}")
         types = _types(self._store.columns(name))
         for column in columns:
             _check_column(types, column)
         conditions = [_condition(types, one) for one in where]
-        return Table(self, name, types, list(columns), conditions, ordered, decimals)
+        forms = (ordered, _DECIMALS.index(decimals), _POLICIES.index(policy))
+        return Table(self, name, types, list(columns), conditions, forms)
 
     def frame(self, name: str) -> Any:
         """The rows of an index as a Polars LazyFrame. collect() reads them.
@@ -221,13 +255,14 @@ class Table:
         types: dict[str, str],
         columns: list[str],
         conditions: list[_core.Condition],
-        ordered: bool,
-        decimals: Decimals,
+        forms: tuple[bool, int, int],
     ) -> None:
         self._report = report
         self._name = name
         self._types = types
-        self._arguments = (columns, conditions, ordered, _DECIMALS.index(decimals))
+        self._columns, self._conditions = columns, conditions
+        #: Ordered or not, form of decimals, policy: as _core.report_scan() takes them.
+        self._forms = forms
         #: The last scans, for their errors.
         self._streams: collections.deque[_core.ReportStream] = collections.deque(maxlen=100)
 
@@ -239,14 +274,12 @@ class Table:
         return self._begin().capsule(-1)
 
     def _begin(self, **changed: Any) -> _core.ReportStream:
-        columns, conditions, ordered, decimals = self._arguments
         stream = _core.report_scan(
             self._report._handle,
             self._name,
-            changed.get("columns", columns),
-            changed.get("conditions", conditions),
-            ordered,
-            decimals,
+            changed.get("columns", self._columns),
+            changed.get("conditions", self._conditions),
+            *self._forms,
         )
         self._streams.append(stream)
         return stream

@@ -15,7 +15,7 @@ namespace {
     X(log_segment_bytes) X(log_ring_bytes) X(lazy_flush_interval) X(checkpoint_log_bytes) \
     X(lock_timeout) X(lock_table_bytes_log2) X(escalate_at) X(version_bytes) X(retries_max) \
     X(offload_threads) X(slice_warning) X(archive) X(archive_interval) X(archive_backlog_bytes) \
-    X(archive_failure) X(file_mode)
+    X(archive_failure) X(file_mode) X(scan_bytes) X(scan_share) X(scan_workers)
 #define LOCKSTEP_STEPS_FIELDS(X) \
     X(mode) X(team_max) X(policy) X(gate) X(rounds_max) X(points) X(window_records) \
     X(float_state) X(ignore_latches)
@@ -24,6 +24,14 @@ namespace {
 template <class T>
 void set_field(T& field, const char* name, nb::handle value) {
     field = whole<T>(value, std::string("option ") + name);
+}
+
+void set_field(double& field, const char* name, nb::handle value) {
+    if (PyBool_Check(value.ptr()) || !PyNumber_Check(value.ptr()))
+        refuse_type(std::string("option ") + name, "a number", value);
+    const nb::object number = nb::steal(PyNumber_Float(value.ptr()));
+    if (!number.is_valid()) throw nb::python_error();
+    field = PyFloat_AS_DOUBLE(number.ptr());
 }
 
 void set_field(bool& field, const char* name, nb::handle value) {

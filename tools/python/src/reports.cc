@@ -234,7 +234,7 @@ private:
 };
 
 ReportStream scan(Number report, nb::handle given, const std::vector<std::string>& columns,
-                  nb::handle conditions, bool ordered, int decimals) {
+                  nb::handle conditions, bool ordered, int decimals, int policy) {
     const std::string index = text(given, "name");
     const Conditions where(conditions);
     std::vector<const char*> names;
@@ -247,6 +247,7 @@ ReportStream scan(Number report, nb::handle given, const std::vector<std::string
     options.where_count = where.where().size();
     options.ordered = ordered;
     options.decimals = decimals;
+    options.policy = policy;
     ArrowArrayStream inner{};
     EmptyError error;
     const int code = run(
@@ -260,6 +261,47 @@ ReportStream scan(Number report, nb::handle given, const std::vector<std::string
     return ReportStream(std::move(stream));
 }
 
+// clang-format off
+#define LOCKSTEP_REPORT_FIELDS(X) \
+    X(reports) X(states) X(scans) X(made) X(made_again) X(shared) X(rows) X(bytes) X(busy_nanos) \
+    X(reports_open) X(scans_open) X(passes_open) X(state_oldest_nanos) X(kept_bytes) X(behind_max)
+// clang-format on
+
+#define LOCKSTEP_COUNT(field) +1
+static_assert(sizeof(lockstep_report_stats) ==
+                  sizeof(size_t) + sizeof(uint64_t) * (0 LOCKSTEP_REPORT_FIELDS(LOCKSTEP_COUNT)),
+              "a counter of lockstep_report_stats is missing above");
+#undef LOCKSTEP_COUNT
+
+nb::dict stats(Number store) {
+    lockstep_report_stats counted;
+    counted.size = sizeof counted;
+    call_at_once([&](lockstep_error* error) {
+        return lockstep_get_report_stats(handle<lockstep_store>(store), &counted, error);
+    });
+    nb::dict result;
+#define LOCKSTEP_TAKE(field) result[#field] = counted.field;
+    LOCKSTEP_REPORT_FIELDS(LOCKSTEP_TAKE)
+#undef LOCKSTEP_TAKE
+    return result;
+}
+
+nb::list open_reports(Number store) {
+    std::vector<lockstep_report_progress> found;
+    const auto each = [](void* arg, const lockstep_report_progress* report) {
+        static_cast<std::vector<lockstep_report_progress>*>(arg)->push_back(*report);
+        return true;
+    };
+    call_at_once([&](lockstep_error* error) {
+        return lockstep_reports(handle<lockstep_store>(store), each, &found, error);
+    });
+    nb::list result;
+    for (const lockstep_report_progress& one : found)
+        result.append(nb::make_tuple(one.number, one.sees, one.age_nanos, one.scans, one.ran,
+                                     one.progress, one.behind));
+    return result;
+}
+
 }  // namespace
 
 void add_reports(nb::module_& module) {
@@ -268,7 +310,9 @@ void add_reports(nb::module_& module) {
     module.def("report_begin", begin);
     module.def("report_sees", [](Number report) { return lockstep_report_sees(c(report)); });
     module.def("report_scan", scan, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(),
-               nb::arg());
+               nb::arg(), nb::arg());
+    module.def("report_stats", stats);
+    module.def("reports", open_reports);
     nb::class_<ReportStream>(module, "ReportStream")
         .def("capsule", &ReportStream::capsule)
         .def("failure", &ReportStream::failure)

@@ -120,6 +120,11 @@ typedef struct lockstep_options {
     uint64_t archive_backlog_bytes;  // LOCKSTEP_DERIVED
     int archive_failure;             // enum lockstep_archive_failure
     uint32_t file_mode;              // permissions of the files of a new store: 0600
+    // Of reports: bytes of blocks that are kept, the share of a worker that a pass takes while
+    // others have work, and workers of their own.
+    uint64_t scan_bytes;
+    double scan_share;
+    uint32_t scan_workers;
 } lockstep_options;
 
 // What a transaction may see; lockstep_txn_options::isolation.

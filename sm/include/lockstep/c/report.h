@@ -155,6 +155,16 @@ enum lockstep_decimals {
     LOCKSTEP_DECIMALS_INTEGER = 2
 };
 
+// How a pass over an index chooses what it reads next (enum ScanPolicy of <lockstep/report.h>).
+enum lockstep_scan_policy {
+    LOCKSTEP_SCAN_AUTOMATIC = 0,
+    LOCKSTEP_SCAN_NORMAL = 1,
+    LOCKSTEP_SCAN_ATTACH = 2,
+    LOCKSTEP_SCAN_ELEVATOR = 3,
+    LOCKSTEP_SCAN_RELEVANCE = 4,
+    LOCKSTEP_SCAN_FULL = 5
+};
+
 // What a scan gives. What it points to need live only until the call returns.
 typedef struct lockstep_scan_options {
     size_t size;
@@ -164,6 +174,7 @@ typedef struct lockstep_scan_options {
     size_t where_count;
     bool ordered;  // all rows in the order of their keys
     int decimals;  // enum lockstep_decimals
+    int policy;    // enum lockstep_scan_policy, of a pass that this scan begins
 } lockstep_scan_options;
 // Fills the struct with the defaults and sets its size. NULL does nothing. Never waits.
 void lockstep_scan_options_init(lockstep_scan_options* options, size_t size);
@@ -179,6 +190,31 @@ void lockstep_scan_options_init(lockstep_scan_options* options, size_t size);
 int lockstep_report_scan(lockstep_report* report, const char* index,
                          const lockstep_scan_options* options, struct ArrowArrayStream* stream,
                          lockstep_error* error);
+
+// What the reports of a store have done and do: the plain numbers of lockstep::ReportStats, most of
+// them since the store was opened.
+typedef struct lockstep_report_stats {
+    size_t size;
+    uint64_t reports, states, scans;
+    uint64_t made, made_again, shared, rows, bytes, busy_nanos;
+    uint64_t reports_open, scans_open, passes_open, state_oldest_nanos, kept_bytes, behind_max;
+} lockstep_report_stats;
+// Copies them. Set stats->size before. Never waits.
+int lockstep_get_report_stats(lockstep_store* store, lockstep_report_stats* stats,
+                              lockstep_error* error);
+// A report that is open: lockstep::ReportProgress.
+typedef struct lockstep_report_progress {
+    size_t size;
+    uint64_t number, sees, age_nanos;
+    uint32_t scans, ran;  // that it has begun; of these, those that have ended
+    double progress;      // share of the key ranges of these scans that were read, 0..1
+    uint64_t behind;      // key ranges that others have got and its slowest scan has not
+} lockstep_report_progress;
+// Calls each(arg, report) for the reports that are open, in the order in which they began, until it
+// returns false.
+int lockstep_reports(lockstep_store* store,
+                     bool (*each)(void* arg, const lockstep_report_progress* report), void* arg,
+                     lockstep_error* error);
 
 #ifdef __cplusplus
 }
