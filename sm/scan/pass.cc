@@ -434,9 +434,8 @@ void Service::keep(Pass& pass, Turn& turn) {
             return !scan->ended && (!now || scan->needed.has(made.chunk)) && made.serves(*scan);
         });
     };
-    std::erase_if(pass.kept, [&](const Made& made) {
-        return !is_of_use(made, !made.brought) && drop(made);
-    });
+    std::erase_if(pass.kept,
+                  [&](const Made& made) { return !is_of_use(made, !made.brought) && drop(made); });
     if (kept_bytes_ > hooks_.bytes)
         std::erase_if(pass.kept, [&](const Made& made) {
             return kept_bytes_ > hooks_.bytes && !is_of_use(made, true) && drop(made);
