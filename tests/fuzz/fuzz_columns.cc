@@ -53,7 +53,16 @@ void decode(const Columns& columns, Input& in) {
             const Slice key = take(in.byte()), value = take(in.byte());
             records.push_back({key, value, in.byte()});
         }
-        if (!builder.add(records)) builder.reset();
+        // A leaf says what its keys share, and how long its records are at least, or less.
+        RecordBatch of{.records = records, .shared = take(in.byte() % 4)};
+        if (!records.empty() && in.byte() % 2 == 0) {
+            of.key_least = of.value_least = SIZE_MAX;
+            for (const RecordBytes& record : records) {
+                of.key_least = std::min(of.key_least, record.key.size());
+                of.value_least = std::min(of.value_least, record.value.size());
+            }
+        }
+        if (!builder.add(of)) builder.reset();
     }
     if (const auto block = builder.finish()) read_block(*block, columns);
 }
