@@ -58,7 +58,7 @@ protected:
         EXPECT_FALSE(rows.empty());
         for (const auto& [key, value] : rows) {
             const RecordBytes bytes{key, value, 0};
-            const auto added = builder.add({&bytes, 1});
+            const auto added = builder.add({.records = {&bytes, 1}});
             ASSERT_TRUE(added) << table << ": " << added.error().text();
             const Block block = sm::scan::Selected::block(builder.finish(), selected);
             Record record{};
@@ -159,7 +159,7 @@ TEST_F(TableColumnsTest, History) {
     for (const auto& [value, id] : history_of(db_)) {
         BlockBuilder builder(*columns, wanted);
         const RecordBytes bytes{{}, value, uint64_t{id.page.value} << 16 | id.slot.value};
-        ASSERT_TRUE(builder.add({&bytes, 1}));
+        ASSERT_TRUE(builder.add({.records = {&bytes, 1}}));
         const Block block = sm::scan::Selected::block(builder.finish(), selected);
         HistoryRecord r;
         ASSERT_TRUE(read_record(value, r));
