@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -135,7 +136,10 @@ class Browser:
         script = f'exec 3<&{ends[0]} 4>&{ends[1]} {ends[0]}<&- {ends[1]}>&-; exec "$@"'
         pipe = [*command(self.directory.name), "--remote-debugging-pipe", "about:blank"]
         self.process = subprocess.Popen(
-            ["bash", "-c", script, "bash", *pipe], pass_fds=ends, stderr=subprocess.DEVNULL
+            ["bash", "-c", script, "bash", *pipe],
+            pass_fds=ends,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         for end in (*ends, theirs[0], self.ours[1]):
             os.close(end)
@@ -157,7 +161,18 @@ class Browser:
         self.process.wait()
         self.commands.close()
         self.answers.close()
+        self.end_helpers()
         self.directory.cleanup()
+
+    def end_helpers(self):
+        """The browser's own processes write into the directory for a moment after it has ended."""
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            time.sleep(0.05)
 
     def call(self, method, **parameters):
         self.count += 1
