@@ -276,7 +276,7 @@ endif()
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME cluster COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/cluster/cluster_test.py ${CMAKE_BINARY_DIR} --kills 5)
-    set_tests_properties(cluster PROPERTIES LABELS script TIMEOUT 900 SKIP_RETURN_CODE 77)
+    set_tests_properties(cluster PROPERTIES LABELS "script;cluster" TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
 
 # Stores on file systems that fail and on disks that lose power: a small share of what ./tools/run

@@ -66,9 +66,11 @@ class Tests:
             print(f"tests: {name}: FAILED; the other parts go on", flush=True)
         return passed
 
-    def tests_of(self, kind: str, *options: str) -> bool:
-        """The tests of a build. Those that fail run again, one at a time."""
-        place = BUILD / kind
+    def tests_of(self, kind: str, *options: str, within: str = "") -> bool:
+        """The tests of a build, this one's or those within another. Those that fail run again, one
+        at a time.
+        """
+        place = BUILD / (within or kind)
         command = ["ctest", "--test-dir", place, "--output-on-failure", *options, *self.ctest]
         report = BUILD / f"tests-{kind}.xml"
         run(*command, "--output-junit", report)
@@ -139,7 +141,7 @@ class Part:
     does: Callable[[Tests], bool]
 
 
-TURNS = 3
+TURNS = 4
 
 
 def mutants_by_rule(_: Tests) -> bool:
@@ -171,18 +173,21 @@ def transfers(_: Tests) -> bool:
 PARTS = [
     Part("build: release", None, lambda tests: build("release")),
     # Three at a time: the processors wait for the disk otherwise.
-    Part("tests: release", None, lambda tests: tests.tests_of("release", "-j3")),
+    Part("tests: release", None, lambda tests: tests.tests_of("release", "-j3", "-LE", "cluster")),
+    # Shards on Ray: five minutes for a package above the engine.
+    Part("tests: cluster", 2, lambda tests: tests.tests_of("cluster", "-L", "cluster",
+                                                           within="release")),  # fmt: skip
     Part("build: sanitize", None, lambda tests: build("sanitize")),
     Part("tests: sanitize", None, lambda tests: tests.tests_of("sanitize", "-j3", "-LE",
                                                                "perf|script")),  # fmt: skip
     Part("mutants: by hand", None, mutants_by_hand),
     Part("build: tsan", None, lambda tests: build("tsan")),
     Part("tests: tsan", None, lambda tests: tests.tests_of("tsan", "-j2", "-L", "tsan")),
-    Part("build: coherence", 1, lambda tests: build("coherence")),
-    Part("transfers: coherence", 1, transfers),
+    Part("build: coherence", 3, lambda tests: build("coherence")),
+    Part("transfers: coherence", 3, transfers),
     Part("mutants: by rule", 0, mutants_by_rule),
-    Part("build: fuzz", 2, lambda tests: build("fuzz")),
-    Part("fuzz: page, log", 2, fuzzers),
+    Part("build: fuzz", 1, lambda tests: build("fuzz")),
+    Part("fuzz: page, log", 1, fuzzers),
 ]
 
 

@@ -25,6 +25,9 @@ if(TARGET lockstep_static)
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_tools_base)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
         lockstep_precompile(lockstep_tpcc)
+        if(LOCKSTEP_SANITIZE)
+            lockstep_unite(lockstep_tpcc)  # elsewhere shards link its parts one by one
+        endif()
         # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
