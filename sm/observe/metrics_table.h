@@ -358,7 +358,7 @@ inline constexpr Metric<ReportStats> kReportMetrics[] = {
      &ReportStats::state_oldest_nanos,
      "Age of the oldest state of a report. Old states cost versions, and each read more time."},
     {"lockstep_report_kept_bytes", "", kGauge, kPlain, &ReportStats::kept_bytes,
-     "Blocks that are kept for scans that are late, at most scan_bytes."},
+     "Blocks that are kept for scans that come later, at most scan_bytes."},
     {"lockstep_report_behind_chunks_max", "", kGauge, kPlain, &ReportStats::behind_max,
      "Key ranges that were read without the slowest scan, and are kept or read again for it."},
 };

@@ -129,7 +129,7 @@ struct ReportStats {
     // its rate is their share of a worker.
     uint64_t rows = 0, bytes = 0, busy_nanos = 0;
     // Now: reports, scans that have not ended, passes. Age of the oldest state, in nanoseconds, 0
-    // if there is none. Bytes of blocks that are kept for scans that are late
+    // if there is none. Bytes of blocks that are kept for later scans
     // (Options::scan_bytes), and the largest Scan::behind().
     uint64_t reports_open = 0, scans_open = 0, passes_open = 0, state_oldest_nanos = 0,
              kept_bytes = 0, behind_max = 0;

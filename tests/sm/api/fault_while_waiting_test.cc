@@ -40,7 +40,7 @@ constexpr const char* kEvents[] = {"Nothing",        "LogWriteFails", "LogSyncFa
                                    "DataWriteFails", "ReadFails",     "DiskFull",
                                    "EndTransaction", "Cancel",        "Close"};
 
-// Of all waits of a thread together that end in an error (README: a store that has failed).
+// Of all waits of a thread together that end in an error (explanation/durability.md: 5 seconds).
 constexpr Nanos kBound = 5 * kSecond, kMargin = kSecond;
 constexpr Nanos kHeld = 400 * kMillisecond;  // what others wait for is let go then
 constexpr size_t kWaiters = 5;

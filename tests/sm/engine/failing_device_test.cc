@@ -44,7 +44,7 @@ constexpr Device kDevices[] = {
     {"NewNames", SimFault::rename_error, ""},
 };
 
-// Of all waits of a thread together that end in an error (README: a store that has failed).
+// Of all waits of a thread together that end in an error (explanation/durability.md: 5 seconds).
 constexpr Nanos kBound = 5 * kSecond, kMargin = kSecond;
 constexpr int kReaders = 6, kWriters = 4, kThreads = kReaders + kWriters + 3;
 constexpr uint32_t kKeys = 9'000;  // 12 MB in a pool of 4 MB
