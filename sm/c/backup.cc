@@ -88,6 +88,25 @@ Result<void> understand(const lockstep_backup_options* given, Wanted& wanted) {
     return {};
 }
 
+Result<RestoreOptions> understand(const lockstep_restore_options* options) {
+    const auto o = TRY(sized(options, kRestoreDefaults, "size of lockstep_restore_options"));
+    RestoreOptions point = {.memory_bytes = o.memory_bytes};
+    if (o.archive != nullptr) point.archive = o.archive;
+    if (o.until != nullptr) point.until = Lsn{*o.until};
+    if (o.until_time != nullptr) point.until_time = *o.until_time;
+    if (o.history != nullptr) point.history = *o.history;
+    return point;
+}
+Result<std::vector<std::string>> directories(const char* const* backups, size_t count) {
+    LOCKSTEP_NOT_NULL(backups);
+    std::vector<std::string> names;
+    for (const char* const name : std::span(backups, count)) {
+        LOCKSTEP_NOT_NULL(name);
+        names.emplace_back(name);
+    }
+    return names;
+}
+
 }  // namespace
 }  // namespace lockstep::c
 
@@ -152,24 +171,24 @@ int lockstep_verify_backup(const char* directory, lockstep_line each, void* arg,
     return c::report(call(), error);
 }
 
+int lockstep_verify_restore(const char* const* backups, size_t count,
+                            const lockstep_restore_options* options, lockstep_line each, void* arg,
+                            size_t* faults, lockstep_error* error) {
+    const auto call = [&]() -> Result<void> {
+        const std::vector<std::string> names = TRY(c::directories(backups, count));
+        const auto point = TRY(c::understand(options));
+        return c::tell_faults(TRY(lockstep::verify_restore(names, point)), each, arg, faults);
+    };
+    return c::report(call(), error);
+}
+
 int lockstep_restore_backup(const char* const* backups, size_t count, const char* to,
                             const lockstep_restore_options* options, lockstep_backup_info* info,
                             lockstep_error* error) {
     const auto call = [&]() -> Result<void> {
-        LOCKSTEP_NOT_NULL(backups);
         LOCKSTEP_NOT_NULL(to);
-        const auto o =
-            TRY(c::sized(options, c::kRestoreDefaults, "size of lockstep_restore_options"));
-        std::vector<std::string> names;
-        for (const char* const name : std::span(backups, count)) {
-            LOCKSTEP_NOT_NULL(name);
-            names.emplace_back(name);
-        }
-        lockstep::RestoreOptions point = {.memory_bytes = o.memory_bytes};
-        if (o.archive != nullptr) point.archive = o.archive;
-        if (o.until != nullptr) point.until = lockstep::Lsn{*o.until};
-        if (o.until_time != nullptr) point.until_time = *o.until_time;
-        if (o.history != nullptr) point.history = *o.history;
+        const std::vector<std::string> names = TRY(c::directories(backups, count));
+        const auto point = TRY(c::understand(options));
         return c::tell(info, TRY(lockstep::restore_backup(names, to, point)));
     };
     return c::report(call(), error);

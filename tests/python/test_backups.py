@@ -21,6 +21,11 @@ def test_backups(store, index, tmp_path):
     assert step.since == full.lsn and step.pages_copied < full.pages_copied
     assert lockstep.read_backup(tmp_path / "full").lsn == full.lsn
     assert lockstep.verify_backup(tmp_path / "step") == []
+    assert lockstep.verify_restore([tmp_path / "full", tmp_path / "step"]) == []
+    faults = lockstep.verify_restore([tmp_path / "step"], memory_bytes=1 << 20)
+    assert faults and faults[0].startswith(str(tmp_path / "step"))
+    with pytest.raises(lockstep.BadArgument, match="archive"):
+        lockstep.verify_restore([tmp_path / "full"], until=full.lsn)
     made = lockstep.restore_backup([tmp_path / "full", tmp_path / "step"], tmp_path / "new")
     assert made.lsn == step.lsn
     with lockstep.open(tmp_path / "new", **SMALL) as restored, restored.transaction() as txn:

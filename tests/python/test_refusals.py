@@ -153,6 +153,7 @@ def test_names_and_paths_with_a_zero_byte_are_not_cut(store, tmp_path):
         lambda: lockstep.open(tmp_path / "s", archive=path),
         lambda: lockstep.read_backup(path),
         lambda: lockstep.verify_backup(path),
+        lambda: lockstep.verify_restore([path]),
         lambda: lockstep.restore_backup([path], tmp_path / "to"),
         lambda: lockstep.restore_backup([tmp_path], path),
         lambda: lockstep.update_backup(path, tmp_path),

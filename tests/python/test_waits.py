@@ -130,6 +130,7 @@ ROWS = {
     "unpack_key": (lambda p: lockstep.unpack_key(b"12345678", int), NEVER_WAITS),
     "read_backup": (lambda p: lockstep.read_backup(p.path), ENDS),
     "verify_backup": (lambda p: lockstep.verify_backup(p.path), ENDS),
+    "verify_restore": (lambda p: lockstep.verify_restore([p.path]), ENDS),
     "update_backup": (lambda p: lockstep.update_backup(p.path, p.path), ENDS),
     "restore_backup": (lambda p: lockstep.restore_backup([p.path], p.path / "r"), ENDS),
     S + "__enter__": (lambda p: p.store.__enter__(), NEVER_WAITS),

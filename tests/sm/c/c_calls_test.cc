@@ -329,6 +329,10 @@ std::vector<Call> other_calls() {
              info.size = sizeof info;
              return lockstep_read_backup(h.text, &info, nullptr);
          }},
+        {"lockstep_verify_restore", none,
+         [](auto& h) {
+             return lockstep_verify_restore(&h.text, 1, nullptr, nullptr, nullptr, &bytes, nullptr);
+         }},
         {"lockstep_verify_backup", none,
          [](auto& h) { return lockstep_verify_backup(h.text, nullptr, nullptr, &bytes, nullptr); }},
         {"lockstep_restore_backup", none,

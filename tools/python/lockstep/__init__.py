@@ -92,6 +92,7 @@ from ._store import (
     restore_backup,
     update_backup,
     verify_backup,
+    verify_restore,
 )
 from ._transaction import KeyFunction, Transaction
 
@@ -190,4 +191,5 @@ __all__ = [
     "unpack_key",
     "update_backup",
     "verify_backup",
+    "verify_restore",
 ]

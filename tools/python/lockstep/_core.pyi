@@ -68,6 +68,15 @@ def backup(
 ) -> tuple[Any, ...]: ...
 def read_backup(directory: str, /) -> tuple[Any, ...]: ...
 def verify_backup(directory: str, /) -> list[str]: ...
+def verify_restore(
+    backups: list[str],
+    archive: str | None,
+    until: int | None,
+    until_time: int | None,
+    history: int | None,
+    memory_bytes: int | None,
+    /,
+) -> list[str]: ...
 def restore_backup(
     backups: list[str],
     to: str,

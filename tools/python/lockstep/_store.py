@@ -403,7 +403,7 @@ def restore_backup(
     history: int | None = None,
     memory_bytes: int | None = None,
 ) -> BackupInfo:
-    """Puts a full backup, and the incremental ones behind it, together in a directory.
+    """Puts a full backup, and the incremental ones after it, together in a directory.
 
     With the log archive of their store the result is the state at its end, at the LSN `until`, or
     at that time: what was durable before is in it, and nothing that committed later. `lsn` and
@@ -412,20 +412,54 @@ def restore_backup(
     followed; None is that of the last backup. `memory_bytes` bounds the pages in memory while the
     archive's log is applied to them; None is 1 GB. Blocks; releases the GIL.
     """
+    return BackupInfo(
+        *_core.restore_backup(
+            _directories(backups),
+            _options.path_text(to),
+            *_where(archive, until, history, memory_bytes),
+        )
+    )
+
+
+def verify_restore(
+    backups: Sequence[Path],
+    *,
+    archive: Path | None = None,
+    until: int | datetime.datetime | None = None,
+    history: int | None = None,
+    memory_bytes: int | None = None,
+) -> list[str]:
+    """Checks what restore_backup() with the same arguments would read, and writes nothing.
+
+    The result: faults; each begins with the directory of its backup or archive. An empty list says
+    that the restore would succeed. Blocks; releases the GIL.
+    """
+    return _core.verify_restore(
+        _directories(backups), *_where(archive, until, history, memory_bytes)
+    )
+
+
+def _directories(backups: Sequence[Path]) -> list[str]:
     if isinstance(backups, (str, bytes, os.PathLike)):
         what = "a path" if isinstance(backups, os.PathLike) else "a text"
         raise TypeError(f"backups is a list of directories, not {what}")
+    return [_options.path_text(b) for b in backups]
+
+
+def _where(
+    archive: Path | None,
+    until: int | datetime.datetime | None,
+    history: int | None,
+    memory_bytes: int | None,
+) -> tuple[str | None, int | None, int | None, int | None, int | None]:
+    """The arguments of a restore behind its directories, as the core takes them."""
     lsn, nanos = _point(until)
-    return BackupInfo(
-        *_core.restore_backup(
-            [_options.path_text(b) for b in backups],
-            _options.path_text(to),
-            None if archive is None else _options.path_text(archive),
-            lsn,
-            nanos,
-            history,
-            memory_bytes,
-        )
+    return (
+        None if archive is None else _options.path_text(archive),
+        lsn,
+        nanos,
+        history,
+        memory_bytes,
     )
 
 

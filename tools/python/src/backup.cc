@@ -140,43 +140,71 @@ nb::tuple read_backup(const std::string& directory) {
     return as_tuple(info);
 }
 
-nb::list verify_backup(const std::string& directory) {
-    std::vector<std::string> faults;
-    const auto each = [](void* arg, const char* text) {
-        static_cast<std::vector<std::string>*>(arg)->emplace_back(text);
-    };
-    call([&](lockstep_error* error) {
-        return lockstep_verify_backup(directory.c_str(), each, &faults, nullptr, error);
-    });
+nb::list as_list(const std::vector<std::string>& faults) {
     nb::list result;
     for (const std::string& fault : faults) result.append(fault);
     return result;
+}
+void add_fault(void* faults, const char* text) {
+    static_cast<std::vector<std::string>*>(faults)->emplace_back(text);
+}
+
+nb::list verify_backup(const std::string& directory) {
+    std::vector<std::string> faults;
+    call([&](lockstep_error* error) {
+        return lockstep_verify_backup(directory.c_str(), add_fault, &faults, nullptr, error);
+    });
+    return as_list(faults);
+}
+
+// What a restore reads, and to which point.
+struct Source {
+    Source(const std::vector<std::string>& backups, const std::optional<std::string>& archive,
+           nb::handle until, nb::handle until_time, nb::handle history, nb::handle memory_bytes)
+        : lsn(given(until, "until")),
+          time(given(until_time, "until in nanoseconds")),
+          followed(given(history, "history")) {
+        lockstep_restore_options_init(&options, sizeof options);
+        if (archive) options.archive = archive->c_str();
+        if (lsn) options.until = &*lsn;
+        if (time) options.until_time = &*time;
+        if (followed) options.history = &*followed;
+        if (const auto memory = given(memory_bytes, "memory_bytes")) options.memory_bytes = *memory;
+        for (const std::string& backup : backups) names.push_back(backup.c_str());
+    }
+    Source(const Source&) = delete;  // the options point into it
+    Source& operator=(const Source&) = delete;
+
+    static std::optional<uint64_t> given(nb::handle value, const char* name) {
+        return value.is_none() ? std::nullopt : std::optional(whole<uint64_t>(value, name));
+    }
+
+    std::optional<uint64_t> lsn, time, followed;
+    lockstep_restore_options options;
+    std::vector<const char*> names;
+};
+
+nb::list verify_restore(const std::vector<std::string>& backups,
+                        const std::optional<std::string>& archive, nb::handle until,
+                        nb::handle until_time, nb::handle history, nb::handle memory_bytes) {
+    const Source from(backups, archive, until, until_time, history, memory_bytes);
+    std::vector<std::string> faults;
+    call([&](lockstep_error* error) {
+        return lockstep_verify_restore(from.names.data(), from.names.size(), &from.options,
+                                       add_fault, &faults, nullptr, error);
+    });
+    return as_list(faults);
 }
 
 nb::tuple restore_backup(const std::vector<std::string>& backups, const std::string& to,
                          const std::optional<std::string>& archive, nb::handle until,
                          nb::handle until_time, nb::handle history, nb::handle memory_bytes) {
-    const auto given = [](nb::handle value, const char* name) {
-        return value.is_none() ? std::nullopt : std::optional(whole<uint64_t>(value, name));
-    };
-    const std::optional<uint64_t> lsn = given(until, "until"),
-                                  time = given(until_time, "until in nanoseconds"),
-                                  followed = given(history, "history"),
-                                  memory = given(memory_bytes, "memory_bytes");
-    lockstep_restore_options options;
-    lockstep_restore_options_init(&options, sizeof options);
-    if (archive) options.archive = archive->c_str();
-    if (lsn) options.until = &*lsn;
-    if (time) options.until_time = &*time;
-    if (followed) options.history = &*followed;
-    if (memory) options.memory_bytes = *memory;
-    std::vector<const char*> names;
-    for (const std::string& backup : backups) names.push_back(backup.c_str());
+    const Source from(backups, archive, until, until_time, history, memory_bytes);
     lockstep_backup_info info{};
     info.size = sizeof info;
     call([&](lockstep_error* error) {
-        return lockstep_restore_backup(names.data(), names.size(), to.c_str(), &options, &info,
-                                       error);
+        return lockstep_restore_backup(from.names.data(), from.names.size(), to.c_str(),
+                                       &from.options, &info, error);
     });
     return as_tuple(info);
 }
@@ -198,6 +226,8 @@ void add_backup(nb::module_& module) {
     module.def("read_backup", read_backup);
     module.def("update_backup", update_backup);
     module.def("verify_backup", verify_backup);
+    module.def("verify_restore", verify_restore, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none(), nb::arg().none(), nb::arg().none());
     module.def("restore_backup", restore_backup, nb::arg(), nb::arg(), nb::arg().none(),
                nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none());
 }

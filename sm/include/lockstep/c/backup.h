@@ -73,7 +73,13 @@ typedef struct lockstep_restore_options {
 // Fills the struct with the defaults and sets its size. Never waits.
 void lockstep_restore_options_init(lockstep_restore_options* options, size_t size);
 
-// Puts `count` backups, a full one and the incremental ones behind it, together in directory `to`,
+// Checks what lockstep_restore_backup() with the same backups and options would read, and writes
+// nothing. `options` may be NULL; `each` and *faults as in lockstep_verify(). Errors: those of
+// lockstep::verify_restore(). Blocks.
+int lockstep_verify_restore(const char* const* backups, size_t count,
+                            const lockstep_restore_options* options, lockstep_line each, void* arg,
+                            size_t* faults, lockstep_error* error);
+// Puts `count` backups, a full one and the incremental ones after it, together in directory `to`,
 // and brings the result to a point of the log archive. `options` and `info` may be NULL. Errors:
 // those of lockstep::restore_backup(). Blocks.
 int lockstep_restore_backup(const char* const* backups, size_t count, const char* to,
