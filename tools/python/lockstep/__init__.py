@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 lockstep._core.require_main_interpreter()
 from . import _core
 from ._aio import AsyncTransaction
+from ._backup import read_backup, restore_backup, update_backup, verify_backup, verify_restore
 from ._batch import Batch
 from ._context import TransactionContext
 from ._errors import (
@@ -85,15 +86,7 @@ from ._objects import (
 from ._options import Access, Options, StepsOptions, TransactionOptions
 from ._report import Report, ReportProgress, Table, Where
 from ._scan import Cursor, Scan
-from ._store import (
-    Store,
-    open,
-    read_backup,
-    restore_backup,
-    update_backup,
-    verify_backup,
-    verify_restore,
-)
+from ._store import Store, open
 from ._transaction import KeyFunction, Transaction
 
 _core.set_types(make_error, RecordId, Index, Heap, U8, U16, U32, U64, I32)

@@ -21,6 +21,8 @@ class Access(IntEnum):
     WRITE = 2
 
 
+#: Of files and directories; texts are UTF-8.
+Path = str | os.PathLike[str]
 Isolation = Literal["serializable", "repeatable_read", "read_committed", "snapshot"]
 Durability = Literal["durable", "lazy"]
 StepsMode = Literal["off", "on", "grouping", "prefetch", "ctx_only", "fastctx", "ctx"]
@@ -80,7 +82,7 @@ class Options(TypedDict, total=False):
     retries_max: int
     offload_threads: int
     slice_warning: float | None
-    archive: str | os.PathLike[str] | None
+    archive: Path | None
     archive_interval: float | None
     archive_backlog_bytes: int | None
     archive_failure: ArchiveFailure
@@ -168,7 +170,7 @@ def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
     return TypeError(f"option {name} is {wanted}, not {value!r} of type {type(value).__name__}")
 
 
-def path_text(path: str | os.PathLike[str]) -> str:
+def path_text(path: Path) -> str:
     """A path as the extension takes it. Raises TypeError, ValueError."""
     given = os.fspath(path)
     if not isinstance(given, str):
