@@ -27,14 +27,16 @@ namespace lockstep::sm {
 using namespace node;
 using txn::LockMode;
 
-BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
+BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access,
+                         IfLocked if_locked)
     : tree_(tree),
       txn_(txn),
       low_(low),
       high_(high),
       high_head_(key_head8(high.data(), high.size())),
       bounded_(!high.empty()),
-      access_(access) {
+      access_(access),
+      if_locked_(if_locked) {
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = mode_of(access);
     if (txn::rules_of(txn.isolation).by_snapshot) {
@@ -167,10 +169,7 @@ Result<BTreeCursor::Step> BTreeCursor::move() {
     const bool overwritten = std::exchange(overwritten_, false);
     if (made && *made == Step::record) [[likely]]
         return made;
-    unlock_kept();
-    if (made && overwritten && positioned_) [[unlikely]]
-        TRY(read_again());
-    return made;
+    return stay(made, overwritten);
 }
 // The cursor stands on a ghost. If the range ends without a further record it goes back to the
 // record it came from.
@@ -181,32 +180,32 @@ Result<BTreeCursor::Step> BTreeCursor::move_over_ghosts() {
     ghosts_passed_ = false;
     const bool overwritten = std::exchange(overwritten_, false);
     if (made && *made == Step::record) return made;
-    unlock_kept();
-    if (!made) return made;
     positioned_ = was_positioned_;
     copy_bytes(keys_[now_], last_record_);
     key_bytes_ = static_cast<uint16_t>(last_record_.size());
     leaf_ = kPageNone;
-    if (overwritten && positioned_) TRY(read_again());
-    return made;
+    return stay(made, overwritten);
 }
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the
 // cursor comes from, if another.
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::take(
     Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(key);
-    if (!TRY(lock_key(name, hold))) [[unlikely]]
-        TRY(wait(name, mode_, key));
+    bool passed_over = !TRY(lock_key(name, hold));
+    if (passed_over) [[unlikely]]
+        passed_over = !TRY(wait(name, key));
     const Page& page = *pos.at.page;
-    const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
+    const bool is_overflow = overflow(page, pos.slot) && !passed_over;
     OverflowRef ref{};
     if (is_overflow) [[unlikely]] {
         ref = overflow_ref(node::value(page, pos.slot));
         // Without the lock its pages may be freed.
         if (keeps_ == Keeps::moment && !to_unlock_)
             if (!lock_briefly(name, hold)) [[unlikely]]
-                TRY(wait(name, mode_, key));
-    } else if (!is_ghost) copy_value(node::value(page, pos.slot));
+                passed_over = !TRY(wait(name, key));
+    }
+    const bool is_ghost = ghost(page, pos.slot) || passed_over;
+    if (!is_overflow && !is_ghost) copy_value(node::value(page, pos.slot));
     // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]] {
         overwritten_ = true;
@@ -251,11 +250,8 @@ Result<BTreeCursor::Step> BTreeCursor::move_over_ghosts() {
     if (next == kPageNone) {
         if (serializable())
             if (const txn::LockName end = txn::end_lock_name(tree_.id());
-                !lock(end, LockMode::gap_read, hold)) [[unlikely]] {
-                waited_ = true;
-                TRY(wait_for_end(*tree_.env().locks, txn_.locks,
-                                 {tree_.lock(), end, LockMode::gap_read}));
-            }
+                !lock(end, LockMode::gap_read, hold)) [[unlikely]]
+                TRY(wait_for_gap_below(end, nullptr));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -282,7 +278,7 @@ Result<BTreeCursor::Step> BTreeCursor::move_over_ghosts() {
     if (serializable())
         if (const txn::LockName name = name_of(key); !lock(name, LockMode::gap_read, hold))
             [[unlikely]]
-            TRY(wait(name, LockMode::gap_read, key));
+            TRY(wait_for_gap_below(name, &key));
     return at.valid() ? Step::end : Step::again;
 }
 
@@ -321,8 +317,9 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, bool passed
     BTree::NextKey above;
     if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
+    const Slice bound(high_);
     if (!lock(above.name, LockMode::gap_read, hold)) [[unlikely]]
-        TRY(wait_above(above.name));
+        TRY(wait_for_gap_below(above.name, bounded_ ? &bound : nullptr));
     // By now they may have: a key that the scan would miss, with its gap locked instead of the one
     // above it.
     if (passed && bounded_) {
@@ -410,7 +407,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
             (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key))))
             return Step::again;
     } else if (const txn::LockName name = name_of(key); !lock(name, mode_)) [[unlikely]] {
-        TRY(wait(name, mode_, key));
+        if (!TRY(wait(name, key))) return Step::again;
     }
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return Step::again;

@@ -29,7 +29,8 @@ struct OverflowRef;
 class BTreeCursor {
 public:
     // Range [low, high); an empty high means up to the end. `access` is the lock taken on each key.
-    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
+    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access,
+                IfLocked if_locked = IfLocked::wait);
     // Cursors come and go with each scan: the worker keeps their memory.
     static void* operator new(size_t bytes) {
         DCHECK(bytes <= threads::SpareBlocks::kBytes);
@@ -87,8 +88,13 @@ private:
     }
     [[gnu::cold, gnu::noinline]] void keep_for_next_try(txn::LockName name);
     [[gnu::noinline]] void unlock_kept();
-    [[gnu::cold, gnu::noinline]] Result<void> wait(txn::LockName name, txn::LockMode mode,
-                                                   Slice key);
+    // Waits for the lock on a key that lock() refused. False: it is not to be waited for, and the
+    // step passes the key over.
+    [[gnu::cold, gnu::noinline]] Result<bool> wait(txn::LockName name, Slice key);
+    // The same for gap_read on the gap below a key, at the end if there is none.
+    [[gnu::cold, gnu::noinline]] Result<void> wait_for_gap_below(txn::LockName name,
+                                                                 const Slice* key);
+    bool never_waits() const { return if_locked_ != IfLocked::wait; }
     txn::LockName name_of(Slice candidate) const;
     // Where the next candidate is.
     bool same_leaf(Position& pos);
@@ -117,7 +123,6 @@ private:
     [[gnu::always_inline]] Result<Step> forward(unsigned tries);
     Result<Step> backward(unsigned tries);
     Result<Step> first_backward(Position& pos, bool passed, SharedPage& hold);
-    Result<void> wait_above(txn::LockName name);
     [[gnu::cold, gnu::noinline]] Result<unsigned> try_again(unsigned tries);
     // A step, made until it succeeds.
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
@@ -131,6 +136,7 @@ private:
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
     [[gnu::noinline]] Result<Step> move_over_ghosts();
     [[gnu::noinline]] void leave_record();
+    [[gnu::cold, gnu::noinline]] Result<Step> stay(Result<Step> made, bool overwritten);
     [[gnu::cold, gnu::noinline]] Result<void> read_again();
     void assert_state() const {
         DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax);
@@ -168,6 +174,7 @@ private:
     // prev() has protected the gap above the largest key.
     bool gap_above_locked_ = false;
     Access access_;
+    IfLocked if_locked_;
     txn::LockMode mode_;         // of the lock on each key
     Keeps keeps_ = Keeps::lock;  // what is read
     bool to_unlock_ = false;     // the candidate's lock was taken for this read alone

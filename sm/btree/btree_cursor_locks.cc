@@ -21,6 +21,7 @@ Result<bool> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
         txn::LockManager& locks = *tree_.env().locks;
         if (!hold || !TRY(locks.try_lock_object(txn_.locks, tree_.lock(), LockMode::IS))) {
             hold.release();
+            const NeverWaits never(txn_.locks, never_waits());
             TRY(locks.lock_object(txn_.locks, tree_.lock(), LockMode::IS));
         }
         intended_ = true;
@@ -53,19 +54,30 @@ void BTreeCursor::keep_for_next_try(txn::LockName name) {
     if (std::exchange(to_unlock_, false)) kept_ = name;
 }
 
-// Waits for the lock on a key that lock() refused.
-Result<void> BTreeCursor::wait(txn::LockName name, txn::LockMode mode, Slice key) {
-    DCHECK(name.value != 0 && mode != txn::LockMode::none);
+// What cannot be passed over is the gap below the key: at serializable it is part of the range.
+Result<bool> BTreeCursor::wait(txn::LockName name, Slice key) {
+    DCHECK(name.value != 0 && mode_ != LockMode::none && sees_ == nullptr);
     waited_ = true;
-    return wait_for_key(*tree_.env().locks, txn_.locks, {tree_.lock(), name, mode}, key);
+    txn::LockManager& locks = *tree_.env().locks;
+    const NeverWaits never(txn_.locks, never_waits());
+    const Result<void> locked = wait_for_key(locks, txn_.locks, {tree_.lock(), name, mode_}, key);
+    if (locked) return true;
+    if (if_locked_ != IfLocked::skip || locked.error().code != ErrorCode::lock_refused ||
+        (serializable() && !lock(name, LockMode::gap_read)))
+        return std::unexpected(locked.error());
+    to_unlock_ = false;
+    return false;
 }
 
-Result<void> BTreeCursor::wait_above(txn::LockName name) {
+Result<void> BTreeCursor::wait_for_gap_below(txn::LockName name, const Slice* key) {
     txn::LockManager& locks = *tree_.env().locks;
     const Refused refused{tree_.lock(), name, LockMode::gap_read};
+    DCHECK(serializable() && name.value != 0);
+    DCHECK(threads::current()->latch_depth == 0);  // BT-3
+    const NeverWaits never(txn_.locks, never_waits());
     waited_ = true;
-    return bounded_ ? wait_for_gap(locks, txn_.locks, refused, high_)
-                    : wait_for_end(locks, txn_.locks, refused);
+    return key != nullptr ? wait_for_gap(locks, txn_.locks, refused, *key)
+                          : wait_for_end(locks, txn_.locks, refused);
 }
 
 }  // namespace lockstep::sm

@@ -2,6 +2,7 @@
 // place and its record again.
 #include "sm/btree/btree_cursor.h"
 #include "sm/btree/btree_impl.h"
+#include "sm/core/lock_wait.h"
 
 namespace lockstep::sm {
 
@@ -36,12 +37,25 @@ Result<unsigned> BTreeCursor::try_again(unsigned tries) {
     return tries;
 }
 
-// The cursor stays on its record. But at read_committed the record is locked.
+// The cursor stays on its record, also for a step that was refused a lock and may be made again.
+Result<BTreeCursor::Step> BTreeCursor::stay(Result<Step> made, bool overwritten) {
+    DCHECK(!made.has_value() || *made == Step::end || *made == Step::unquiet);
+    unlock_kept();
+    if (overwritten && positioned_ && (made || made.error().code == ErrorCode::lock_refused))
+        TRY(read_again());
+    return made;
+}
+
+// But at read_committed the record is not locked, and may be gone, or locked by now.
 Result<void> BTreeCursor::read_again() {
     DCHECK(positioned_ && !ghosts_passed_ && !snapshot_scan_);
     ValueOut out{.text = &large_value_};
     const std::string key(this->key());
-    if (!TRY(tree_.fetch(txn_, key, access_, out))) large_value_.clear();
+    const NeverWaits never(txn_.locks, never_waits());
+    const Result<bool> found = tree_.fetch(txn_, key, access_, out);
+    if (!found.has_value() && found.error().code != ErrorCode::lock_refused)
+        return std::unexpected(found.error());
+    if (!found.has_value() || !*found) large_value_.clear();
     value_ = large_value_;
     return {};
 }

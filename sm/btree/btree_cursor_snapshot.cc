@@ -17,6 +17,7 @@ void BTreeCursor::begin_snapshot_scan() {
 
 Result<bool> BTreeCursor::move_snapshot_scan(bool up) {
     DCHECK(leaf_ == kPageNone && access_ == Access::read);
+    DCHECK(sees_ != nullptr && !ghosts_passed_);
     if (!TRY(up ? snapshot_scan_->next() : snapshot_scan_->prev())) return false;
     DCHECK(snapshot_scan_->key_bytes() <= kKeyBytesMax);
     key_bytes_ = static_cast<uint16_t>(snapshot_scan_->key_bytes());  // of keys_[now_]
