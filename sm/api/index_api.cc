@@ -35,11 +35,9 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
                        });
 }
 
-namespace {
-
 // What `read` finds, or `none` if its key is locked and passed over.
 template <class T, class Read>
-Result<T> read_if_unlocked(txn::Transaction& t, IfLocked if_locked, T none, Read read) {
+static Result<T> read_if_unlocked(txn::Transaction& t, IfLocked if_locked, T none, Read read) {
     DCHECK(if_locked <= IfLocked::skip && !t.locks.never_waits);
     const sm::NeverWaits never(t.locks, if_locked != IfLocked::wait);
     Result<T> got = read();
@@ -48,8 +46,6 @@ Result<T> read_if_unlocked(txn::Transaction& t, IfLocked if_locked, T none, Read
         return none;
     return got;
 }
-
-}  // namespace
 
 Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access,
                         IfLocked if_locked) const {
