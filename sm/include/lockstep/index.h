@@ -193,8 +193,8 @@ public:
     Result<size_t> count(Slice low = {}, Slice high = {}, const CallOptions& options = {}) const;
     // About how much there is with low <= key < high; an empty `high` means to the end. From the
     // nodes above the leaves, of which there is about one for 500 leaves, and from leaves that are
-    // in memory. Reads no leaf, unless no leaf of the range is in memory: then one. Takes no lock on
-    // records, and counts open changes as if they were committed. The bytes are those of the leaves,
+    // in memory. Reads no leaf, unless no leaf of the range is in memory: then one. Locks no
+    // record, and counts open changes as if they were committed. The bytes are those of the leaves,
     // without the pages of large values. Of a range within one leaf the records are exact.
     Result<RangeSize> approximate_size(Slice low = {}, Slice high = {}) const;
 

@@ -106,7 +106,8 @@ public:
     // of the store fn runs there; else run() blocks the calling kernel thread. If fn ends txn
     // itself, run() only returns what fn returns. If fn throws, run() rolls back and throws the
     // same. An fn that refuses for a reason of its own returns Error::user(code, text), which comes
-    // out unchanged: the store never makes such an error. Errors: fn's, begin()'s, commit's, store_closed,
+    // out unchanged: the store never makes such an error. Errors:
+    // fn's, begin()'s, commit's, store_closed,
     // bad_argument (txn moved). run() inside fn is a transaction of its own. It sees nothing that
     // the outer one has not committed, and its commit stays if the outer one rolls back. If it
     // needs a lock of the outer one, the wait would never end: it gets self_deadlock at once. Pass

@@ -12,8 +12,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-// Reads the value of `key` with a lock of enum lockstep_access, or without a wait for one. At most `room` bytes go to
-// `buffer`, which may be NULL if `room` is 0. *bytes is the full length; if it is larger than
+// Reads the value of `key` with a lock of enum lockstep_access, or without a wait for one. At most
+// `room` bytes go to `buffer`, which may be NULL if `room` is 0. *bytes is the full length; if it is larger than
 // `room`, call again with more. *found is false if there is no such key. Both may be NULL.
 int lockstep_get(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, int access,
                  void* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error);
@@ -111,8 +111,8 @@ int lockstep_count_once(lockstep_store* store, lockstep_index* index, lockstep_s
 // first record and behind the last. Both bounds are copied.
 int lockstep_scan(lockstep_txn* txn, lockstep_index* index, lockstep_slice low, lockstep_slice high,
                   int access, lockstep_cursor** cursor, lockstep_error* error);
-// The same over a secondary index, by secondary keys; it waits for locks. With `only` the range is one secondary key,
-// `low`. The cursor's key and value are those of the primary's record.
+// The same over a secondary index, by secondary keys; it waits for locks. With `only` the
+// range is one secondary key, `low`. The cursor's key and value are those of the primary's record.
 int lockstep_scan_by(lockstep_txn* txn, lockstep_index* secondary, lockstep_slice low,
                      lockstep_slice high, bool only, int access, lockstep_cursor** cursor,
                      lockstep_error* error);
