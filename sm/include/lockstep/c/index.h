@@ -13,8 +13,9 @@
 extern "C" {
 #endif
 // Reads the value of `key` with a lock of enum lockstep_access, or without a wait for one. At most
-// `room` bytes go to `buffer`, which may be NULL if `room` is 0. *bytes is the full
-// length; if it is larger than `room`, call again with more. *found is false if there is no such key. Both may be NULL.
+// `room` bytes go to `buffer`, which may be NULL if `room` is 0. *bytes is the full length;
+// if it is larger than `room`, call again with more. *found is false if there is no such key. Both
+// may be NULL.
 int lockstep_get(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, int access,
                  void* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error);
 
