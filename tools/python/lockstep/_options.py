@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntFlag
 from numbers import Real
 from operator import index
 from typing import Any, Literal, SupportsIndex, TypedDict, get_args
@@ -13,12 +13,19 @@ from typing import Any, Literal, SupportsIndex, TypedDict, get_args
 from . import _core
 
 
-class Access(IntEnum):
-    """The lock that a read takes."""
+class Access(IntFlag):
+    """The lock that a read takes: READ, UPDATE or WRITE.
+
+    With NO_WAIT a read of an index raises LockRefused where it would have to wait, and the
+    transaction goes on. With SKIP_LOCKED it passes such a record over, as if it did not exist:
+    `transaction.scan(index, access=Access.UPDATE | Access.SKIP_LOCKED)`.
+    """
 
     READ = 0
     UPDATE = 1
     WRITE = 2
+    NO_WAIT = 16
+    SKIP_LOCKED = 32
 
 
 #: Of files and directories; texts are UTF-8.
