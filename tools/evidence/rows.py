@@ -1,7 +1,8 @@
 """rows - the figures of the five documents, each with what it states and how ours is read.
 
-A row is measured, or has a reason why it is not. `mark` is the verdict that the last release had:
-a row marked as reached that is no longer reached is an error.
+A row is measured, or has a reason why it is not. Where a document states a number, the goal is that
+number within a fifth, or stricter. `mark` is the verdict that the last release had: a row marked as
+reached that is no longer reached is an error.
 """
 
 import dataclasses
@@ -99,10 +100,10 @@ STEPS_ROWS = [
         "66% at 16 KB, 4 ways", 0.66, OPERATIONS, machine(FETCH, PENTIUM, "reduction_cold"),
         (">=", 0.66)),
     Row(THESIS, "figure 5-9", "instructions that STEPS adds to a fetch", "1.7%", 0.017, OPERATIONS,
-        lambda o: -share_saved(o, (FETCH, "instructions")), ("<=", 0.15)),
+        lambda o: -share_saved(o, (FETCH, "instructions")), ("<=", 0.02), NOT_REACHED),
     Row(THESIS, "figure 5-9", "mispredicted branches that a team of fetches saves, cold",
         "64%, hardware of 2001", 0.64, OPERATIONS,
-        lambda o: share_saved(o, (FETCH, "mispredicted_cold", "k7", "total")), (">=", 0.44)),
+        lambda o: share_saved(o, (FETCH, "mispredicted_cold", "k7", "total")), (">=", 0.51)),
     Row(THESIS, "figure 5-6", "a fetch in a team of STEPS, times the serial one's rate",
         "1.31 against warm caches", 1.31, "steps",
         lambda o: o.measurement("  times base, median of pairs", "fetch, 16 MB, 16 threads, STEPS"),
@@ -122,9 +123,10 @@ STEPS_ROWS = [
     Row(THESIS, "figure 5-13", "mispredicted branches that Payment saves", "41 to 45%", 0.41,
         TRANSACTIONS, lambda o: share_saved(o, (PAYMENT, "mispredicted", "k7", "total")),
         (">=", 0.41), NOT_REACHED),
-    Row(THESIS, "figure 5-13", "Payments a second with STEPS, 10 warehouses", "1.16 to 1.39 times",
-        1.16, "tpcc-steps",
-        lambda o: o.measurement("  times base, median of pairs", "payment, STEPS"), (">=", 1.16)),
+    Row(THESIS, "figure 5-13", "Payments a second with STEPS, 30 warehouses", "1.39 times, 1.16 with "
+        "10 warehouses", 1.39, "tpcc-steps",
+        lambda o: o.measurement("  times base, median of pairs",
+                                "payment, 30 warehouses, packets, STEPS"), (">=", 1.16)),
     Row(THESIS, "figure 5-14", "instruction misses that the mix of four saves",
         "56% of at most 77%", 0.56, TRANSACTIONS, machine(MIX4, TODAY, "reduction", "l1i"),
         (">=", 0.45), reason="at today's 32 KB, 8 ways"),
@@ -165,26 +167,26 @@ STAGE_ROWS = [
 COOPERATIVE_ROWS = [
     Row(COOPERATIVE, "table NSM", "latency of normal, as a multiple of relevance's",
         "6.42 : 1.96", 6.42 / 1.96, "scan-policies",
-        policies(ROWS_CASE, "latency", "normal", "relevance"), (">=", 1.5)),
+        policies(ROWS_CASE, "latency", "normal", "relevance"), (">=", 2.6), NOT_REACHED),
     Row(COOPERATIVE, "table NSM", "reads of normal, as a multiple of relevance's", "4186 : 1842",
         4186 / 1842, "scan-policies", policies(ROWS_CASE, "reads", "normal", "relevance"),
-        (">=", 1.6)),
+        (">=", 1.8)),
     Row(COOPERATIVE, "table NSM", "reads of the elevator, as a share of normal's", "1404 : 4186",
         1404 / 4186, "scan-policies", policies(ROWS_CASE, "reads", "elevator", "normal"),
-        ("<=", 0.5)),
+        ("<=", 0.4), NOT_REACHED),
     Row(COOPERATIVE, "table NSM", "latency of the elevator, as a multiple of normal's",
         "13.52 : 6.42", 13.52 / 6.42, "scan-policies",
-        policies(ROWS_CASE, "latency", "elevator", "normal"), (">=", 1.5)),
+        policies(ROWS_CASE, "latency", "elevator", "normal"), (">=", 1.7)),
     Row(COOPERATIVE, "tables NSM and DSM", "orders of the policies that hold",
         "latency, stream time and reads, for rows and columns", 1, "scan-policies",
         lambda o: sum(holds := o.claims("latency") + o.claims("stream") + o.claims("reads"))
         / len(holds), (">=", 1)),
     Row(COOPERATIVE, "table DSM", "latency of normal, as a multiple of relevance's", "7.05 : 2.96",
         7.05 / 2.96, "scan-policies", policies(COLUMNS_CASE, "latency", "normal", "relevance"),
-        (">=", 1.3)),
+        (">=", 1.9), NOT_REACHED),
     Row(COOPERATIVE, "table DSM", "reads of normal, as a multiple of relevance's", "6490 : 3639",
         6490 / 3639, "scan-policies", policies(COLUMNS_CASE, "reads", "normal", "relevance"),
-        (">=", 1.6)),
+        (">=", 1.4)),
     Row(COOPERATIVE, "section on costs", "choices of relevance are at most 1% of CPU time",
         "below 1%", 1, "scan-policies", lambda o: float(all(o.claims("choices of relevance"))),
         (">=", 1)),
