@@ -83,7 +83,7 @@ def made_up():
             for what in ("payment", "mix4")]},
         "steps": measured(**{"fetch, 16 MB, 16 threads, base": 9, paired + " (not this)": 0,
                              "fetch, 16 MB, 16 threads, STEPS": 5, paired: 1.8}),
-        "tpcc-steps": measured(**{"payment, 30 warehouses, packets, STEPS": 9, paired: 1.3}),
+        "tpcc-steps": measured(**{"payment, 10 warehouses, packets, STEPS": 9, paired: 1.1}),
         "production-line": measured(**lines),
         "scan-policies": policies,
         "reports": measured(**{"4 staggered reports, pool of 25%: tables read": 1.5,

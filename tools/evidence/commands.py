@@ -85,7 +85,7 @@ COMMANDS = {
     "steps": Command("lockstep-bench", ("steps", "--bytes", "16M"), 1),
     "tpcc-steps": Command(
         "lockstep-bench",
-        ("tpcc-steps", "--packets", "--mix", "payment", "--warehouses", "30"),
+        ("tpcc-steps", "--packets", "--mix", "payment", "--warehouses", "10"),
         2,
     ),
     "production-line": Command("lockstep-bench", ("production-line",), 1),
