@@ -49,14 +49,17 @@ class Release:
         os.environ["SOURCE_DATE_EPOCH"] = str(self.seconds)
 
     def require_right_number(self) -> None:
-        """The version stands where CONTRIBUTING.md says, and a tag of the commit names it."""
-        for file, wanted in (
-            ("CHANGELOG.md", f"## {self.version}"),
-            ("tools/python/lockstep/__init__.py", f'__version__ = "{self.version}"'),
-        ):
-            if wanted not in (ROOT / file).read_text():
-                sys.exit(f"release: {file} does not say {wanted}")
+        """The number stands where CONTRIBUTING.md says. A tag needs the number and its date."""
         tags = [tag for tag in git("tag", "--points-at", "HEAD").split() if tag[0] == "v"]
+        number = re.escape(self.version)
+        date = r"\d{4}-\d\d-\d\d" if tags else ".*"
+        for file, wanted in (
+            ("CHANGELOG.md", rf"(?m)^## \[{number}\] - {date}$"),
+            ("tools/python/lockstep/__init__.py", rf'(?m)^__version__ = "{number}"$'),
+            ("tools/docs/pages/reference/limits.md", rf"\b{number}\b"),
+        ):
+            if not re.search(wanted, (ROOT / file).read_text()):
+                sys.exit(f"release: {file} does not say {self.version}, or not its date")
         if tags and tags != [f"v{self.version}"]:
             sys.exit(f"release: the commit has the tag {' '.join(tags)} and is {self.version}")
 
