@@ -135,10 +135,10 @@ class Release:
         (self.out / "SHA256SUMS").write_text("".join(lines))
 
 
-# What the end of a file's name tells, in the order of the table.
+# What the name of a file tells, in the order of the table.
 PURPOSES = (
-    ("cp311-cp311-*.whl", "pip, Python 3.11; glibc 2.31 or newer"),
-    ("cp312-abi3-*.whl", "pip, Python 3.12 and newer; glibc 2.31 or newer"),
+    ("*-cp311-cp311-*.whl", "pip, Python 3.11; glibc 2.31 or newer"),
+    ("*-cp312-abi3-*.whl", "pip, Python 3.12 and newer; glibc 2.31 or newer"),
     ("lockstep-tools_*.deb", "Debian 12: the programs"),
     ("liblockstep-dev_*.deb", "Debian 12: headers, static library, CMake, pkg-config"),
     ("liblockstep*.deb", "Debian 12: the shared library"),

@@ -83,7 +83,7 @@ bool has_dtype_of_bytes(nb::handle object) {
 std::string kind_of(nb::handle object) {
     const nb::object name = nb::steal(PyType_GetName(Py_TYPE(object.ptr())));
     if (!name.is_valid()) throw nb::python_error();
-    return nb::cast<std::string>(name);
+    return PyUnicode_AsUTF8AndSize(name.ptr(), nullptr);
 }
 
 }  // namespace
