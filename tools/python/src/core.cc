@@ -79,11 +79,15 @@ bool has_dtype_of_bytes(nb::handle object) {
            std::strchr("iu", nb::cast<nb::str>(kind).c_str()[0]) != nullptr;
 }
 
-// The name of the object's type.
+// The name of the object's type, with the module if it is one of an extension: "numpy.int64".
 std::string kind_of(nb::handle object) {
-    const nb::object name = nb::steal(PyType_GetName(Py_TYPE(object.ptr())));
+    PyTypeObject* const type = Py_TYPE(object.ptr());
+    const nb::object name = nb::steal(PyType_GetName(type));
     if (!name.is_valid()) throw nb::python_error();
-    return PyUnicode_AsUTF8AndSize(name.ptr(), nullptr);
+    const std::string alone = nb::cast<nb::str>(name).c_str();
+    if ((PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0) return alone;
+    const std::string module = nb::cast<nb::str>(nb::getattr(object.type(), "__module__")).c_str();
+    return module == "builtins" ? alone : module + "." + alone;
 }
 
 }  // namespace
