@@ -8,6 +8,7 @@ extern "C" {
 
 // Tells whether the process has one thread only, so that counts of references need no atomic
 // instruction. "No" is always right.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name in the C library
 [[gnu::visibility("hidden")]] char __libc_single_threaded = 0;
 
 // For std::random_device. So few bytes come whole, once the kernel has seen enough to begin with.
