@@ -49,7 +49,8 @@ LAYERS = [
     ["tools/base"],
     ["tpcc"],
     ["tools"],
-    ["tools/cli/live", "tools/cli/rows"],
+    ["tools/cli/live"],
+    ["tools/cli/rows"],
     ["tools/cli/backup", "tools/cli/load", "tools/cli/pages", "tools/cli/size"],
     ["tests"],
 ]

@@ -16,11 +16,12 @@ namespace lockstep {
 
 namespace {
 
-Result<sm::scan::Object> object_of(sm::Catalog& catalog, std::string_view name) {
-    const Result<sm::BTree*> tree = catalog.index(name);
+Result<sm::scan::Object> object_of(sm::Catalog& catalog, txn::Transaction& txn,
+                                   std::string_view name) {
+    const Result<sm::BTree*> tree = catalog.index(txn, name);
     if (tree) return *tree;
     if (tree.error().code != ErrorCode::wrong_kind) return std::unexpected(tree.error());
-    const Result<sm::HeapFile*> heap = catalog.heap(name);
+    const Result<sm::HeapFile*> heap = catalog.heap(txn, name);
     if (heap) return *heap;
     return std::unexpected(tree.error());
 }
@@ -44,15 +45,23 @@ void Store::serve_reports(sm::Engine& engine) {
         return run_body(engine, body, {.isolation = Isolation::snapshot, .read_only = true});
     };
     hooks.find = [&engine](std::string_view name) -> Result<sm::scan::Described> {
-        const sm::scan::Object object = TRY(object_of(*engine.catalog, name));
-        const Result<sm::BTree*> texts = engine.catalog->index(sm::kColumnsIndex);
-        if (!texts && texts.error().code == ErrorCode::no_such_object)
-            return sm::not_described(name);
-        const Index index(&engine, TRY(texts));
+        sm::scan::Object object;
         std::string text;
-        const auto body = [&](Txn& txn) -> Result<void> {
-            if (!TRY(index.get(txn, name, text))) return sm::not_described(name);
+        // In one transaction, because a drop takes both away.
+        const auto look = [&](txn::Transaction& txn) -> Result<void> {
+            object = TRY(object_of(*engine.catalog, txn, name));
+            const Result<sm::BTree*> texts = engine.catalog->index(txn, sm::kColumnsIndex);
+            if (!texts && texts.error().code == ErrorCode::no_such_object)
+                return sm::not_described(name);
+            sm::ValueOut out{.text = &text};
+            if (!TRY(TRY(texts)->fetch(txn, name, Access::read, out)))
+                return sm::not_described(name);
             return {};
+        };
+        const auto body = [&](Txn& txn) -> Result<void> {
+            txn::Transaction* const t = sm::TxnAccess::usable(txn);
+            CHECK(t != nullptr);
+            return sm::finish(*t, [&] { return look(*t); });
         };
         TRY(run_body(engine, body, {.read_only = true}));
         return sm::scan::Described{object, TRY(Columns::parse(text))};

@@ -101,6 +101,10 @@ public:
     // not in it.
     bool saved() const { return saved_.load(std::memory_order_acquire); }
 
+    // Bytes of the side file of a volume of so many pages.
+    static constexpr uint64_t file_bytes(uint64_t pages) {
+        return (pages + kPagesPerBlock - 1) / kPagesPerBlock * 2 * kSlotBytes;
+    }
     // Makes a part of a new side file: the blocks from `first` on, of pages with these lsns, each
     // as a slot that counts and one of zeros. `to` has room for them. Returns their bytes.
     static size_t make_slots(uint64_t store, uint32_t first, std::span<const uint64_t> lsns,

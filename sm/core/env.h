@@ -33,6 +33,7 @@ class VersionTable;
 struct Env {
     threads::Disk* disk = nullptr;
     threads::FileId data_file{-1};  // the volume
+    threads::FileId lsns_file{-1};  // see written_lsns.h
     threads::Runtime* runtime = nullptr;
     txn::Log* log = nullptr;
     txn::LockManager* locks = nullptr;

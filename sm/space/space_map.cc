@@ -248,6 +248,9 @@ Result<void> SpaceMap::Impl::extend_to(uint64_t bytes) {
         return fail(ErrorCode::no_space, "data file: page numbers used up", bytes);
     DCHECK(bytes % kPageBytes == 0);
     TRY(env.pool->open_pages(bytes / kPageBytes));
+    // First what a save needs: without a save, a full device gives nothing back.
+    if (env.lsns_file.value >= 0)
+        TRY(env.disk->allocate(env.lsns_file, WrittenLsns::file_bytes(bytes / kPageBytes)));
     TRY(env.disk->allocate(env.data_file, bytes));
     DCHECK(bytes / kPageBytes >= pages.load(std::memory_order_relaxed));  // a volume only grows
     pages.store(bytes / kPageBytes, std::memory_order_release);

@@ -41,7 +41,9 @@ void Attempt::check_rights(const Txn& txn) {
         if (entry == entries.end() || entry->second.of != ObjectId{} ||
             objects_.contains(row.object))
             continue;
-        const ObjectId id = entry->second.id;
+        // list() may have one that has been replaced, if the store has failed since.
+        const auto opened = opened_.find(row.object);
+        const ObjectId id = opened == opened_.end() ? entry->second.id : opened->second;
         const txn::LockName name = entry->second.is_index
                                        ? txn::key_lock_name(id, row.key)
                                        : txn::record_lock_name(id, record_of_key(row.key));

@@ -35,6 +35,7 @@ Result<std::optional<Index>> Attempt::shared_index(Txn& txn, const std::string& 
     const bool missing = !found && found.error().code == ErrorCode::no_such_object;
     if (!found && !missing) return std::unexpected(found.error());
     if (!missing || !is_snapshot()) named(name, !missing);
+    if (!missing) opened_[name] = found->id();
     return missing ? std::nullopt : std::optional<Index>(*found);
 }
 

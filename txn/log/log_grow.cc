@@ -45,9 +45,7 @@ uint64_t Log::Impl::end_for(uint64_t promised) const {
 // The device is full, and what is used or promised, up to `taken_to`, nearly fills the files. A
 // checkpoint makes room if the log begins in an older file.
 bool Log::Impl::files_end_soon(uint64_t taken_to) const {
-    if (!keeper_stuck.load(std::memory_order_relaxed) ||
-        keeper_refusal.load().code != ErrorCode::no_space)
-        return false;
+    if (!keeper_stuck.load(std::memory_order_relaxed) || !device_was_full()) return false;
     const uint64_t from = start.load();
     return files.number_of(from) < files.number_of(tail.load()) &&
            taken_to + warned > limit_of(from, prepared_end.load(), LogNeed::grows);
@@ -84,7 +82,8 @@ Result<uint64_t> Log::Impl::allocate_step(threads::FileId file, uint64_t from) {
     const uint64_t begin = from - from % files.segment_bytes(), most = files.segment_end(from);
     const uint64_t wanted = std::min(most, block_ceil(wanted_end()));
     const uint64_t twice = std::min(most, 2 * from);
-    if (twice > wanted && files.disk().allocate(file, twice - begin)) return twice;
+    if (twice > wanted && !device_was_full() && files.disk().allocate(file, twice - begin))
+        return twice;
     for (uint64_t step = wanted - from;; step = block_floor(step / 2)) {
         const Result<void> done = files.disk().allocate(file, from + step - begin);
         if (done) return from + step;

@@ -222,9 +222,11 @@ struct Log::Impl {
         DCHECK(&slot == &slots[threads::worker_index()] && threads::worker_index() < workers);
         DCHECK(slot.spare.load(std::memory_order_relaxed) <= reserved.load());
     }
-    // Of the segments, for who adds or removes one.
     // Where files end at most.
     uint64_t files_max() const { return start.load() + options.capacity_bytes + reserve + warned; }
+    // It has refused the keeper, who has made no whole segment since.
+    bool device_was_full() const { return keeper_refusal.load().code == ErrorCode::no_space; }
+    // Of the segments, for who adds or removes one.
     void assert_segments() const {
         DCHECK(first_segment <= files.number_of(start.load()));
         DCHECK(first_segment * files.segment_bytes() < prepared_end.load());
@@ -324,7 +326,7 @@ struct Log::Impl {
     bool growing = false, flusher_waits = false;
     // The last attempt to make a segment failed.
     std::atomic<bool> keeper_stuck{false};
-    // Why. `os` is 0 if the system did not say.
+    // Why, until a whole segment is made. `os` is 0 if the system did not say.
     std::atomic<KeeperRefusal> keeper_refusal{};
     std::atomic<bool> keeper_wanted{false};
     std::atomic<bool> keeper_stop{false};

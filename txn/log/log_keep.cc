@@ -36,12 +36,15 @@ void Log::Impl::run_keeper() {
 }
 
 // LSN up to which files are wanted now: the promised space, and as much more as the log has ever
-// held, at most a segment. Before the first promise of a run no slack is wanted.
+// held, at most a segment; once the device has been full, only little more, because data needs space
+// too. Before the first promise of a run no slack is wanted.
 uint64_t Log::Impl::wanted_end() const {
     const uint64_t bound = files_max();
     const uint64_t used = tail.load(std::memory_order_relaxed),
                    promised = reserved.load(std::memory_order_relaxed);
-    const uint64_t ahead = std::min(std::max(used, options.first_bytes / 8), options.segment_bytes);
+    const uint64_t least = options.first_bytes / 8;
+    const uint64_t ahead =
+        device_was_full() ? least : std::min(std::max(used, least), options.segment_bytes);
     const uint64_t wish = promised > 0 ? end_for(used + promised + ahead) : used + ahead;
     return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
@@ -112,6 +115,7 @@ bool Log::Impl::make_segment() {
         return false;
     }
     if (!sync_names()) return false;
+    keeper_refusal.store({});  // the device has room for a whole segment
     space_added(begin + files.segment_bytes());
     return true;
 }
