@@ -201,8 +201,7 @@ void forget_pages(txn::Transaction& txn) {
 
 [[gnu::always_inline]] inline Result<void> promise_undo(Env& env, txn::Transaction& txn,
                                                         std::span<const ChangePart> parts,
-                                                        const PartSize* sizes, uint32_t bytes,
-                                                        LogKind kind) {
+                                                        const PartSize* sizes, uint32_t bytes) {
     if (txn.last_lsn == kLsnNone) forget_pages(txn);  // left over from the slot's last user
     uint64_t undo = bytes + kUndoHeadBytes;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -214,10 +213,7 @@ void forget_pages(txn::Transaction& txn) {
         undo += part.undo_bytes;
     }
     DCHECK(undo >= kUndoHeadBytes);
-    // A dropped object is an erased record of the catalog.
-    const bool frees = kind == LogKind::btree_erase || kind == LogKind::heap_erase;
-    Result<void> promised = env.log->reserve_undo(
-        txn.undo, bytes, undo, frees ? txn::LogNeed::frees : txn::LogNeed::grows);
+    Result<void> promised = env.log->reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]
         refuse_promise(env, txn, promised);
     return promised;
@@ -303,7 +299,7 @@ template <size_t kParts>
     }
     CHECK(bytes <= txn::kLogRecordMax);
     if (role == ChangeRole::forward && !promised) {
-        const Result<void> promise = promise_undo(env, *txn, {parts.data(), n}, sizes, bytes, kind);
+        const Result<void> promise = promise_undo(env, *txn, {parts.data(), n}, sizes, bytes);
         if (!promise) [[unlikely]] {
             drop_images();
             return std::unexpected(promise.error());

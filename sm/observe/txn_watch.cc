@@ -415,8 +415,7 @@ std::string TxnWatch::describe_in_doubt(const Seen& seen) const {
 bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
     const txn::Log& log = *engine_.log;
     const uint64_t upto = oldest.id == kTxnNone ? log.tail().value : oldest.first.value;
-    const uint64_t start = engine_.first_record.load();
-    return upto > start + log.capacity_bytes() / 16 || log.wants_start(Lsn{start}, Lsn{upto});
+    return upto > engine_.first_record.load() + log.capacity_bytes() / 16;
 }
 
 void TxnWatch::relieve_log(const Seen& oldest, Nanos in_vain, Nanos unchanged) {

@@ -83,17 +83,12 @@ bool log_is_scarce(const RestartEnv& env, uint64_t percent) {
            env.log->capacity_bytes() / 100 * percent;
 }
 
-// The device is full, and a checkpoint whose log begins at `to` makes room for more of the log.
-bool log_waits_for(const RestartEnv& env, Lsn to) {
-    return env.log->wants_start(Lsn{env.first_record.load()}, to);
-}
-
 // The writes keep pace with the log that is produced, so they end by half of the interval. If
 // little log is produced, they keep pace with the clock. They do not pause when the log gets
 // scarce.
 Nanos rest(const RestartEnv& env, Lsn begin, Nanos started, uint64_t done, uint64_t total) {
     DCHECK(done <= total && total > 0);
-    if (log_is_scarce(env, 50) || log_waits_for(env, env.log->tail())) return 0;
+    if (log_is_scarce(env, 50)) return 0;
     const double by_log = static_cast<double>(env.log->tail() - begin) /
                           (static_cast<double>(interval_bytes(env)) / 2);
     const double by_time =
@@ -204,15 +199,15 @@ bool is_due(const RestartEnv& env, Lsn last_begin) {
     DCHECK(last_begin <= env.log->tail());
     const uint64_t since = env.log->tail() - last_begin;
     if (since >= interval_bytes(env)) return true;
-    const Lsn upto = std::min(env.txns->oldest_first_lsn(), env.log->tail());
-    if (log_waits_for(env, upto)) return true;
     // Before begin() slows down (sm/engine/log_room.h).
     if (!log_is_scarce(env, 45)) return false;
     // If an old transaction holds the log, checkpoints one after another would not help: some log
     // must have been written, or the transaction must have ended.
     if (since > env.log->capacity_bytes() / 32) return true;
+    const Lsn upto = std::min(env.txns->oldest_first_lsn(), env.log->tail());
     // A hold keeps the start back, and no checkpoint moves it.
-    return upto.value > env.first_record.load() + env.log->capacity_bytes() / 16;
+    const uint64_t start = env.first_record.load();
+    return upto.value > start + env.log->capacity_bytes() / 16;
 }
 
 }  // namespace

@@ -529,15 +529,6 @@ def test_the_program_starts_the_command(closed):
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, "sum(price)\n0.5\n"), done.stderr
-    with lockstep.open(closed, create=False, control=True, **SMALL) as store:
-        store.index("parts").erase((lockstep.U32(1),))
-        done = subprocess.run(
-            [str(program), "sql", str(closed), "select count(*) from parts", "--csv", "--live"],
-            env={**os.environ, "PATH": str(place), "PYTHONPATH": str(package)},
-            capture_output=True,
-            text=True,
-        )
-    assert (done.returncode, done.stdout) == (0, "count_star()\n1\n"), done.stderr
 
 
 def test_how_a_pass_chooses_and_what_reports_have_done(store, lines):

@@ -78,30 +78,6 @@ def check_backup(store):
         shutil.rmtree(path)
 
 
-def check_copies(store):
-    """Commands that only look read a copy, which goes with them."""
-    place = f"{store}.copies"
-    os.mkdir(place)
-    os.environ["TMPDIR"] = place
-    run("verify", store, status=1, says=["store_locked", "--live"])
-    run("verify", store, "--live", says=[f"{store}: ", " pages, 0 faults"])
-    rows = subprocess.run(
-        [LOCKSTEP, "dump", store, "warehouse", "--live"], capture_output=True, check=True
-    ).stdout.splitlines()
-    assert len(rows) == 3 and json.loads(rows[-1])["records"] == 1, rows
-    run("scan", store, "warehouse", "--live", "--hex", says=["\t"])
-    run("get", store, "warehouse", "hex:ffff", "--live", status=3)
-    run("describe", store, "warehouse", "--live", says=["w_id"])
-    run("describe", store, "warehouse", "x u32 key", "--live", status=None, says=["--live excludes"])
-    os.environ["TMPDIR"] = f"{place}/none"
-    run("scan", store, "warehouse", "--live", status=1, says=[f"{place}/none: No such file"])
-    os.environ["TMPDIR"] = place
-    run("verify", place, "--live", status=2, says=["no process"])
-    assert os.listdir(place) == []
-    del os.environ["TMPDIR"]
-    os.rmdir(place)
-
-
 def check_commands(store):
     mode = os.lstat(os.path.join(store, "control")).st_mode
     assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600, oct(mode)
@@ -124,7 +100,6 @@ def check_commands(store):
     run("checkpoint", store, says=["checkpoint ", "the log uses"])
     assert json_of("checkpoint", store)["checkpoints"] > 1
     check_backup(store)
-    check_copies(store)
     run("metrics", store, says=["# TYPE lockstep_transactions_total counter"])
     run("end", store, "999999999999", status=1, says=["txn_ended", "the command \"transactions\""])
     error = json_of("end", store, "999999999999", status=1)["error"]

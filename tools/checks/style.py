@@ -20,7 +20,6 @@ PACKAGES = {
     "g++": r"-DCMAKE_CXX_COMPILER|project\(lockstep",
     "cmake": r"cmake_minimum_required",
     "ninja-build": r"-G Ninja",
-    "mold": r"find_program\(LOCKSTEP_MOLD",
     "pkg-config": r"pkg_check_modules",
     "python3": r"find_package\(Python3",
     "libboost-dev": r"boost/context",

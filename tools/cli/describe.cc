@@ -9,8 +9,6 @@
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/json_text.h"
-#include "tools/cli/live/live_commands.h"
-#include "tools/cli/live/live_copy.h"
 #include "tools/cli/opening.h"
 
 namespace lockstep::cli {
@@ -21,7 +19,7 @@ struct DescribeOptions {
     std::string object;
     std::optional<std::string> text;
     std::optional<std::string> archive;
-    bool json = false, live = false;
+    bool json = false;
 };
 
 nlohmann::ordered_json json_of(const std::string& object, const Columns& columns) {
@@ -61,9 +59,7 @@ Result<void> describe(Store& store, const DescribeOptions& o) {
 
 int run_describe(const DescribeOptions& o) {
     const OpenHow how{.archive = o.archive};
-    const auto copy = LiveCopy::of(o.path, o.live);
-    if (!copy) return live_failed(copy.error(), o.json);
-    auto store = o.text ? open_store(o.path, how) : open_to_look(copy->directory(), how, true);
+    auto store = o.text ? open_store(o.path, how) : open_to_look(o.path, how, true);
     if (!store)
         return complain(o.path, store.error(), o.json, text_of_failed_open(o.path, store.error()));
     const auto done = describe(*store, o);
@@ -83,12 +79,10 @@ void add_describe(CLI::App& app, int& status) {
     auto o = std::make_shared<DescribeOptions>();
     command->add_option("path", o->path, "Store directory")->required();
     command->add_option("object", o->object, "Name of an index or heap (default: all)");
-    auto* text = command->add_option(
-        "text", o->text,
-        "One column a line, or behind a comma: NAME TYPE PLACE, as 'id u32 key, "
-        "name text8 value 0'; an empty text removes it");
+    command->add_option("text", o->text,
+                        "One column a line, or behind a comma: NAME TYPE PLACE, as 'id u32 key, "
+                        "name text8 value 0'; an empty text removes it");
     add_archive_option(*command, o->archive);
-    add_live_option(*command, o->live)->excludes(text);
     command->add_flag("--json", o->json, "Print JSON lines, with the types of Apache Arrow");
     command->callback([o, &status] { status = run_describe(*o); });
 }

@@ -78,8 +78,6 @@ Result<Store> open_to_look(const std::string& path, const OpenHow& how, bool rea
                          "written; let a user who may write them run the command");
 }
 
-Result<Store> open_copy(const std::string& path) { return open_as(path, {}, false); }
-
 bool lies_in(const std::string& path, const std::string& directory) {
     namespace fs = std::filesystem;
     if (path.empty() || path == "-") return false;  // standard output
@@ -97,10 +95,9 @@ std::string text_of_failed_open(const std::string& path, const Error& error) {
                          error.code == ErrorCode::corrupt_page ||
                          error.code == ErrorCode::corrupt_superblock;
     if (error.code == ErrorCode::store_locked)
-        return error.text() +
-               "; commands that only look read a copy of a store that is open (Options::control) "
-               "with --live, and `lockstep backup " +
-               path + " DIR` makes one that stays";
+        return error.text() + "; `lockstep backup " + path +
+               " DIR` copies a store that is open (Options::control), `lockstep verify-backup DIR` "
+               "checks the copy, and `lockstep restore DIR NEW` makes a store of it";
     if (!damaged) return error.text();
     return error.text() + "; `lockstep restore` makes a store of a backup, and `lockstep salvage " +
            path + "` saves what its data file has";

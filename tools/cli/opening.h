@@ -31,8 +31,6 @@ Result<Store> open_store(const std::string& path, const OpenHow& how = {});
 // The same for a command that only looks. Without an archive it changes no file, and needs no right
 // to: it opens a store that was closed read-only, if `reads` or if the files must not be written.
 Result<Store> open_to_look(const std::string& path, const OpenHow& how, bool reads);
-// A complete backup, of which the open makes a store. Errors: those of Store::open().
-Result<Store> open_copy(const std::string& path);
 // The error's text, and of damage what an operator can do about it.
 std::string text_of_failed_open(const std::string& path, const Error& error);
 // The file or directory lies, or would lie, somewhere below the directory. Standard output (empty

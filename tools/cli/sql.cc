@@ -1,18 +1,15 @@
 // sql.cc - `lockstep sql`: a query over the described indexes of a store, by DuckDB.
 //
 // Concepts   The engine has no SQL. The Python package connects DuckDB with reports
-//            (tools/python/lockstep/_report.py), so this command runs an interpreter that calls it,
-//            or says how to install it.
-#include <spawn.h>
-#include <sys/wait.h>
+//            (tools/python/lockstep/_report.py), so this command becomes an interpreter that calls
+//            it, or says how to install it.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
+#include <cstdio>
 
 #include "tools/cli/commands.h"
-#include "tools/cli/live/live_commands.h"
-#include "tools/cli/live/live_copy.h"
 #include "tools/cli/opening.h"
 
 namespace lockstep::cli {
@@ -20,7 +17,7 @@ namespace {
 
 struct SqlOptions {
     std::string path, query;
-    bool json = false, csv = false, live = false;
+    bool json = false, csv = false;
 };
 
 // What the interpreter runs; its arguments are directory, query and form.
@@ -41,21 +38,14 @@ constexpr int kAbsent = 3;
 int run_sql(const SqlOptions& o) {
     if (const auto there = require_store(o.path); !there)
         return complain(o.path, there.error().text());
-    const auto copy = LiveCopy::of(o.path, o.live);
-    if (!copy) return live_failed(copy.error(), o.json);
     const char* const form = o.json ? "json" : o.csv ? "csv" : "table";
-    const char* const words[] = {"python3", "-c", kProgram, copy->directory().c_str(),
-                                 o.query.c_str(), form, nullptr};
-    pid_t child = 0;
-    if (posix_spawnp(&child, words[0], nullptr, nullptr, const_cast<char**>(words), environ) != 0) {
-        complain("sql",
-                 "there is no python3; it needs Python 3.11, Lockstep's Python package and DuckDB: "
-                 "pip install ./tools/python duckdb");
-        return kAbsent;
-    }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    // Nothing of this process is left behind: it has opened nothing.
+    std::fflush(nullptr);
+    execlp("python3", "python3", "-c", kProgram, o.path.c_str(), o.query.c_str(), form, nullptr);
+    complain("sql",
+             "there is no python3; it needs Python 3.11, Lockstep's Python package and DuckDB: "
+             "pip install ./tools/python duckdb");
+    return kAbsent;
 }
 
 }  // namespace
@@ -72,7 +62,6 @@ void add_sql(CLI::App& app, int& status) {
         ->required();
     auto* json = command->add_flag("--json", o->json, "Print JSON lines");
     command->add_flag("--csv", o->csv, "Print CSV")->excludes(json);
-    add_live_option(*command, o->live);
     command->callback([o, &status] { status = run_sql(*o); });
 }
 

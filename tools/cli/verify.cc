@@ -7,8 +7,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
 #include "tools/cli/json_text.h"
-#include "tools/cli/live/live_commands.h"
-#include "tools/cli/live/live_copy.h"
 #include "tools/cli/number_options.h"
 #include "tools/cli/opening.h"
 
@@ -20,14 +18,12 @@ struct VerifyOptions {
     std::optional<std::string> archive;
     uint64_t pool = 1ull << 30;
     uint32_t jobs = cores();
-    bool json = false, live = false;
+    bool json = false;
 };
 
 int run_verify(const VerifyOptions& o) {
-    const auto copy = LiveCopy::of(o.path, o.live);
-    if (!copy) return live_failed(copy.error(), o.json);
     auto store = open_to_look(
-        copy->directory(), {.pool_bytes = o.pool, .workers = o.jobs, .archive = o.archive}, false);
+        o.path, {.pool_bytes = o.pool, .workers = o.jobs, .archive = o.archive}, false);
     if (!store)
         return complain(o.path, store.error(), o.json, text_of_failed_open(o.path, store.error()));
     const auto faults = store->verify(o.jobs);
@@ -60,7 +56,6 @@ void add_verify(CLI::App& app, int& status) {
         ->default_str("1G");
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
     add_archive_option(*command, o->archive);
-    add_live_option(*command, o->live);
     command->add_flag("--json", o->json, "Print JSON");
     command->callback([o, &status] { status = run_verify(*o); });
 }

@@ -26,14 +26,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND memory GREATER 1500)
     target_compile_options(lockstep_flags INTERFACE
         $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=500000>)
 endif()
-# mold links a test program in a fifth of the time of ld. What has an address or a version script of
-# its own keeps ld.
-find_program(LOCKSTEP_MOLD mold)
-set(LOCKSTEP_LD)
-if(LOCKSTEP_MOLD)
-    add_link_options(-fuse-ld=mold)
-    set(LOCKSTEP_LD -fuse-ld=bfd)
-endif()
 if(LOCKSTEP_DRAWN_LIMITS)
     target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_DRAWN_LIMITS)
 endif()

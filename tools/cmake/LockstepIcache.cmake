@@ -28,8 +28,8 @@ if(VALGRIND_TOOL_HEADERS AND VALGRIND_TOOL_ARCHIVES AND CMAKE_SYSTEM_PROCESSOR M
         -fno-stack-protector -fno-strict-aliasing -fno-builtin)
     # As valgrind links its own tools: static, no C library, out of the way of the program that runs
     # under it.
-    target_link_options(lockstep-tracer PRIVATE ${LOCKSTEP_LD} -static -nodefaultlibs
-        -nostartfiles -no-pie -Wl,-u,_start -Wl,--build-id=none
+    target_link_options(lockstep-tracer PRIVATE -static -nodefaultlibs -nostartfiles -no-pie
+        -Wl,-u,_start -Wl,--build-id=none
         -Wl,-Ttext-segment=0x58000000 -L${VALGRIND_TOOL_ARCHIVES})
     target_link_libraries(lockstep-tracer PRIVATE -Wl,--start-group coregrind-amd64-linux
         vex-amd64-linux gcc-sup-amd64-linux gcc -Wl,--end-group)

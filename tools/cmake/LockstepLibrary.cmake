@@ -25,7 +25,7 @@ if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
     # Only the public interface is exported.
     set(map ${PROJECT_SOURCE_DIR}/tools/package/liblockstep.map.in)
     configure_file(${map} ${PROJECT_BINARY_DIR}/liblockstep.map @ONLY)
-    target_link_options(lockstep_shared PRIVATE ${LOCKSTEP_LD}
+    target_link_options(lockstep_shared PRIVATE
         LINKER:--version-script=${PROJECT_BINARY_DIR}/liblockstep.map)
     set_target_properties(lockstep_shared PROPERTIES LINK_DEPENDS
         ${PROJECT_BINARY_DIR}/liblockstep.map)

@@ -59,7 +59,7 @@ if(TARGET lockstep_static)
         if(NOT LOCKSTEP_SANITIZE)
             target_link_options(lockstep_tpcc_shard PRIVATE LINKER:-z,defs)
         endif()
-        target_link_options(lockstep_tpcc_shard PRIVATE ${LOCKSTEP_LD}
+        target_link_options(lockstep_tpcc_shard PRIVATE
             LINKER:--version-script=${CMAKE_SOURCE_DIR}/tpcc/shard/exports.map)
         set_target_properties(lockstep_tpcc_shard PROPERTIES LINK_DEPENDS
             ${CMAKE_SOURCE_DIR}/tpcc/shard/exports.map)

@@ -24,8 +24,6 @@ Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
       workers(rt.workers()),
       ring_margin(margin_for(rt.workers())),
       slack(margin_for(rt.workers()) + std::min<uint64_t>(given.capacity_bytes / 16, 16ull << 20)),
-      reserve(block_floor(std::min(kLogReserve, given.segment_bytes / 4))),
-      warned(block_floor(reserve / 2)),
       undo_chunk(
           std::min<uint64_t>(limits::undo_chunk(), given.capacity_bytes / 64 / rt.workers())),
       scarce_bytes((given.capacity_bytes - slack) / 4 * 3),

@@ -20,8 +20,6 @@
 //                 that it has reserved before. So what is durable at a moment lies below a time
 //                 record that is not later, and what lies below a time record was reserved before
 //                 its time. Proof and limits: Impl::note_time(). [checked: advance()]
-//            LOG-8 If no file can be made, the last bytes that files have (kLogReserve) are promised
-//                 to changes that free space only. [checked: FullDisk.*]
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
 //                 durable, waiters get store_failed. The first cause is kept (log_failure.cc).
 // Blocking   reserve() parks only while the ring is full. wait_durable() parks until the flusher
@@ -71,12 +69,6 @@ struct LogSpace {
     LogRecordHeader* header() const { return reinterpret_cast<LogRecordHeader*>(at); }
     std::byte* payload() const { return at + sizeof(LogRecordHeader); }
 };
-
-// What a change does to the space that the store takes.
-enum class LogNeed : uint8_t { grows, frees };
-// What the files keep for changes that free space, so that a full device can be emptied (LOG-8). At
-// most a quarter of a segment.
-inline constexpr uint64_t kLogReserve = 256 << 10;
 
 // Undo space that a transaction has reserved and not used yet; embedded in Transaction.
 struct UndoCredit {
@@ -156,11 +148,10 @@ public:
     // `forward` bytes for the record itself fit. Errors: log_full if there is no space (b = the sum
     // of both, or 0 if no file can be made), no_space, archive_failed; nothing is taken then. May
     // park for the keeper. Cheap: the shared counter moves in chunks.
-    Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo,
-                              LogNeed need = LogNeed::grows) {
+    Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
         if (take_spare(credit, forward, undo)) [[likely]]
             return {};
-        return reserve_undo_slow(credit, forward, undo, need);
+        return reserve_undo_slow(credit, forward, undo);
     }
     // Promises again what was promised before a restart (LOG-3). Takes the space even if records
     // without a promise have used slack since. Never parks.
@@ -221,12 +212,9 @@ public:
     uint64_t undo_reserved_bytes() const;
     // The log begins to get scarce: more than half is used or promised. New transactions slow down.
     bool filling() const;
-    // Three quarters of what promises may take are taken, or the files end soon and none can be
-    // made: new transactions wait, and active ones before their next operation.
+    // Three quarters of what promises may take are taken: new transactions wait, and active ones
+    // before their next operation.
     bool scarce() const;
-    // No file can be made for more of the log, and an old one could be used if the log began at
-    // `to` and not at `from`.
-    bool wants_start(Lsn from, Lsn to) const;
     // Used or promised bytes, spare bytes of the workers included.
     uint64_t taken_bytes() const;
     // What promises may take in all: log and undo bytes of one transaction that is alone.
@@ -264,8 +252,7 @@ private:
     void discard(std::byte* at, Lsn lsn, uint32_t bytes);
     // reserve_undo() from the worker's spare bytes. False: nothing was taken.
     bool take_spare(UndoCredit& credit, uint64_t forward, uint64_t undo);
-    Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo,
-                                   LogNeed need);
+    Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo);
     std::unique_ptr<Impl> impl_;
     const std::atomic<bool>* failed_;  // in impl_
 };

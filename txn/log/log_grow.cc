@@ -28,29 +28,17 @@ uint64_t Log::Impl::slack_below(uint64_t end) const {
 }
 
 // Up to which LSN space can be promised if the log starts at `from` and its files end at `end`.
-uint64_t Log::Impl::limit_of(uint64_t from, uint64_t end, LogNeed need) const {
-    const uint64_t kept = slack_below(end) + (need == LogNeed::frees ? 0 : reserve);
-    return std::min(from + options.capacity_bytes - slack, end - std::min(end, kept));
+uint64_t Log::Impl::limit_of(uint64_t from, uint64_t end) const {
+    const uint64_t in_files = end - std::min(end, slack_below(end));
+    return std::min(from + options.capacity_bytes - slack, in_files);
 }
 
-// Where the files must end so that space up to `promised` can be promised to any change, and none
-// waits.
+// Where the files must end so that space up to `promised` can be promised.
 uint64_t Log::Impl::end_for(uint64_t promised) const {
-    const uint64_t to = promised + reserve + warned;
-    const uint64_t end = std::min(to + slack, block_ceil((to + ring_margin) / 3 * 4 + kLogBlock));
-    DCHECK(end - slack_below(end) >= to);
+    const uint64_t end =
+        std::min(promised + slack, block_ceil((promised + ring_margin) / 3 * 4 + kLogBlock));
+    DCHECK(end - slack_below(end) >= promised);
     return end;
-}
-
-// The device is full, and what is used or promised, up to `taken_to`, nearly fills the files. A
-// checkpoint makes room if the log begins in an older file.
-bool Log::Impl::files_end_soon(uint64_t taken_to) const {
-    if (!keeper_stuck.load(std::memory_order_relaxed) ||
-        keeper_refusal.load().code != ErrorCode::no_space)
-        return false;
-    const uint64_t from = start.load();
-    return files.number_of(from) < files.number_of(tail.load()) &&
-           taken_to + warned > limit_of(from, prepared_end.load(), LogNeed::grows);
 }
 
 // One step of the keeper. False if there is no space, or the store has failed.
@@ -78,14 +66,12 @@ bool Log::Impl::grow_last() {
     return done;
 }
 
-// The file doubles, or reaches what is wanted if that is more. When the device is nearly full, it
-// grows by what is wanted, or less.
+// The file doubles, or reaches what is wanted if that is more; less when the device is nearly full.
 Result<uint64_t> Log::Impl::allocate_step(threads::FileId file, uint64_t from) {
-    const uint64_t begin = from - from % files.segment_bytes(), most = files.segment_end(from);
-    const uint64_t wanted = std::min(most, block_ceil(wanted_end()));
-    const uint64_t twice = std::min(most, 2 * from);
-    if (twice > wanted && files.disk().allocate(file, twice - begin)) return twice;
-    for (uint64_t step = wanted - from;; step = block_floor(step / 2)) {
+    const uint64_t begin = from - from % files.segment_bytes();
+    const uint64_t to =
+        std::min(files.segment_end(from), std::max(2 * from, block_ceil(wanted_end())));
+    for (uint64_t step = to - from;; step = block_floor(step / 2)) {
         const Result<void> done = files.disk().allocate(file, from + step - begin);
         if (done) return from + step;
         if (done.error().code != ErrorCode::no_space || step / 2 < kStepLeast)

@@ -18,9 +18,9 @@
 //                 end or where kFlushMax has cut a flush. So the end of the last whole record may
 //                 lie up to kLogRecordMax below it. open() relies on both when it clears a torn
 //                 tail. [checked: LogSegmentEnd.*]
-//            LI-4 promise_limit == the lesser of limit_of(start, prepared_end, grows) - warned and
-//                 start + scarce_bytes, or 0 while writers are stopped or once the store has
-//                 failed. It may lag for a moment.
+//            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
+//                 scarce_bytes, or 0 while writers are stopped or once the store has failed. It
+//                 may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
 //                 submissions of log are lazy_flush_interval apart, and no published byte waits
 //                 for longer. [checked: LogLazy.*]
@@ -176,8 +176,7 @@ struct Log::Impl {
     Result<void> make_space_now(uint64_t end);  // for the flusher
     Result<void> grow_last_now(uint64_t end);
     uint64_t slack_below(uint64_t end) const;
-    uint64_t limit_of(uint64_t from, uint64_t end, LogNeed need) const;
-    bool files_end_soon(uint64_t taken_to) const;
+    uint64_t limit_of(uint64_t from, uint64_t end) const;
     uint64_t end_for(uint64_t promised) const;
 
     // --- log_hold.cc
@@ -186,7 +185,7 @@ struct Log::Impl {
 
     // --- log_space.cc
     Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo,
-                                   LogWorkerSlot& slot, LogNeed need);
+                                   LogWorkerSlot& slot);
     Result<void> wait_for_segment(uint64_t upto);
     std::unexpected<Error> refuse_segment() const;
     void return_spare(LogWorkerSlot& slot);
@@ -223,8 +222,6 @@ struct Log::Impl {
         DCHECK(slot.spare.load(std::memory_order_relaxed) <= reserved.load());
     }
     // Of the segments, for who adds or removes one.
-    // Where files end at most.
-    uint64_t files_max() const { return start.load() + options.capacity_bytes + reserve + warned; }
     void assert_segments() const {
         DCHECK(first_segment <= files.number_of(start.load()));
         DCHECK(first_segment * files.segment_bytes() < prepared_end.load());
@@ -243,9 +240,6 @@ struct Log::Impl {
     const uint64_t ring_margin;
     // Capacity kept for records without a promise (LOG-3) and for races of promises.
     const uint64_t slack;
-    // Ends of files: what only changes get that free space (LOG-8), and how far before that other
-    // changes begin to wait.
-    const uint64_t reserve, warned;
     bool appends = true;  // false: opened to be read, and all space is promised to nobody
     const uint64_t undo_chunk;
     // The log is scarce when more than this is used or promised.

@@ -38,7 +38,7 @@ void Log::Impl::run_keeper() {
 // LSN up to which files are wanted now: the promised space, and as much more as the log has ever
 // held, at most a segment. Before the first promise of a run no slack is wanted.
 uint64_t Log::Impl::wanted_end() const {
-    const uint64_t bound = files_max();
+    const uint64_t bound = start.load(std::memory_order_relaxed) + options.capacity_bytes;
     const uint64_t used = tail.load(std::memory_order_relaxed),
                    promised = reserved.load(std::memory_order_relaxed);
     const uint64_t ahead = std::min(std::max(used, options.first_bytes / 8), options.segment_bytes);
@@ -73,7 +73,7 @@ Result<void> Log::Impl::recycle_old() {
     DCHECK(first_segment < files.number_of(start.load()));  // of no record that is kept
     const uint64_t end = prepared_end.load();
     // Only a whole segment has a successor. After a crash the last one may be shorter.
-    if (end >= files_max() || !last_is_whole()) {
+    if (end >= start.load() + options.capacity_bytes || !last_is_whole()) {
         TRY(files.disk().unlink(files.segment(first_segment)));
         ++first_segment;
         return {};
@@ -175,8 +175,7 @@ void Log::Impl::space_added(uint64_t end) {
 // LI-4. Under the lock, because truncation (any worker) and new segments (worker 0) both call it.
 void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
-    const uint64_t limit_now = limit_of(start.load(), prepared_end.load(), LogNeed::grows);
-    const uint64_t now = limit_now - std::min(limit_now, warned);
+    const uint64_t now = limit_of(start.load(), prepared_end.load());
     DCHECK(promise_limit.load() <= now);  // both ends only grow
     const bool refuses = writers_stopped.load() || failed.load();
     promise_limit.store(refuses ? 0 : std::min(now, start.load() + scarce_bytes));

@@ -57,22 +57,20 @@ void Log::Impl::find_plenty_locked() {
 }
 
 [[gnu::cold]] Result<void> Log::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
-                                                  uint64_t undo, LogNeed need) {
-    return impl_->reserve_undo_slow(credit, forward, undo_with_end(credit, undo), impl_->my_slot(),
-                                    need);
+                                                  uint64_t undo) {
+    return impl_->reserve_undo_slow(credit, forward, undo_with_end(credit, undo), impl_->my_slot());
 }
 
 // Takes a chunk from the shared counter, or less than that when little is left.
 [[gnu::noinline]] Result<void> Log::Impl::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
-                                                            uint64_t undo, LogWorkerSlot& slot,
-                                                            LogNeed need) {
+                                                            uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
         if (failed.load()) return refused();
         if (writers_stopped.load()) return lockstep::fail(ErrorCode::archive_failed, "log archive");
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
         const uint64_t bound = start.load() + options.capacity_bytes;
-        const uint64_t limit_now = limit_of(start.load(), prepared_end.load(), need);
+        const uint64_t limit_now = limit_of(start.load(), prepared_end.load());
         uint64_t taken = reserved.load();
         const uint64_t least = tail.load() + forward + missing;
         if (least + taken <= limit_now) {
@@ -86,7 +84,7 @@ void Log::Impl::find_plenty_locked() {
             assert_state(slot);
             credit.bytes += undo;
             if (credit.heed && *credit.heed == Heed::nothing &&
-                (least + taken > start.load() + scarce_bytes || files_end_soon(least + taken)))
+                least + taken > start.load() + scarce_bytes)
                 *credit.heed = Heed::log_scarce;
             return {};
         }
@@ -181,9 +179,7 @@ bool Log::filling() const {
     if (impl_->plenty.load(std::memory_order_relaxed)) return false;
     const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) +
                            impl_->reserved.load(std::memory_order_relaxed);
-    return taken > impl_->start.load(std::memory_order_relaxed) +
-                       impl_->options.capacity_bytes / 2 ||
-           impl_->files_end_soon(taken);
+    return taken > impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 2;
 }
 
 // Reads the start first: the tail stays at or beyond it.
@@ -192,15 +188,7 @@ uint64_t Log::taken_bytes() const {
     return impl_->tail.load() + impl_->reserved.load() - start;
 }
 
-bool Log::scarce() const {
-    return taken_bytes() > impl_->scarce_bytes ||
-           impl_->files_end_soon(impl_->tail.load() + impl_->reserved.load());
-}
-
-bool Log::wants_start(Lsn from, Lsn to) const {
-    return impl_->keeper_stuck.load(std::memory_order_relaxed) &&
-           impl_->files.number_of(from.value) < impl_->files.number_of(to.value);
-}
+bool Log::scarce() const { return taken_bytes() > impl_->scarce_bytes; }
 
 uint64_t Log::promises_max() const { return impl_->options.capacity_bytes - impl_->slack; }
 

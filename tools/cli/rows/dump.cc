@@ -19,8 +19,6 @@
 #include "tools/base/say.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/counted.h"
-#include "tools/cli/live/live_commands.h"
-#include "tools/cli/live/live_copy.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
@@ -34,7 +32,6 @@ struct Dump {
     std::vector<std::string> objects;
     uint64_t limit = UINT64_MAX;
     Format format = Format::json;
-    bool live = false;
 
     int run();
     Result<void> write(Store& store, Txn& txn, Output& out, uint64_t& records) const;
@@ -125,9 +122,7 @@ int Dump::run() {
     format = *format_of(format_name);
     if (lies_in(output, path))
         return complain(output, "lies in the store's directory; name a file outside of it");
-    const auto copy = LiveCopy::of(path, live);
-    if (!copy) return live_failed(copy.error(), false);
-    auto store = open_to_look(copy->directory(), {.archive = archive}, true);
+    auto store = open_to_look(path, {.archive = archive}, true);
     if (!store) return complain(path, text_of_failed_open(path, store.error()));
     const auto known = store->list();
     for (const std::string& name : objects)
@@ -176,7 +171,6 @@ void add_dump(CLI::App& app, int& status) {
             "--json", [dump] { dump->format_name = "json"; }, "The same as --format json")
         ->excludes(format);
     add_archive_option(*command, dump->archive);
-    add_live_option(*command, dump->live);
     command->add_option("--output,-o", dump->output, "File to write (default: standard output)");
     command
         ->add_option("--limit", dump->limit,

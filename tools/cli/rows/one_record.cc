@@ -12,8 +12,6 @@
 #include "threads/base/try.h"
 #include "tools/base/option_checks.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/live/live_commands.h"
-#include "tools/cli/live/live_copy.h"
 #include "tools/cli/opening.h"
 #include "tools/cli/output.h"
 #include "tools/cli/rows/row_format.h"
@@ -90,7 +88,7 @@ struct OneRecord {
     std::string path, index, key, value, low, high;
     std::optional<std::string> prefix, archive;
     uint64_t limit = UINT64_MAX;
-    bool hex = false, create = false, live = false;
+    bool hex = false, create = false;
 
     int run() const;
     Result<bool> work(Store& store, Output& out) const;
@@ -139,9 +137,7 @@ Result<bool> OneRecord::work(Store& store, Output& out) const {
 
 int OneRecord::run() const {
     const bool looks = what == What::get || what == What::scan;
-    const auto copy = LiveCopy::of(path, live);
-    if (!copy) return live_failed(copy.error(), false);
-    auto store = looks ? open_to_look(copy->directory(), {.archive = archive}, true)
+    auto store = looks ? open_to_look(path, {.archive = archive}, true)
                        : open_store(path, {.create = create, .archive = archive});
     if (!store) return complain(path, text_of_failed_open(path, store.error()));
     Output out("");
@@ -169,8 +165,6 @@ CLI::App* add_one(CLI::App& app, int& status, OneRecord::What what, const char* 
     command->add_option("index", o->index, "Name of the index")->required();
     if (what != OneRecord::What::scan) command->add_option("key", o->key, "The key")->required();
     add_archive_option(*command, o->archive);
-    if (what == OneRecord::What::get || what == OneRecord::What::scan)
-        add_live_option(*command, o->live);
     command->callback([o, &status] { status = o->run(); });
     return command;
 }
