@@ -46,11 +46,13 @@ add_test(NAME compare COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/compare_test.py)
 add_test(NAME coherence COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/coherence_test.py)
+add_test(NAME evidence COMMAND Python3::Interpreter
+    ${CMAKE_SOURCE_DIR}/tests/tools/evidence_test.py ${CMAKE_SOURCE_DIR})
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks tests tidy_choice mutate patches compare coherence picture
-    PROPERTIES LABELS script TIMEOUT 120)
+set_tests_properties(layers checks tests tidy_choice mutate patches compare coherence evidence
+    picture PROPERTIES LABELS script TIMEOUT 120)
 set_tests_properties(checks tidy_choice PROPERTIES SKIP_RETURN_CODE 77)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh

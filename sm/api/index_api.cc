@@ -8,6 +8,7 @@
 #include "sm/api/key_behind.h"
 #include "sm/api/operation.h"
 #include "sm/btree/btree_cursor.h"
+#include "sm/core/lock_wait.h"
 
 namespace lockstep {
 
@@ -31,6 +32,54 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
                                return std::unexpected(found.error());
                            if (!*found) return std::nullopt;
                            return out.bytes;
+                       });
+}
+
+// What `read` finds, or `none` if its key is locked and passed over.
+template <class T, class Read>
+static Result<T> read_if_unlocked(txn::Transaction& t, IfLocked if_locked, T none, Read read) {
+    DCHECK(if_locked <= IfLocked::skip && !t.locks.never_waits);
+    const sm::NeverWaits never(t.locks, if_locked != IfLocked::wait);
+    Result<T> got = read();
+    if (if_locked == IfLocked::skip && !got.has_value() &&
+        got.error().code == ErrorCode::lock_refused)
+        return none;
+    return got;
+}
+
+Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access,
+                        IfLocked if_locked) const {
+    return sm::perform(txn, engine_, tree_, OpKind::fetch, [&](txn::Transaction& t) {
+        sm::ValueOut out{.text = &value};
+        return read_if_unlocked(t, if_locked, false,
+                                [&] { return tree_->fetch(t, key, access, out); });
+    });
+}
+
+Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byte> buffer,
+                                         Access access, IfLocked if_locked) const {
+    return sm::perform(txn, engine_, tree_, OpKind::fetch,
+                       [&](txn::Transaction& t) -> Result<std::optional<size_t>> {
+                           sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
+                           const bool found = TRY(read_if_unlocked(t, if_locked, false, [&] {
+                               return tree_->fetch(t, key, access, out);
+                           }));
+                           return found ? std::optional(out.bytes) : std::nullopt;
+                       });
+}
+
+Result<size_t> Index::get_many(Txn& txn, std::span<Lookup> rows, Access access,
+                               IfLocked if_locked) const {
+    return sm::perform(txn, engine_, tree_, OpKind::fetch,
+                       [&](txn::Transaction& t) -> Result<size_t> {
+                           size_t found = 0;
+                           for (Lookup& row : rows) {
+                               row.found = false;
+                               found += TRY(read_if_unlocked(t, if_locked, size_t{0}, [&] {
+                                   return tree_->fetch_many(t, {&row, 1}, access);
+                               }));
+                           }
+                           return found;
                        });
 }
 
@@ -128,7 +177,17 @@ Result<bool> Index::erase(Txn& txn, Slice key) const {
                               [&](txn::Transaction& t) { return tree_->erase(t, key); });
 }
 
+Result<size_t> Index::erase_range(Txn& txn, Slice low, Slice high) const {
+    return sm::perform_change(txn, engine_, tree_, OpKind::erase, [&](txn::Transaction& t) {
+        return tree_->erase_range(t, low, high);
+    });
+}
+
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
+    return scan(txn, low, high, access, IfLocked::wait);
+}
+
+Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access, IfLocked if_locked) const {
     txn::Transaction* t = sm::admit(txn, engine_, tree_, false);
     if (!t) return Cursor(txn, {}, sm::refused(txn, engine_, tree_).error());
     if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
@@ -137,13 +196,17 @@ Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
         return Cursor(txn, {}, fail(ErrorCode::read_only, "transaction", t->id.value).error());
     // Copies the bounds. At the boundary other threads may run, to whom the caller's buffer may
     // belong as well.
-    detail::Owned cursor(new sm::BTreeCursor(*tree_, *t, low, high, access));
+    detail::Owned cursor(new sm::BTreeCursor(*tree_, *t, low, high, access, if_locked));
     sm::operation_boundary(OpKind::scan, tree_->id());
     return Cursor(txn, std::move(cursor));
 }
 
 Cursor Index::scan_prefix(Txn& txn, Slice prefix, Access access) const {
     return scan(txn, prefix, sm::KeyBehind(prefix), access);
+}
+
+Cursor Index::scan_prefix(Txn& txn, Slice prefix, Access access, IfLocked if_locked) const {
+    return scan(txn, prefix, sm::KeyBehind(prefix), access, if_locked);
 }
 
 Result<size_t> Index::count(Txn& txn, Slice low, Slice high) const {

@@ -14,7 +14,9 @@
 
 #include "sm/api/engine_of.h"
 #include "sm/api/key_behind.h"
+#include "sm/api/operation.h"
 #include "sm/btree/btree.h"
+#include "sm/btree/btree_chunks.h"
 #include "sm/secondary/key_call.h"
 
 namespace lockstep {
@@ -163,6 +165,11 @@ Result<bool> Index::erase(Slice key, const CallOptions& options) const {
     return sm::change_once(engine_, tree_, options, [&](Txn& txn) { return erase(txn, key); });
 }
 
+Result<size_t> Index::erase_range(Slice low, Slice high, const CallOptions& options) const {
+    return sm::change_once(engine_, tree_, options,
+                           [&](Txn& txn) { return erase_range(txn, low, high); });
+}
+
 Result<bool> Index::modify(Slice key, std::span<std::byte> buffer,
                            FunctionRef<ByteRange(std::span<std::byte>)> change,
                            const CallOptions& options) const {
@@ -184,6 +191,24 @@ Result<size_t> Index::scan_prefix(Slice prefix, FunctionRef<bool(Slice, Slice)> 
 Result<size_t> Index::count(Slice low, Slice high, const CallOptions& options) const {
     return sm::run_once(engine_, tree_, sm::options_of(options, Isolation::snapshot, true),
                         [&](Txn& txn) { return count(txn, low, high); });
+}
+
+// Without a lock on the index its pages may become those of another.
+Result<RangeSize> Index::approximate_size(Slice low, Slice high) const {
+    return sm::run_once(
+        engine_, tree_,
+        {.isolation = Isolation::read_committed, .durability = Durability::lazy, .read_only = true},
+        [&](Txn& txn) {
+            DCHECK(txn.live() && engine_->counted_by_thread());
+            return sm::perform(
+                txn, engine_, tree_, sm::OpKind::scan,
+                [&](txn::Transaction& t) -> Result<RangeSize> {
+                    const size_t longer = std::max(low.size(), high.size());
+                    if (longer > kKeyBytesMax) return sm::key_too_long(longer);
+                    TRY(engine_->locks->lock_object(t.locks, tree_->lock(), txn::LockMode::IS));
+                    return sm::approximate_size(*tree_, low, high);
+                });
+        });
 }
 
 Result<size_t> Index::scan(Slice low, Slice high, FunctionRef<bool(Slice, Slice)> each,

@@ -93,7 +93,8 @@ void note_error(txn::Transaction& txn, Error& error) {
         case ErrorCode::already_exists:
         case ErrorCode::wrong_kind:
         case ErrorCode::read_only:
-        case ErrorCode::unsupported: return;
+        case ErrorCode::unsupported:
+        case ErrorCode::lock_refused: return;
         default:
             if (!txn.must_abort()) txn.abort_cause = error.code;
             txn.heed = txn::Heed::failed;

@@ -109,8 +109,11 @@ Result<std::vector<std::string>> Restore::find_faults() {
     if (done && roll_) done = roll_->check(stream_);
     if (done) return faults;
     if (done.error().code == ErrorCode::out_of_memory) return std::unexpected(done.error());
-    faults.push_back((roll_ ? std::string(*options_.archive) : backups_.back().path()) + ": " +
-                     done.error().text());
+    // The chain ends before the backup that does not fit.
+    const bool whole = chain_.size() == backups_.size();
+    DCHECK(!whole || options_.archive);
+    const std::string at = whole ? std::string(*options_.archive) : backups_[chain_.size()].path();
+    faults.push_back(at + ": " + done.error().text());
     return faults;
 }
 

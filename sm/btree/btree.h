@@ -116,6 +116,9 @@ public:
     using ChangeMany = FunctionRef<ByteRange(size_t row, std::span<std::byte> value)>;
     Result<size_t> modify_many(txn::Transaction& txn, std::span<Lookup> rows, ChangeMany change);
     Result<bool> erase(txn::Transaction& txn, Slice key);
+    // Erases the records of [low, high), or to the end if `high` is empty; their number. Those of a
+    // leaf are one change. After an error nothing of it is left.
+    Result<size_t> erase_range(txn::Transaction& txn, Slice low, Slice high);
 
     // Bulk load into an empty tree from strictly ascending keys. Pages are filled to `fill` percent
     // (50..100) and logged whole. `next` gives one pair at a time, false at the end. The caller
@@ -133,6 +136,7 @@ public:
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_update_many(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_erase_many(txn::Transaction& txn, const txn::LogRecordView& record);
 
     Result<void> undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record);
 
@@ -260,6 +264,10 @@ public:
                               Slice part);
     Result<void> log_set_ghost(txn::Transaction& txn, Target& t, Slice key, bool ghost,
                                ChangeRole role, LogKind kind, Lsn undo_next);
+    // The same for records of several slots, ascending. `undo_bytes`: as ChangePart has it.
+    Result<void> log_set_ghosts(txn::Transaction& txn, Target& t, std::span<const uint16_t> which,
+                                bool are_ghosts, ChangeRole role, LogKind kind, Lsn undo_next,
+                                uint32_t undo_bytes);
     Result<bool> erase_large(txn::Transaction& txn, Target& t, Slice key);
     // May a key be put in front of the target's slot?
     Result<GapCheck> check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,

@@ -10,6 +10,8 @@
 //            Before a step locks and copies its record, it asks for the lines of the next one.
 //            Ghosts are locked like records, because their deleter may still roll back, and then
 //            skipped.
+//            A snapshot trusts a leaf that has not changed since. While the leaf's version stays,
+//            that is known, so a step inside it neither asks again nor looks for versions.
 // Blocking   A step waits for a lock with no latch held. It then searches again from its current
 //            key.
 #include "sm/btree/btree_cursor.h"
@@ -17,84 +19,49 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/core/lock_wait.h"
+#include "sm/version/quiet.h"
 #include "threads/base/hints.h"
 
 namespace lockstep::sm {
 
 using namespace node;
-using txn::covers;
 using txn::LockMode;
 
-BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
+BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access,
+                         IfLocked if_locked)
     : tree_(tree),
       txn_(txn),
       low_(low),
       high_(high),
       high_head_(key_head8(high.data(), high.size())),
       bounded_(!high.empty()),
-      access_(access) {
+      access_(access),
+      if_locked_(if_locked) {
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = mode_of(access);
-    if (txn::rules_of(txn.isolation).by_snapshot)
-        snapshot_scan_ =
-            std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high, keys_[0]);
+    if (txn::rules_of(txn.isolation).by_snapshot) {
+        sees_ = local_of(txn).snapshot;
+        keeps_ = Keeps::none;
+        return;
+    }
     if (serializable()) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
     }
-    gives_back_ = access == Access::read && txn::rules_of(txn.isolation).gives_back;
+    if (access == Access::read && txn::rules_of(txn.isolation).gives_back) keeps_ = Keeps::moment;
 }
 
-inline bool BTreeCursor::lock(txn::LockName name, LockMode mode) {
-    return tree_.env().locks->try_lock_record(txn_.locks, tree_.lock(), name, mode);
+// What the snapshot sees of the leaf may be more or less than the leaf has.
+inline bool BTreeCursor::unquiet(const Position& pos) const {
+    return sees_ != nullptr && !is_quiet(*sees_, *pos.at.page);
 }
-// The same for what was read under `hold`: the lock is tried under the latch and waited for
-// without it (BT-3). Releasing the latch first would let a waiting writer in before every
-// validation, and the scan would make no progress.
-inline bool BTreeCursor::lock(txn::LockName name, LockMode mode, SharedPage& hold) {
-    if (hold) [[unlikely]] {
-        if (lock(name, mode)) return true;
-        hold.release();
-    }
-    return lock(name, mode);
-}
+
 // The lock on a candidate. At read_committed it is taken only where the look finds a writer (LM-9):
 // the candidate's leaf has a version already, which is validated behind the look.
 inline Result<bool> BTreeCursor::lock_key(txn::LockName name, SharedPage& hold) {
-    if (gives_back_) [[unlikely]]
-        return look_at_key(name, hold);
+    if (keeps_ != Keeps::lock) [[unlikely]]
+        return keeps_ == Keeps::none || TRY(look_at_key(name, hold));
     return lock(name, mode_, hold);
-}
-Result<bool> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
-    to_unlock_ = kept_ == name;
-    if (to_unlock_) [[unlikely]] {
-        kept_ = {};
-        return true;
-    }
-    unlock_kept();
-    if (!intended_) {
-        txn::LockManager& locks = *tree_.env().locks;
-        if (!hold || !TRY(locks.try_lock_object(txn_.locks, tree_.lock(), LockMode::IS))) {
-            hold.release();
-            TRY(locks.lock_object(txn_.locks, tree_.lock(), LockMode::IS));
-        }
-        intended_ = true;
-    }
-    if (tree_.env().locks->only_committed(txn_.locks, name)) return true;
-    return lock_briefly(name, hold);
-}
-// A lock that was held before is not released after the read.
-bool BTreeCursor::lock_briefly(txn::LockName name, SharedPage& hold) {
-    to_unlock_ = !covers(tree_.env().locks->held(txn_.locks, name), LockMode::S);
-    return lock(name, mode_, hold);
-}
-inline void BTreeCursor::unlock_read(txn::LockName name) {
-    if (to_unlock_) [[unlikely]]
-        tree_.env().locks->unlock(txn_.locks, name, LockMode::S);
-}
-void BTreeCursor::unlock_kept() {
-    if (kept_ == txn::LockName{}) return;
-    tree_.env().locks->unlock(txn_.locks, std::exchange(kept_, {}), LockMode::S);
 }
 inline txn::LockName BTreeCursor::name_of(Slice candidate) const {
     if (candidate.size() > 16) return txn::key_lock_name(tree_.id(), candidate);
@@ -196,53 +163,49 @@ Result<BTreeCursor::Step> BTreeCursor::move_once() {
     }
 }
 template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
-Result<bool> BTreeCursor::move() {
+Result<BTreeCursor::Step> BTreeCursor::move() {
     const Result<Step> made = move_once<step>();
     if (made && *made == Step::ghost) return move_over_ghosts<step>();
     const bool overwritten = std::exchange(overwritten_, false);
     if (made && *made == Step::record) [[likely]]
-        return true;
-    unlock_kept();
-    if (!made) return std::unexpected(made.error());
-    if (overwritten && positioned_) [[unlikely]]
-        TRY(read_again());
-    return false;
+        return made;
+    return stay(made, overwritten);
 }
 // The cursor stands on a ghost. If the range ends without a further record it goes back to the
 // record it came from.
 template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
-Result<bool> BTreeCursor::move_over_ghosts() {
+Result<BTreeCursor::Step> BTreeCursor::move_over_ghosts() {
     Result<Step> made = Step::ghost;
     while (made && *made == Step::ghost) made = move_once<step>();
     ghosts_passed_ = false;
     const bool overwritten = std::exchange(overwritten_, false);
-    if (made && *made == Step::record) return true;
-    unlock_kept();
-    if (!made) return std::unexpected(made.error());
+    if (made && *made == Step::record) return made;
     positioned_ = was_positioned_;
     copy_bytes(keys_[now_], last_record_);
     key_bytes_ = static_cast<uint16_t>(last_record_.size());
     leaf_ = kPageNone;
-    if (overwritten && positioned_) TRY(read_again());
-    return false;
+    return stay(made, overwritten);
 }
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the
 // cursor comes from, if another.
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::take(
     Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(key);
-    if (!TRY(lock_key(name, hold))) [[unlikely]]
-        TRY(wait(name, mode_, key));
+    bool passed_over = !TRY(lock_key(name, hold));
+    if (passed_over) [[unlikely]]
+        passed_over = !TRY(wait(name, key));
     const Page& page = *pos.at.page;
-    const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
+    const bool is_overflow = overflow(page, pos.slot) && !passed_over;
     OverflowRef ref{};
     if (is_overflow) [[unlikely]] {
         ref = overflow_ref(node::value(page, pos.slot));
         // Without the lock its pages may be freed.
-        if (gives_back_ && !to_unlock_)
+        if (keeps_ == Keeps::moment && !to_unlock_)
             if (!lock_briefly(name, hold)) [[unlikely]]
-                TRY(wait(name, mode_, key));
-    } else if (!is_ghost) copy_value(node::value(page, pos.slot));
+                passed_over = !TRY(wait(name, key));
+    }
+    const bool is_ghost = ghost(page, pos.slot) || passed_over;
+    if (!is_overflow && !is_ghost) copy_value(node::value(page, pos.slot));
     // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]] {
         overwritten_ = true;
@@ -257,13 +220,6 @@ Result<bool> BTreeCursor::move_over_ghosts() {
         return take_overflow(ref, name);
     unlock_read(name);
     return is_ghost ? Step::ghost : Step::record;
-}
-
-Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn::LockName name) {
-    TRY(read_overflow(*tree_.env().pool, tree_.id(), ref, large_value_));
-    value_ = large_value_;
-    unlock_read(name);
-    return Step::record;
 }
 
 // The leaf of the next key, and its slot there if it is not the next leaf's first. False: try
@@ -294,11 +250,8 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (next == kPageNone) {
         if (serializable())
             if (const txn::LockName end = txn::end_lock_name(tree_.id());
-                !lock(end, LockMode::gap_read, hold)) [[unlikely]] {
-                waited_ = true;
-                TRY(wait_for_end(*tree_.env().locks, txn_.locks,
-                                 {tree_.lock(), end, LockMode::gap_read}));
-            }
+                !lock(end, LockMode::gap_read, hold)) [[unlikely]]
+                TRY(wait_for_gap_below(end, nullptr));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -325,7 +278,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (serializable())
         if (const txn::LockName name = name_of(key); !lock(name, LockMode::gap_read, hold))
             [[unlikely]]
-            TRY(wait(name, LockMode::gap_read, key));
+            TRY(wait_for_gap_below(name, &key));
     return at.valid() ? Step::end : Step::again;
 }
 
@@ -338,9 +291,12 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (!changed) [[likely]]
         ++pos.slot;
     else if (!TRY(enter_leaf(tries, pos, hold))) return Step::again;
+    else if (unquiet(pos)) [[unlikely]] return Step::unquiet;
     if (pos.slot >= count(*pos.at.page)) [[unlikely]] {
         const Step step = TRY(next_leaf(pos, before, hold));
         if (step != Step::record) return step;
+        if (unquiet(pos)) [[unlikely]]
+            return Step::unquiet;
         changed = true;
     }
     if (changed) ask_for_next(*pos.at.page, pos.slot);
@@ -361,8 +317,9 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, bool passed
     BTree::NextKey above;
     if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
+    const Slice bound(high_);
     if (!lock(above.name, LockMode::gap_read, hold)) [[unlikely]]
-        TRY(wait_above(above.name));
+        TRY(wait_for_gap_below(above.name, bounded_ ? &bound : nullptr));
     // By now they may have: a key that the scan would miss, with its gap locked instead of the one
     // above it.
     if (passed && bounded_) {
@@ -388,6 +345,8 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         if (!same || !first_leaf) {
             if (infinite) TRY(tree_.descend_last(pos));
             else if (!TRY(seek(bound, Side::below, tries, pos, hold))) return Step::again;
+            if (unquiet(pos)) [[unlikely]]
+                return Step::unquiet;
             pos.slot = infinite ? count(*pos.at.page) : search(*pos.at.page, bound).slot;
         }
         if (pos.slot > 0) break;
@@ -443,11 +402,12 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         return stop_before(key, at, none);
     }
     ask_for_next(page, slot);
-    if (gives_back_) [[unlikely]] {
-        if (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key)))
+    if (keeps_ != Keeps::lock) [[unlikely]] {
+        if (keeps_ == Keeps::moment &&
+            (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key))))
             return Step::again;
     } else if (const txn::LockName name = name_of(key); !lock(name, mode_)) [[unlikely]] {
-        TRY(wait(name, mode_, key));
+        if (!TRY(wait(name, key))) return Step::again;
     }
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return Step::again;
@@ -464,16 +424,19 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     return Step::record;
 }
 
-// The cursor itself never stands anywhere, so its short path does not apply.
-Result<bool> BTreeCursor::move_snapshot(Result<bool> moved) {
-    DCHECK(!positioned_ && now_ == 0);
-    if (!moved.has_value() || !*moved) return moved;
-    DCHECK(snapshot_scan_->key_bytes() <= kKeyBytesMax && access_ == Access::read);
-    key_bytes_ = static_cast<uint16_t>(snapshot_scan_->key_bytes());  // of keys_[0]
-    value_ = snapshot_scan_->value();
-    return true;
+// Pages that are not the tree's own any more tell less than its history.
+Result<bool> BTreeCursor::move_in_snapshot(bool up) {
+    if (snapshot_scan_) return move_snapshot_scan(up);
+    const Snapshot& snapshot = *sees_;
+    TRY(tree_.history().check(snapshot, tree_.lock()));
+    if (tree_.history().empty_to(snapshot)) return false;
+    const Result<Step> made = up ? move<&BTreeCursor::forward>() : move<&BTreeCursor::backward>();
+    TRY(tree_.history().check(snapshot, tree_.lock()));
+    if (!made) return std::unexpected(made.error());
+    if (*made != Step::unquiet) return *made == Step::record;
+    begin_snapshot_scan();
+    return move_snapshot_scan(up);
 }
-
 Result<bool> BTreeCursor::next() {
     assert_state();
     const Step step = TRY(step_inside());
@@ -483,13 +446,13 @@ Result<bool> BTreeCursor::next() {
         unlock_kept();
         return false;
     }
-    if (snapshot_scan_) return move_snapshot(snapshot_scan_->next());
-    return move<&BTreeCursor::forward>();
+    if (sees_ != nullptr) return move_in_snapshot(true);
+    return TRY(move<&BTreeCursor::forward>()) == Step::record;
 }
 Result<bool> BTreeCursor::prev() {
     assert_state();
-    if (snapshot_scan_) return move_snapshot(snapshot_scan_->prev());
-    return move<&BTreeCursor::backward>();
+    if (sees_ != nullptr) return move_in_snapshot(false);
+    return TRY(move<&BTreeCursor::backward>()) == Step::record;
 }
 
 }  // namespace lockstep::sm

@@ -2,6 +2,9 @@
 //
 // Concepts   The cursor remembers the key it stands on and the leaf's version. A step reads the
 //            next record optimistically, validates, locks it, and copies it (btree_cursor.cc).
+//            A snapshot's steps do the same without a lock, in leaves that have not changed since
+//            the snapshot began (sm/version/quiet.h). From the first other leaf on, SnapshotScan
+//            copies leaves with the versions of their records and the keys that have left them.
 // Blocking   next(), prev() and patch() may park for locks, pages and latches. The transaction must
 //            belong to the calling thread.
 #pragma once
@@ -14,6 +17,7 @@
 #include "sm/btree/key_copy.h"
 #include "threads/base/spare_blocks.h"
 #include "threads/thread/worker_local.h"
+#include "txn/lock/lock_manager.h"
 
 namespace lockstep::sm {
 
@@ -25,7 +29,8 @@ struct OverflowRef;
 class BTreeCursor {
 public:
     // Range [low, high); an empty high means up to the end. `access` is the lock taken on each key.
-    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
+    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access,
+                IfLocked if_locked = IfLocked::wait);
     // Cursors come and go with each scan: the worker keeps their memory.
     static void* operator new(size_t bytes) {
         DCHECK(bytes <= threads::SpareBlocks::kBytes);
@@ -50,21 +55,46 @@ public:
 private:
     using Position = BTree::Position;
     using Side = BTree::Side;
-    enum class Step : uint8_t { record, ghost, end, again };
+    // unquiet: the next leaf has changed since the snapshot began.
+    enum class Step : uint8_t { record, ghost, end, again, unquiet };
+    // How long the lock on a record that was read stays: until the end of the transaction, or as
+    // long as it is read (read_committed). none: a snapshot needs no lock.
+    enum class Keeps : uint8_t { lock, moment, none };
 
     bool serializable() const { return txn::rules_of(txn_.isolation).locks_gaps; }
+    // What the snapshot sees of the leaf may be more or less than the leaf has.
+    bool unquiet(const Position& pos) const;
     // Locks.
     // False: wait() for it.
-    bool lock(txn::LockName name, txn::LockMode mode);
-    bool lock(txn::LockName name, txn::LockMode mode, SharedPage& hold);
+    bool lock(txn::LockName name, txn::LockMode mode) {
+        return tree_.env().locks->try_lock_record(txn_.locks, tree_.lock(), name, mode);
+    }
+    // The same for what was read under `hold`: the lock is tried under the latch and waited for
+    // without it (BT-3). Releasing the latch first would let a waiting writer in before every
+    // validation, and the scan would make no progress.
+    bool lock(txn::LockName name, txn::LockMode mode, SharedPage& hold) {
+        if (hold) [[unlikely]] {
+            if (lock(name, mode)) return true;
+            hold.release();
+        }
+        return lock(name, mode);
+    }
     Result<bool> lock_key(txn::LockName name, SharedPage& hold);
     [[gnu::noinline]] Result<bool> look_at_key(txn::LockName name, SharedPage& hold);
     [[gnu::cold, gnu::noinline]] bool lock_briefly(txn::LockName name, SharedPage& hold);
-    void unlock_read(txn::LockName name);
+    void unlock_read(txn::LockName name) {
+        if (to_unlock_) [[unlikely]]
+            tree_.env().locks->unlock(txn_.locks, name, txn::LockMode::S);
+    }
     [[gnu::cold, gnu::noinline]] void keep_for_next_try(txn::LockName name);
-    void unlock_kept();
-    [[gnu::cold, gnu::noinline]] Result<void> wait(txn::LockName name, txn::LockMode mode,
-                                                   Slice key);
+    [[gnu::noinline]] void unlock_kept();
+    // Waits for the lock on a key that lock() refused. False: it is not to be waited for, and the
+    // step passes the key over.
+    [[gnu::cold, gnu::noinline]] Result<bool> wait(txn::LockName name, Slice key);
+    // The same for gap_read on the gap below a key, at the end if there is none.
+    [[gnu::cold, gnu::noinline]] Result<void> wait_for_gap_below(txn::LockName name,
+                                                                 const Slice* key);
+    bool never_waits() const { return if_locked_ != IfLocked::wait; }
     txn::LockName name_of(Slice candidate) const;
     // Where the next candidate is.
     bool same_leaf(Position& pos);
@@ -93,23 +123,27 @@ private:
     [[gnu::always_inline]] Result<Step> forward(unsigned tries);
     Result<Step> backward(unsigned tries);
     Result<Step> first_backward(Position& pos, bool passed, SharedPage& hold);
-    Result<void> wait_above(txn::LockName name);
     [[gnu::cold, gnu::noinline]] Result<unsigned> try_again(unsigned tries);
     // A step, made until it succeeds.
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
     Result<Step> move_once();
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
-    Result<bool> move();
-    // A step of snapshot_scan_ was made: its record becomes the current one.
-    [[gnu::noinline]] Result<bool> move_snapshot(Result<bool> moved);
+    Result<Step> move();
+    // Steps of a snapshot that are not inside the leaf of the step before.
+    [[gnu::noinline]] Result<bool> move_in_snapshot(bool up);
+    void begin_snapshot_scan();
+    Result<bool> move_snapshot_scan(bool up);
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
-    [[gnu::noinline]] Result<bool> move_over_ghosts();
+    [[gnu::noinline]] Result<Step> move_over_ghosts();
     [[gnu::noinline]] void leave_record();
+    [[gnu::cold, gnu::noinline]] Result<Step> stay(Result<Step> made, bool overwritten);
     [[gnu::cold, gnu::noinline]] Result<void> read_again();
     void assert_state() const {
         DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax);
         DCHECK(bounded_ == !high_.empty());
-        DCHECK(!gives_back_ || access_ == Access::read);
+        DCHECK(keeps_ == Keeps::lock || access_ == Access::read);
+        DCHECK((keeps_ == Keeps::none) == (sees_ != nullptr));
+        DCHECK(!snapshot_scan_ || leaf_ == kPageNone);
         DCHECK((page_ == nullptr) == (word_ == nullptr));
         DCHECK(leaf_ == kPageNone || (positioned_ && page_ != nullptr));
         // Only while a step is made.
@@ -125,7 +159,8 @@ private:
     txn::Transaction& txn_;
     const KeyCopy low_, high_;
     std::string large_value_, last_record_;
-    std::unique_ptr<SnapshotScan> snapshot_scan_;  // of a snapshot transaction
+    const Snapshot* sees_ = nullptr;               // of a snapshot transaction
+    std::unique_ptr<SnapshotScan> snapshot_scan_;  // reads from the first changed leaf on
     Slice value_;                                  // in inline_value_ or large_value_
     // First eight bytes of high_ as a number, zeros behind its end.
     uint64_t high_head_ = 0;
@@ -139,11 +174,12 @@ private:
     // prev() has protected the gap above the largest key.
     bool gap_above_locked_ = false;
     Access access_;
-    txn::LockMode mode_;       // of the lock on each key
-    bool gives_back_ = false;  // read_committed: read locks are not kept
-    bool to_unlock_ = false;   // the candidate's lock was taken for this read alone
-    bool intended_ = false;    // the index has the intention that a look needs
-    bool waited_ = false;      // since the last try: for a lock
+    IfLocked if_locked_;
+    txn::LockMode mode_;         // of the lock on each key
+    Keeps keeps_ = Keeps::lock;  // what is read
+    bool to_unlock_ = false;     // the candidate's lock was taken for this read alone
+    bool intended_ = false;      // the index has the intention that a look needs
+    bool waited_ = false;        // since the last try: for a lock
     // A try of this step has copied the candidate over the current record's value, in vain.
     bool overwritten_ = false;
     // A lock for this read alone that is held until the next try. Zero: no lock.

@@ -1,5 +1,5 @@
-// btree_cursor_retry.cc - what a cursor does behind a vain try: it waits, counts the try, and finds
-// its place and its record again.
+// btree_cursor_retry.cc - what a cursor does behind a vain try: it counts the try, and finds its
+// place and its record again.
 #include "sm/btree/btree_cursor.h"
 #include "sm/btree/btree_impl.h"
 #include "sm/core/lock_wait.h"
@@ -7,29 +7,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-
-// The leaf changed while the candidate was locked or waited for. At read_committed the lock would
-// stay until the end of the transaction, so it is released, but not before the next try: on a hot
-// record each try would have to wait again.
-void BTreeCursor::keep_for_next_try(txn::LockName name) {
-    DCHECK(kept_ == txn::LockName{});
-    if (std::exchange(to_unlock_, false)) kept_ = name;
-}
-
-// Waits for the lock on a key that lock() refused.
-Result<void> BTreeCursor::wait(txn::LockName name, txn::LockMode mode, Slice key) {
-    DCHECK(name.value != 0 && mode != txn::LockMode::none);
-    waited_ = true;
-    return wait_for_key(*tree_.env().locks, txn_.locks, {tree_.lock(), name, mode}, key);
-}
-
-Result<void> BTreeCursor::wait_above(txn::LockName name) {
-    txn::LockManager& locks = *tree_.env().locks;
-    const Refused refused{tree_.lock(), name, txn::LockMode::gap_read};
-    waited_ = true;
-    return bounded_ ? wait_for_gap(locks, txn_.locks, refused, high_)
-                    : wait_for_end(locks, txn_.locks, refused);
-}
 
 // The cursor's leaf has changed, as it does when the transaction updates what it scans. Is it still
 // the right one? Then `pos` stands behind the current key.
@@ -60,12 +37,25 @@ Result<unsigned> BTreeCursor::try_again(unsigned tries) {
     return tries;
 }
 
-// The cursor stays on its record. But at read_committed the record is locked.
+// The cursor stays on its record, also for a step that was refused a lock and may be made again.
+Result<BTreeCursor::Step> BTreeCursor::stay(Result<Step> made, bool overwritten) {
+    DCHECK(!made.has_value() || *made == Step::end || *made == Step::unquiet);
+    unlock_kept();
+    if (overwritten && positioned_ && (made || made.error().code == ErrorCode::lock_refused))
+        TRY(read_again());
+    return made;
+}
+
+// But at read_committed the record is not locked, and may be gone, or locked by now.
 Result<void> BTreeCursor::read_again() {
     DCHECK(positioned_ && !ghosts_passed_ && !snapshot_scan_);
     ValueOut out{.text = &large_value_};
     const std::string key(this->key());
-    if (!TRY(tree_.fetch(txn_, key, access_, out))) large_value_.clear();
+    const NeverWaits never(txn_.locks, never_waits());
+    const Result<bool> found = tree_.fetch(txn_, key, access_, out);
+    if (!found.has_value() && found.error().code != ErrorCode::lock_refused)
+        return std::unexpected(found.error());
+    if (!found.has_value() || !*found) large_value_.clear();
     value_ = large_value_;
     return {};
 }

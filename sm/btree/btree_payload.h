@@ -2,8 +2,8 @@
 //
 // Layout     Each payload begins with the struct below. The bytes named in its comment follow
 //            without padding. Numbers are little-endian. put, put_many, replace,
-//            replace_many, set_ghost and revive carry the whole key, because undo finds the record
-//            by key.
+//            replace_many, set_ghost, set_ghosts and revive carry whole keys, because undo finds
+//            the record by key.
 #pragma once
 
 #include "sm/btree/btree_node.h"
@@ -39,6 +39,14 @@ struct ReplaceRow {  // value[offset, offset + bytes) is replaced
 struct SetGhost {  // key
     uint16_t slot, ghost, key_bytes, reserved;
 };
+// `count` times: GhostRow, key behind the prefix, in ascending slots. In front of them the prefix
+// that all keys share.
+struct SetGhosts {
+    uint16_t count, ghost, prefix_bytes, reserved;
+};
+struct GhostRow {
+    uint16_t slot, key_bytes;
+};
 struct Revive {  // key, old value, new value; flags of ReplaceFlags
     uint16_t slot, flags, key_bytes, old_bytes, new_bytes, reserved;
 };
@@ -63,6 +71,7 @@ struct SetChild {
     uint16_t slot, reserved;
 };
 static_assert(kOnDisk<Put, 8> && kOnDisk<PutMany, 4> && kOnDisk<RecordHead, 4>);
+static_assert(kOnDisk<SetGhosts, 8> && kOnDisk<GhostRow, 4>);
 static_assert(kOnDisk<Replace, 12> && kOnDisk<SetGhost, 8> && kOnDisk<Revive, 12>);
 static_assert(kOnDisk<ReplaceMany, 4> && kOnDisk<ReplaceRow, 8>);
 static_assert(kOnDisk<Remove, 4> && kOnDisk<Format, 20> && kOnDisk<Truncate, 8>);
@@ -96,5 +105,23 @@ public:
 private:
     Slice rest_;
 };
+
+// The rows of a payload of SetGhosts. Calls row(slot, key); the key's bytes are those of `key`,
+// which the next row changes.
+template <class Row>
+inline SetGhosts each_ghost(Slice payload, std::string& key, Row row) {
+    Reader in(payload);
+    const auto head = in.get<SetGhosts>();
+    DCHECK(head.count != 0 && head.prefix_bytes <= kKeyBytesMax);
+    key.assign(in.bytes(head.prefix_bytes));
+    for (unsigned left = head.count; left != 0; --left) {
+        const auto at = in.get<GhostRow>();
+        key.resize(head.prefix_bytes);
+        key.append(in.bytes(at.key_bytes));
+        row(unsigned{at.slot}, Slice(key));
+    }
+    CHECK(in.at_end());
+    return head;
+}
 
 }  // namespace lockstep::sm::payload

@@ -237,6 +237,25 @@ void records_undone_btree_set_ghost(ObjectId object, PageId, Slice payload, Undo
     });
 }
 
+// CR-1: the keys must stay until keep(), and the log record has them in two pieces.
+void records_before_btree_set_ghosts(const Page& page, Slice payload, ChangedRecords& out) {
+    std::string key;
+    payload::each_ghost(payload, key, [&](unsigned slot, Slice whole) {
+        check_slot(page, slot, whole);
+        const RecordState before = state_in(page, slot);
+        out.add(name_of_key(object_of(page), whole), before, RecordPart::all(before.bytes));
+        out.keep();
+    });
+}
+// What a rollback has brought back already is live; to say so again changes nothing.
+void records_undone_btree_set_ghosts(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
+    std::string key;
+    const bool was_live = payload::Reader(payload).get<payload::SetGhosts>().ghost != 0;
+    payload::each_ghost(payload, key, [&](unsigned, Slice whole) {
+        visit(name_of_key(object, whole), [&](RecordCopy& state) { state.live = was_live; });
+    });
+}
+
 void records_before_btree_revive(const Page& page, Slice payload, ChangedRecords& out) {
     payload::Reader in(payload);
     const auto p = in.get<payload::Revive>();

@@ -137,6 +137,21 @@ void apply_btree_set_ghost(Page& page, Slice bytes) {
     set_bits(page, p.slot, p.ghost ? kGhost : 0, p.ghost ? 0 : kGhost);
 }
 
+void apply_btree_set_ghosts(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::SetGhosts>();
+    [[maybe_unused]] const Slice shared = in.bytes(p.prefix_bytes);
+    DCHECK(p.count > 0 && p.count <= count(page) && shared == prefix(page));
+    for (unsigned left = p.count; left > 0; --left) {
+        const auto row = in.get<payload::GhostRow>();
+        [[maybe_unused]] const Slice rest = in.bytes(row.key_bytes);
+        // KI-1: the record is as it was when the change was logged.
+        DCHECK(ghost(page, row.slot) != (p.ghost != 0) && suffix(page, row.slot) == rest);
+        set_bits(page, row.slot, p.ghost ? kGhost : 0, p.ghost ? 0 : kGhost);
+    }
+    DCHECK(in.at_end());
+}
+
 void apply_btree_revive(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Revive>();

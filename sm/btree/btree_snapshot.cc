@@ -333,6 +333,15 @@ Result<bool> SnapshotScan::stand_in_fresh(size_t row) {
     return stand_on(row);
 }
 
+// In a part of a leaf that has no other key.
+void SnapshotScan::stand_at(Slice key) {
+    DCHECK(!begun_ && key >= Slice(low_) && (high_.empty() || key < Slice(high_)));
+    leaf_ = std::make_unique_for_overwrite<Leaf>();
+    leaf_->low.assign(key);
+    leaf_->high.assign(key).push_back('\0');
+    begun_ = true;
+}
+
 Result<bool> SnapshotScan::next() {
     if (begun_ && row_ + 1 < leaf_->rows.size()) {
         ask_for_sibling(row_);

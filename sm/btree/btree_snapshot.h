@@ -31,6 +31,8 @@ public:
     // Range [low, high); an empty high means up to the end. The current record's key is written to
     // `key`, which has room for kKeyBytesMax bytes.
     SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high, char* key);
+    // Before the first step: the scan stands at `key` of the range, as if it had come there.
+    void stand_at(Slice key);
     // As BTreeCursor::next() and prev().
     Result<bool> next();
     Result<bool> prev();

@@ -5,6 +5,9 @@
 //            transaction. So the record is as the log says; splits and merges may have changed its
 //            page and slot. Only the undo of an update or revive may need space, which a split (a
 //            system record) makes.
+#include <algorithm>
+#include <vector>
+
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
 
@@ -193,6 +196,42 @@ Result<void> BTree::undo_erase(txn::Transaction& txn, const txn::LogRecordView& 
                          Lsn{record.header->prev});
 }
 
+// One compensation for the neighbours that are in one leaf, from the last key to the first. As with
+// many inserts, all but the last name this record itself as the next to undo, and what has its
+// record again is skipped.
+Result<void> BTree::undo_erase_many(txn::Transaction& txn, const txn::LogRecordView& record) {
+    const PartView part = TRY(only_part(record));
+    DCHECK(part.action == PageAction::btree_set_ghosts && record.header->txn == txn.id.value);
+    std::vector<std::string> keys;
+    std::string buffer;
+    payload::each_ghost(part.payload, buffer, [&](unsigned, Slice key) { keys.emplace_back(key); });
+    DCHECK(!keys.empty() && std::ranges::is_sorted(keys));
+    DCHECK(record.header->object == id_.value);
+    std::vector<uint16_t> slots;
+    for (size_t left = keys.size(); left > 0;) {
+        Target t;
+        TRY(latch_for(txn, SearchKey(keys[left - 1]), true, t));
+        if (!t.found || (left == 1 && !ghost(*t.page, t.slot))) return lost(*this, record);
+        if (!ghost(*t.page, t.slot)) {
+            --left;
+            continue;
+        }
+        slots.clear();
+        for (Found f{t.slot, true}; f.exact;) {
+            if (!ghost(*t.page, f.slot)) return lost(*this, record);
+            slots.push_back(static_cast<uint16_t>(f.slot));
+            if (--left == 0 || Slice(keys[left - 1]) < low(*t.page)) break;
+            f = search(*t.page, Slice(keys[left - 1]));
+            if (!f.exact) return lost(*this, record);
+        }
+        std::ranges::reverse(slots);
+        TRY(log_set_ghosts(txn, t, slots, false, ChangeRole::compensation,
+                           LogKind::btree_undo_erase,
+                           left == 0 ? Lsn{record.header->prev} : record.lsn, 0));
+    }
+    return {};
+}
+
 Result<void> undo_btree_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_insert(txn, record);
 }
@@ -209,6 +248,10 @@ Result<void> undo_btree_update_many(Env& env, txn::Transaction& txn,
 }
 Result<void> undo_btree_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_erase(txn, record);
+}
+Result<void> undo_btree_erase_many(Env& env, txn::Transaction& txn,
+                                   const txn::LogRecordView& record) {
+    return TRY(tree_of(env, record))->undo_erase_many(txn, record);
 }
 Result<void> undo_btree_bulk(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_bulk(txn, record);

@@ -196,7 +196,7 @@ Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& key, si
 // its own change.
 Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     assert_state();
-    if (snapshot_scan_) [[unlikely]]
+    if (sees_ != nullptr) [[unlikely]]
         return fail(ErrorCode::read_only, "transaction", txn_.id.value);
     if (!positioned_) return false;
     BTree::Target t;

@@ -1,6 +1,7 @@
 // first_touch.cc - see first_touch.h.
 #include "sm/buffer/first_touch.h"
 
+#include <linux/mman.h>  // keep: MADV_POPULATE_WRITE, which older C libraries do not name
 #include <sys/mman.h>
 
 #include <algorithm>

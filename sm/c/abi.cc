@@ -58,6 +58,8 @@ static_assert(LOCKSTEP_SNAPSHOT_TOO_OLD == c_number(ErrorCode::snapshot_too_old)
 static_assert(LOCKSTEP_BAD_BACKUP == c_number(ErrorCode::bad_backup));
 static_assert(LOCKSTEP_BAD_ARCHIVE == c_number(ErrorCode::bad_archive));
 static_assert(LOCKSTEP_ARCHIVE_FAILED == c_number(ErrorCode::archive_failed));
+static_assert(LOCKSTEP_LOCK_REFUSED == c_number(ErrorCode::lock_refused));
+static_assert(LOCKSTEP_USER_ERROR == c_number(ErrorCode::user_error));
 
 static_assert(int{LOCKSTEP_TEAM_LAST_LEAVER} == c_number(TeamPolicy::last_leaver));
 static_assert(int{LOCKSTEP_TEAM_LARGEST} == c_number(TeamPolicy::largest));

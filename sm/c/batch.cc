@@ -57,7 +57,8 @@ Result<void> on_index(TxnObject& t, lockstep_operation& o) {
     switch (o.kind) {
         case LOCKSTEP_OP_GET:
         case LOCKSTEP_OP_GET_WHOLE: {
-            const auto size = TRY(index.get(*t.txn, key, buffer_of(o), TRY(access_of(o.access))));
+            const Reading how = TRY(reading_of(o.access));
+            const auto size = TRY(index.get(*t.txn, key, buffer_of(o), how.access, how.if_locked));
             o.found = size.has_value();
             o.bytes = size.value_or(0);
             return {};

@@ -12,7 +12,8 @@ namespace {
 
 void place(CursorObject& cursor, Txn& txn, Slice low, Slice high, bool only) {
     cursor.waits = false;
-    if (!cursor.secondary) cursor.plain.emplace(cursor.index.scan(txn, low, high, cursor.access));
+    if (!cursor.secondary)
+        cursor.plain.emplace(cursor.index.scan(txn, low, high, cursor.access, cursor.if_locked));
     else if (only) cursor.by.emplace(find_by(txn, cursor.index, low, cursor.access));
     else cursor.by.emplace(scan_by(txn, cursor.index, low, high, cursor.access));
 }
@@ -39,7 +40,10 @@ int make_cursor(lockstep_txn* txn, Over over, Range range, lockstep_cursor** out
         cursor->txn = &t;
         cursor->index = TRY(index_of(*t.store, over.index));
         cursor->secondary = over.secondary;
-        cursor->access = TRY(access_of(over.access));
+        const Reading how = over.secondary ? Reading{TRY(access_of(over.access)), IfLocked::wait}
+                                           : TRY(reading_of(over.access));
+        cursor->access = how.access;
+        cursor->if_locked = how.if_locked;
         place(*cursor, *t.txn, slice_of(range.low), slice_of(range.high), range.only);
         cursor->handle = make_handle(Kind::cursor, cursor.get(), nullptr, t.handle);
         if (cursor->handle == 0) return fail(ErrorCode::too_many, "handles");

@@ -36,7 +36,7 @@ lockstep_hint c_hint(const RecordHint& hint) {
 }
 
 Result<size_t> look_up(Txn& txn, const Index& index, lockstep_lookup* rows, size_t count,
-                       Access access) {
+                       Reading how) {
     Lookup few[kFewLookups];
     std::unique_ptr<Lookup[]> many;
     if (count > kFewLookups) {
@@ -50,7 +50,10 @@ Result<size_t> look_up(Txn& txn, const Index& index, lockstep_lookup* rows, size
         all[i].key = slice_of(rows[i].key);
         all[i].buffer = {static_cast<std::byte*>(rows[i].buffer), rows[i].room};
     }
-    const size_t found = TRY(index.get_many(txn, {all, count}, access));
+    const std::span<Lookup> asked(all, count);
+    const size_t found = TRY(how.if_locked == IfLocked::wait
+                                 ? index.get_many(txn, asked, how.access)
+                                 : index.get_many(txn, asked, how.access, how.if_locked));
     for (size_t i = 0; i < count; ++i) {
         rows[i].bytes = all[i].bytes;
         rows[i].found = all[i].found;
@@ -124,8 +127,9 @@ int lockstep_get(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, i
     return c::on_index(txn, index, error, [&](Txn& t, const Index& i) -> Result<void> {
         LOCKSTEP_SOUND(key);
         if (room != 0) LOCKSTEP_NOT_NULL(buffer);
+        const c::Reading how = TRY(c::reading_of(access));
         const auto size = TRY(i.get(t, c::slice_of(key), {static_cast<std::byte*>(buffer), room},
-                                    TRY(c::access_of(access))));
+                                    how.access, how.if_locked));
         c::set(bytes, size.value_or(0));
         c::set(found, size.has_value());
         return {};
@@ -138,7 +142,7 @@ int lockstep_get_many(lockstep_txn* txn, lockstep_index* index, lockstep_lookup*
         if (count != 0) LOCKSTEP_NOT_NULL(rows);
         if (count > c::kLookupsMax)
             return lockstep::fail(lockstep::ErrorCode::bad_argument, "count of rows", count);
-        c::set(found_count, TRY(c::look_up(t, i, rows, count, TRY(c::access_of(access)))));
+        c::set(found_count, TRY(c::look_up(t, i, rows, count, TRY(c::reading_of(access)))));
         return {};
     });
 }
@@ -220,6 +224,16 @@ int lockstep_erase(lockstep_txn* txn, lockstep_index* index, lockstep_slice key,
     return c::on_index(txn, index, error, [&](Txn& t, const Index& i) -> Result<void> {
         LOCKSTEP_SOUND(key);
         c::set(found, TRY(i.erase(t, c::slice_of(key))));
+        return {};
+    });
+}
+
+int lockstep_erase_range(lockstep_txn* txn, lockstep_index* index, lockstep_slice low,
+                         lockstep_slice high, size_t* count, lockstep_error* error) {
+    return c::on_index(txn, index, error, [&](Txn& t, const Index& i) -> Result<void> {
+        LOCKSTEP_SOUND(low);
+        LOCKSTEP_SOUND(high);
+        c::set(count, TRY(i.erase_range(t, c::slice_of(low), c::slice_of(high))));
         return {};
     });
 }

@@ -108,6 +108,7 @@ struct CursorObject {
     Index index;
     bool secondary = false;
     Access access = Access::read;
+    IfLocked if_locked = IfLocked::wait;
     std::optional<Cursor> plain;
     std::optional<SecondaryCursor> by;
     bool waits = false;  // the current record waits for lockstep_cursor_read()

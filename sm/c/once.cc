@@ -111,6 +111,32 @@ int lockstep_add_once(lockstep_store* store, lockstep_index* index, lockstep_sli
                           });
 }
 
+int lockstep_erase_range_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                              lockstep_slice high, size_t* count,
+                              const lockstep_txn_options* options, lockstep_error* error) {
+    return c::change_once(
+        store, index, options, error, [&](const Index& i, const CallOptions& how) -> Result<void> {
+            LOCKSTEP_SOUND(low);
+            LOCKSTEP_SOUND(high);
+            c::set(count, TRY(i.erase_range(c::slice_of(low), c::slice_of(high), how)));
+            return {};
+        });
+}
+
+int lockstep_approximate_size(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                              lockstep_slice high, uint64_t* bytes, uint64_t* records,
+                              lockstep_error* error) {
+    return c::change_once(
+        store, index, nullptr, error, [&](const Index& i, const CallOptions&) -> Result<void> {
+            LOCKSTEP_SOUND(low);
+            LOCKSTEP_SOUND(high);
+            const auto size = TRY(i.approximate_size(c::slice_of(low), c::slice_of(high)));
+            c::set(bytes, size.bytes);
+            c::set(records, size.records);
+            return {};
+        });
+}
+
 int lockstep_count_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
                         lockstep_slice high, size_t* count, lockstep_error* error) {
     return c::change_once(store, index, nullptr, error,

@@ -49,6 +49,20 @@ Result<E> enum_of(int value, int count, ErrorCode code, const char* what) {
 inline Result<Access> access_of(int value) {
     return enum_of<Access>(value, 3, ErrorCode::bad_argument, "access");
 }
+// The same with what a read of an index does about a locked record.
+struct Reading {
+    Access access;
+    IfLocked if_locked;
+};
+inline Result<Reading> reading_of(int value) {
+    const int flags = value & (LOCKSTEP_ACCESS_NO_WAIT | LOCKSTEP_ACCESS_SKIP_LOCKED);
+    if (flags == (LOCKSTEP_ACCESS_NO_WAIT | LOCKSTEP_ACCESS_SKIP_LOCKED))
+        return fail(ErrorCode::bad_argument, "access", static_cast<uint64_t>(value));
+    return Reading{TRY(access_of(value - flags)),
+                   flags == LOCKSTEP_ACCESS_NO_WAIT       ? IfLocked::no_wait
+                   : flags == LOCKSTEP_ACCESS_SKIP_LOCKED ? IfLocked::skip
+                                                          : IfLocked::wait};
+}
 
 constexpr size_t kStructBytesMax = 4096;  // of a struct with a size: larger is not initialised
 

@@ -126,6 +126,13 @@ int lockstep_run(lockstep_store* store, lockstep_body body, void* arg,
     return code;
 }
 
+int lockstep_user_error(lockstep_txn* txn, uint64_t code, const char* text) {
+    return c::in_txn(txn, nullptr, [&](c::TxnObject&) -> Result<void> {
+        LOCKSTEP_NOT_NULL(text);
+        return lockstep::Error::user(code, text);
+    });
+}
+
 int lockstep_find_index(lockstep_store* store, const char* name, lockstep_index** index,
                         lockstep_error* error) {
     return c::find(store, name, index, error, [&](StoreObject& s) { return s.store.index(name); });

@@ -20,6 +20,8 @@ Result<void> undo_btree_update(Env& env, txn::Transaction& txn, const txn::LogRe
 Result<void> undo_btree_update_many(Env& env, txn::Transaction& txn,
                                     const txn::LogRecordView& record);
 Result<void> undo_btree_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
+Result<void> undo_btree_erase_many(Env& env, txn::Transaction& txn,
+                                   const txn::LogRecordView& record);
 Result<void> undo_btree_bulk(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_allocation(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);

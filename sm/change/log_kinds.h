@@ -44,6 +44,7 @@ struct Env;
     X(45, btree_grow,          nullptr)                     \
     X(46, btree_insert_many,   undo_btree_insert_many)      \
     X(47, btree_update_many,   undo_btree_update_many)      \
+    X(48, btree_erase_many,    undo_btree_erase_many)       \
     X(50, heap_insert,         undo_heap_insert)            \
     X(51, heap_update,         undo_heap_update)            \
     X(52, heap_erase,         undo_heap_erase)            \
@@ -77,6 +78,7 @@ struct Env;
     X(19, btree_put_many)        /* new slots side by side, with keys and values */         \
     X(20, overflow_format)       /* fresh overflow page with its piece of the value */      \
     X(21, btree_replace_many)    /* change byte ranges of values, whose lengths stay */     \
+    X(22, btree_set_ghosts)      /* set or clear the ghost bits of several slots */         \
     X(30, heap_format)           /* fresh heap page */                                      \
     X(31, heap_put)              /* record into a given slot */                             \
     X(32, heap_replace)          /* change a record */                                      \

@@ -25,6 +25,7 @@ namespace lockstep::sm {
     X(btree_replace)               \
     X(btree_replace_many)          \
     X(btree_set_ghost)             \
+    X(btree_set_ghosts)            \
     X(btree_revive)                \
     X(heap_put)                    \
     X(heap_replace)                \

@@ -3,6 +3,7 @@
 
 #include "sm/core/lock_error.h"
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 
 namespace lockstep::sm {
 
@@ -39,6 +40,14 @@ Result<void> wait_for(txn::LockManager& locks, txn::LockOwner& owner, const Refu
     {
         const Told told(owner, place);
         locked = locks.lock_record(owner, refused.object, refused.name, refused.mode);
+    }
+    if (!locked && locked.error().code == ErrorCode::lock_refused) {
+        txn::LockManager::Wait wanted;
+        wanted.mode = refused.mode;
+        wanted.object = refused.object.id;
+        wanted.name = refused.name.value;
+        wanted.place = place;
+        set_error_detail(locked.error(), "asked for " + locks.text_of(wanted));
     }
     if (!locked) return named_lock_error(locked.error(), lock_place_text(place));
     return {};

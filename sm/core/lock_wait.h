@@ -11,10 +11,30 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "txn/lock/lock_manager.h"
 
 namespace lockstep::sm {
+
+// While it lives, the owner's requests are refused (lock_refused) where they would have to wait.
+class [[nodiscard]] NeverWaits {
+public:
+    NeverWaits(txn::LockOwner& owner, bool never)
+        : owner_(owner), before_(std::exchange(owner.never_waits, never)) {
+        DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);
+    }
+    ~NeverWaits() {
+        DCHECK(owner_.waiting.load(std::memory_order_relaxed) == nullptr);
+        owner_.never_waits = before_;
+    }
+    NeverWaits(const NeverWaits&) = delete;
+    NeverWaits& operator=(const NeverWaits&) = delete;
+
+private:
+    txn::LockOwner& owner_;
+    const bool before_;
+};
 
 // What try_lock_record() refused.
 struct Refused {

@@ -1,6 +1,7 @@
 // version_pool.cc - chunks, and blocks that other workers return.
 #include "sm/version/version_pool.h"
 
+#include <linux/mman.h>  // keep: MADV_POPULATE_WRITE, which older C libraries do not name
 #include <sys/mman.h>
 
 #include "threads/io/aligned_buffer.h"

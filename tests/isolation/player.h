@@ -170,6 +170,8 @@ private:
                         {a.key, TRY(player.insert(txn, a.key, a.value, heap)) ? a.value : -1}};
                 case Action::erase:
                     return TRY(player.erase(txn, a.key, heap)) ? Rows{{a.key, 0}} : Rows{};
+                case Action::erase_range:
+                    return Rows{{a.key, TRY(player.erase_range(txn, a.key, a.key_end))}};
                 case Action::select:
                 case Action::select_back:
                 case Action::erase_where: return select(a);
@@ -299,6 +301,9 @@ private:
     Result<bool> erase(Txn& txn, int key, bool heap) {
         if (heap) return places_.contains(key) && TRY(heap_.erase(txn, places_[key]));
         return index_.erase(txn, key_text(key));
+    }
+    Result<int> erase_range(Txn& txn, int low, int high) {
+        return static_cast<int>(TRY(index_.erase_range(txn, key_text(low), key_text(high))));
     }
     Result<Rows> rows_of(Txn& txn, bool heap, int low = 0, int high = 1'000'000,
                          Action::Kind kind = Action::select) {

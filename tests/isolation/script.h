@@ -27,6 +27,7 @@ struct Action {
         // Rows with keys in [key, key_end) and values divisible by `value`, ascending.
         select,
         select_back,  // the same, descending
+        erase_range,  // erases the rows of [key, key_end) in one call; yields {key, how many}
         erase_where,  // erases rows of [key, key_end) with that value; yields them
         savepoint,
         rollback,  // to the savepoint
@@ -55,6 +56,7 @@ inline Action select(int divisor, int low = 0, int high = 1'000'000) {
 inline Action select_back(int divisor, int low = 0, int high = 1'000'000) {
     return {Action::select_back, low, divisor, high};
 }
+inline Action erase_range(int low, int high) { return {Action::erase_range, low, 1, high}; }
 inline Action erase_where(int value) { return {Action::erase_where, 0, value}; }
 inline Action savepoint() { return {Action::savepoint}; }
 inline Action rollback() { return {Action::rollback}; }
@@ -95,6 +97,13 @@ public:
                     if (it->second % action.value == 0) rows.emplace_back(*it);
                 if (action.kind == Action::select_back) std::reverse(rows.begin(), rows.end());
                 break;
+            case Action::erase_range: {
+                const auto first = table_.lower_bound(action.key),
+                           end = table_.lower_bound(action.key_end);
+                rows.emplace_back(action.key, static_cast<int>(std::distance(first, end)));
+                table_.erase(first, end);
+                break;
+            }
             case Action::erase_where:
                 for (const auto& [key, value] : table_)
                     if (value == action.value) rows.emplace_back(key, value);

@@ -90,6 +90,10 @@ def test_restore_to_a_point_of_the_archive(tmp_path):
 
     archive = tmp_path / "archive"
     assert restored("a") == b"one"
+    assert lockstep.verify_restore([tmp_path / "full"], archive=archive, until=moment) == []
+    for lacks in ({"archive": archive, "until": 1 << 60}, {"archive": tmp_path / "none"}):
+        faults = lockstep.verify_restore([tmp_path / "full"], **lacks)
+        assert faults and faults[0].startswith(str(lacks["archive"])), faults
     assert restored("b", archive=archive, memory_bytes=1 << 20) == b"three"
     assert restored("c", archive=archive, until=moment) == b"two"
     assert restored("d", archive=archive, until=full.lsn, history=full.history) == b"one"

@@ -46,6 +46,7 @@ private:
     Result<void> on_index(Txn& txn, const Op& op);
     Result<void> on_heap(Txn& txn, const Op& op);
     Result<void> on_schema(Txn& txn, const Op& op);
+    Result<void> erase_range(Txn& txn, const Op& op, const Index& index, const std::string& object);
     Result<void> modify(Txn& txn, const Op& op, const Index& index, const std::string& object);
     Result<void> insert_many(Txn& txn, const Op& op, const Index& index, const std::string& object);
     Result<void> look_up_many(Txn& txn, const Op& op, const Index& index,

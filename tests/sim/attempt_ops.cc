@@ -104,6 +104,7 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             return {};
         }
         default: {
+            if (op.size % 8 == 0 && serializable()) return erase_range(txn, op, index, object);
             const bool there = TRY(index.erase(txn, key));
             existed(object, key, there);
             if (there) wrote(object, key, nullptr);
@@ -112,7 +113,24 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
     }
 }
 
-// The same, of one record or of a run of records, where they are read.
+// What it erases is read before, so that it is known.
+Result<void> Attempt::erase_range(Txn& txn, const Op& op, const Index& index,
+                                  const std::string& object) {
+    const std::string low = work_.key_text(op.key), high = work_.key_text(op.key + 1 + op.span);
+    const uint64_t began = work_.ledger().now();
+    Rows rows;
+    Cursor cursor = index.scan(txn, low, high);
+    while (TRY(cursor.next()))
+        rows.emplace(std::string(cursor.key()), value_of(std::string(cursor.value())));
+    read_range(object, low, high, rows, began);
+    const size_t erased = TRY(index.erase_range(txn, low, high));
+    if (erased != rows.size())
+        unexpected("erase_range", fmt::format("{} of {} records", erased, rows.size()));
+    for (const auto& [key, value] : rows) wrote(object, key, nullptr);
+    return {};
+}
+
+// As patch, of one record or of a run of records, where they are read.
 Result<void> Attempt::modify(Txn& txn, const Op& op, const Index& index,
                              const std::string& object) {
     std::vector<std::string> keys, values;

@@ -203,6 +203,65 @@ def check_commands(server):
     ), answer
 
 
+GATES = ("fcfs", "t-gated", "d-gated", "c-gated", "non-gated", "sharing")
+
+
+def stages(server):
+    """Counts of INFO: requests by route, and what each stage says of itself."""
+    text = server.cli("INFO")
+    routes = {name: int(count) for name, count in re.findall(r"route_(\S+):(\d+)", text)}
+    found = {}
+    for name, values in re.findall(r"stage_(\w+):(\S+)", text):
+        found[name] = {k: float(v) for k, v in (pair.split("=") for pair in values.split(","))}
+    strayed = int(re.search(r"requests_strayed:(\d+)", text)[1])
+    return routes, found, strayed
+
+
+def check_stages(program, directory):
+    """Each request visits the stages of its route, with every gate, and with small stages."""
+    for gate in GATES:
+        options = ("--gate", gate, "--durability", "none", "--stage-capacity", "4")
+        with running(program, f"{directory}-{gate}", *options) as server:
+            before = stages(server)[0]
+            for request in (b"PING\r\n", b"CLIENT ID\r\n", b"NOSUCH\r\n", b"*1\r\n$x\r\n"):
+                server.ask(request)
+            server.ask(b"SET a 1\r\nGET a\r\nPING\r\n")
+            server.ask(b"MULTI\r\nSET a 1\r\nEXEC\r\nGET a\r\n")  # EXEC ends its batch
+            with server.connect() as connection:
+                connection.sendall(b"*1\r\n$4\r\nPI")
+                time.sleep(0.1)
+                connection.sendall(b"NG\r\n")
+                assert connection.recv(100) == b"+PONG\r\n"
+            after, found, strayed = stages(server)
+            # INFO itself is one that plan answers.
+            taken = {route: after[route] - before[route] for route in after}
+            assert taken == {
+                "connect": 8,
+                "parse": 1,
+                "parse,plan,reply": 6,
+                "parse,plan,execute,reply": 3,
+            }, (gate, taken)
+            check_contention(server)
+            server.benchmark("-t", "set,get,mset", "-n", "2000", "-c", "20", "-P", "4")
+            after, found, strayed = stages(server)
+            assert strayed == 0, (gate, strayed)
+            answered, data = after["parse,plan,reply"], after["parse,plan,execute,reply"]
+            assert data > 1500, after
+            entered = {name: stage["entered"] for name, stage in found.items()}
+            assert entered == {
+                "connect": after["connect"],
+                "parse": after["parse"] + answered + data + 1,
+                "plan": answered + data + 1,
+                "execute": data,
+                "reply": answered + data,
+            }, (gate, entered, after)
+            assert found["plan"]["inside"] == 1 and found["reply"]["inside"] == 0, found
+            # 20 clients and places for 4: some wait at the door of the first stage.
+            assert gate == "sharing" or found["parse"]["suspended"] > 0, (gate, found)
+            if gate in ("fcfs", "sharing"):
+                assert found["parse"]["batch"] == 1, (gate, found)
+
+
 VALUE_BYTES_MAX = 16 << 20
 
 
@@ -464,6 +523,7 @@ def main():
             with running(program, f"{scratch}/automatic", "--durability", durability) as server:
                 assert server.keys > 900, server.keys
                 check_benchmark(server)
+        check_stages(program, f"{scratch}/stages")
         check_kill(program, f"{scratch}/kill", "--workers", "2")
         check_connections(program, f"{scratch}/connections", arguments.connections)
     return 0

@@ -43,6 +43,12 @@ Unexpected fail_with(ErrorCode code, const char* what, std::string_view text) {
     return failure;
 }
 
+Unexpected Error::user(uint64_t code, std::string_view text) {
+    Unexpected failure = fail(ErrorCode::user_error, nullptr, code);
+    set_error_detail(failure.error(), text);
+    return failure;
+}
+
 std::string error_detail(const Error& error) {
     if (error.detail == 0) return {};
     std::string text(kErrorDetailBytesMax, '\0');  // before the lock: it allocates

@@ -40,6 +40,7 @@
 #include "threads/base/check.h"
 #include "threads/sync/event.h"
 #include "threads/sync/stage_counters.h"
+#include "threads/sync/stage_gates.h"
 
 namespace lockstep::threads {
 
@@ -73,17 +74,6 @@ struct StageLine {
 enum class Precedence : uint8_t { behind, before, always_before };
 template <class P>
 using StageOrder = Precedence (*)(const P& arriving, const P& waiting);
-
-// How many of a line's packets make a batch (the thesis's names).
-enum class StageGate : uint8_t {
-    fcfs,     // one
-    t_gated,  // at most batch_max of those that wait when the gate opens
-    d_gated,  // all that wait when the gate opens
-    // As d_gated (t_gated if batch_max > 0). A packet whose remaining work exceeds the cutoff stays
-    // behind for the next batch.
-    c_gated,
-    non_gated,  // all, and those that arrive while the batch is taken
-};
 
 template <class P>
 struct StageOptions {
@@ -139,7 +129,7 @@ public:
     P* dequeue(Batch& batch, Nanos now) {
         P* packet = batch.left ? batch.line->first : nullptr;
         if (!packet) return close(batch);
-        if (options_.gate != StageGate::non_gated) --batch.left;
+        --batch.left;
         ++batch.taken;
         take(*batch.line, *packet, now);
         return packet;
@@ -149,11 +139,10 @@ public:
     P* dequeue_all(Line& line, Nanos now) { return dequeue_all(line, now, nullptr); }
     template <class Before>
     P* dequeue_all(Line& line, Nanos now, Before before);
-    // c_gated: true if a packet with this much remaining work leaves the stage only in a later
-    // batch. It gets `cutoff` of service now.
-    bool stays_behind(Nanos remaining) const {
-        return options_.gate == StageGate::c_gated && remaining > options_.cutoff;
-    }
+    // c_gated: true if a packet with this much work leaves the stage only in a later batch. It gets
+    // `cutoff` of service now. Where nobody knows the work before, it is the service that the
+    // packet has had in this batch.
+    bool stays_behind(Nanos work) const { return gate().cuts && work > options_.cutoff; }
 
     // --- the server: one by one, any packet of the line. served_together() counts a group that is
     // served at once.
@@ -197,6 +186,7 @@ public:
     }
 
     const StageOptions<P>& options() const { return options_; }
+    const StageGatePolicy& gate() const { return policy_of(options_.gate); }
     // --- statistics
     StageStats stats() const;
     // Checks STG-1 against the packets that the owner finds in the lines and in service. Call while

@@ -36,17 +36,7 @@ P* sort_chain(P* first, Before before) {
 
 template <StagePacket P, bool kShared>
 StageBatch<P> Stage<P, kShared>::open(Line& line) const {
-    switch (options_.gate) {
-        case StageGate::fcfs: return {&line, 1};
-        case StageGate::t_gated:
-            return {&line, std::min<uint64_t>(line.length, options_.batch_max)};
-        case StageGate::c_gated:
-            return {&line, options_.batch_max ? std::min<uint64_t>(line.length, options_.batch_max)
-                                              : line.length};
-        case StageGate::d_gated: return {&line, line.length};
-        case StageGate::non_gated: break;
-    }
-    return {&line, UINT64_MAX};
+    return {&line, gate().quota(line.length, options_.batch_max)};
 }
 
 template <StagePacket P, bool kShared>

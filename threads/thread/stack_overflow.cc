@@ -22,6 +22,13 @@ namespace {
 constexpr size_t kPage = 4096;
 // The handler before ours runs on this stack too, and may print a stack trace.
 constexpr size_t kSignalStackBytes = 64 * 1024;
+// What sysconf() is asked for the least that this processor needs. C libraries before 2.34, whose
+// headers have no name for it, answer -1.
+#ifdef _SC_SIGSTKSZ
+constexpr int kSignalStackBytesLeast = _SC_SIGSTKSZ;
+#else
+constexpr int kSignalStackBytesLeast = 250;
+#endif
 
 void handle(int number, siginfo_t* info, void* context);
 constinit SignalChain chain(SIGSEGV, handle, SA_ONSTACK);
@@ -100,7 +107,7 @@ SignalStack::SignalStack() {
     DCHECK(current() == nullptr);  // a user thread would give it to its kernel thread
     stack_t has{};
     if (sigaltstack(nullptr, &has) != 0 || !(has.ss_flags & SS_DISABLE)) return;
-    const long least = sysconf(_SC_SIGSTKSZ);
+    const long least = sysconf(kSignalStackBytesLeast);
     const size_t usable = std::max(kSignalStackBytes, least > 0 ? static_cast<size_t>(least) : 0);
     const size_t bytes = (usable + kPage - 1) / kPage * kPage + kPage;  // and a guard page
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

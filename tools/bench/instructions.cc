@@ -27,8 +27,9 @@ namespace {
 constexpr uint64_t kCounted = 10'000;
 constexpr uint64_t kOperations = 500;
 constexpr uint64_t kReads = 10;  // in a transaction that reads
+constexpr uint64_t kLongScan = 100;
 
-enum class Reads : uint8_t { gets, group, scan };
+enum class Reads : uint8_t { gets, group, scan, long_scan };
 struct Reading {
     const char* name;
     Reads how;
@@ -43,7 +44,10 @@ constexpr Reading kReadings[] = {
     {"get_many of 10, snapshot", Reads::group, Isolation::snapshot},
     {"scan of 10, serializable", Reads::scan, Isolation::serializable},
     {"scan of 10, read_committed", Reads::scan, Isolation::read_committed},
-    {"scan of 10, snapshot", Reads::scan, Isolation::snapshot}};
+    {"scan of 10, snapshot", Reads::scan, Isolation::snapshot},
+    {"scan of 100, serializable", Reads::long_scan, Isolation::serializable},
+    {"scan of 100, read_committed", Reads::long_scan, Isolation::read_committed},
+    {"scan of 100, snapshot", Reads::long_scan, Isolation::snapshot}};
 
 // Parts of a transaction that reads one record, and the read that needs no transaction.
 constexpr const char* kReaderParts[] = {"begin of a reader", "fetch of a reader",
@@ -212,11 +216,11 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
     return store.close();
 }
 
-Result<void> read_ten(const Index& index, Txn& txn, Reads how, uint64_t first) {
+Result<void> read_some(const Index& index, Txn& txn, Reads how, uint64_t first) {
     std::byte buffers[kReads][kRowBytes];
     Key keys[kReads];
     for (uint64_t i = 0; i < kReads; ++i)
-        keys[i] = Key().u64(how == Reads::scan ? first : first * (i + 1));
+        keys[i] = Key().u64(how == Reads::gets || how == Reads::group ? first * (i + 1) : first);
     if (how == Reads::group) {
         Lookup rows[kReads];
         for (uint64_t i = 0; i < kReads; ++i) rows[i] = {.key = keys[i], .buffer = buffers[i]};
@@ -228,11 +232,12 @@ Result<void> read_ten(const Index& index, Txn& txn, Reads how, uint64_t first) {
         return {};
     }
     Cursor cursor = index.scan(txn, keys[0]);
-    for (uint64_t i = 0; i < kReads; ++i) TRY(cursor.next());
+    const uint64_t steps = how == Reads::scan ? kReads : kLongScan;
+    for (uint64_t i = 0; i < steps; ++i) TRY(cursor.next());
     return {};
 }
 
-// Transactions that read ten records, from begin to commit.
+// Transactions that read some records, from begin to commit.
 Result<void> count_reads(const Settings& settings, const Reading& reading) {
     Store store = TRY(open_rows(settings));
     const Index index = TRY(load_rows(store, kRows));
@@ -245,7 +250,7 @@ Result<void> count_reads(const Settings& settings, const Reading& reading) {
             if (counted) CALLGRIND_TOGGLE_COLLECT;
             Txn txn =
                 TRY(store.begin({.isolation = reading.isolation, .durability = Durability::lazy}));
-            TRY(read_ten(index, txn, reading.how, first));
+            TRY(read_some(index, txn, reading.how, first));
             TRY(txn.commit());
             if (counted) CALLGRIND_TOGGLE_COLLECT;
         }

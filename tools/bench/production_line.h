@@ -56,21 +56,20 @@ class ProductionLine {
 public:
     static constexpr size_t kModules = 5;
 
-    ProductionLine(const LineModel& model, threads::StageGate gate, uint32_t batch_max = 0,
+    ProductionLine(const LineModel& model, StageGate gate, uint32_t batch_max = 0,
                    double cutoff_ms = 0)
         : model_(model),
           arrivals_(model.seed),
           works_(model.seed + 1),
           loading_(nanos_of_ms(model.loading_ms() / kModules)) {
-        const bool cuts = gate == threads::StageGate::c_gated;
+        const bool cuts = gate == StageGate::c_gated;
         // An admitted batch passes the other modules as a whole.
         for (size_t i = 0; i < kModules; ++i)
-            stages_.emplace_back(
-                threads::StageOptions<Query>{.gate = i == 0 ? gate
-                                                     : cuts ? gate
-                                                            : threads::StageGate::d_gated,
-                                             .batch_max = i == 0 ? batch_max : 0,
-                                             .cutoff = nanos_of_ms(cutoff_ms)});
+            stages_.emplace_back(threads::StageOptions<Query>{.gate = i == 0 ? gate
+                                                                      : cuts ? gate
+                                                                             : StageGate::d_gated,
+                                                              .batch_max = i == 0 ? batch_max : 0,
+                                                              .cutoff = nanos_of_ms(cutoff_ms)});
         next_arrival_ = draw_gap();
     }
 
@@ -262,7 +261,7 @@ inline LocalitySolution solve(const LocalityQueue& q, size_t n_max = 120, size_t
 // Simulates the same queue with one d_gated stage. The first query of a batch is served at mu, the
 // others at mu / c, and all leave together.
 inline double simulate(const LocalityQueue& q, uint64_t queries, uint64_t seed) {
-    QueryStage stage({.gate = threads::StageGate::d_gated});
+    QueryStage stage({.gate = StageGate::d_gated});
     QueryStage::Line line;
     Rng arrivals(seed), works(seed + 1);
     std::deque<Query> all;

@@ -30,6 +30,21 @@ install(TARGETS lockstep_static lockstep_shared EXPORT lockstep
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION
     ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT dev)
 
+# What a program needs that links the static library.
+set(LOCKSTEP_FIND_LINKED "find_dependency(PkgConfig)
+find_dependency(Boost COMPONENTS context)
+find_dependency(fmt)
+find_dependency(TBB)
+pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
+")
+set(LOCKSTEP_PC_LINKED "Requires.private: liburing liblz4 fmt tbb
+Libs.private: -lboost_context -pthread")
+if(LOCKSTEP_BUNDLED)
+    set(LOCKSTEP_FIND_LINKED)
+    set(LOCKSTEP_PC_LINKED "Libs.private: -pthread -ldl")
+endif()
+
 file(WRITE ${PROJECT_BINARY_DIR}/lockstep-config.cmake.in [=[
 @PACKAGE_INIT@
 # The C interface (<lockstep/lockstep.h>) needs the shared library and nothing else, so a project
@@ -47,14 +62,8 @@ if(NOT "CXX" IN_LIST lockstep_languages)
     return()
 endif()
 include(CMakeFindDependencyMacro)
-find_dependency(PkgConfig)
 find_dependency(Threads)
-find_dependency(Boost COMPONENTS context)
-find_dependency(fmt)
-find_dependency(TBB)
-pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
-pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
-include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
+@LOCKSTEP_FIND_LINKED@include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
 check_required_components(lockstep)
 ]=])
 configure_package_config_file(${PROJECT_BINARY_DIR}/lockstep-config.cmake.in
@@ -77,8 +86,7 @@ Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
 Cflags: -I\${prefix}/include ${LOCKSTEP_APPLICATION_FLAGS}
 Libs: -L\${libdir} -llockstep
-Requires.private: liburing liblz4 fmt tbb
-Libs.private: -lboost_context -pthread
+${LOCKSTEP_PC_LINKED}
 ")
 install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
     COMPONENT dev)

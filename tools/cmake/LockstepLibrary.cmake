@@ -6,6 +6,13 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
     set(LOCKSTEP_ABI 0.${PROJECT_VERSION_MINOR})
 endif()
 
+# What the library links besides the C library and the compiler's runtime.
+set(LOCKSTEP_LINKED Boost::context PkgConfig::URING PkgConfig::LZ4 fmt::fmt TBB::tbb)
+if(LOCKSTEP_BUNDLED)
+    # Nobody else needs what is inside.
+    list(TRANSFORM LOCKSTEP_LINKED REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
+endif()
+
 if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
     foreach(kind STATIC SHARED)
         string(TOLOWER ${kind} suffix)
@@ -15,11 +22,13 @@ if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
         set_target_properties(lockstep_${suffix} PROPERTIES OUTPUT_NAME lockstep VERSION
             ${PROJECT_VERSION} SOVERSION ${LOCKSTEP_ABI})
         target_link_libraries(lockstep_${suffix} PRIVATE $<BUILD_INTERFACE:lockstep_flags>
-            Boost::context
-            PkgConfig::URING PkgConfig::LZ4 fmt::fmt TBB::tbb Threads::Threads)
+            ${LOCKSTEP_LINKED} Threads::Threads ${CMAKE_DL_LIBS})
         target_include_directories(lockstep_${suffix} PUBLIC
             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
     endforeach()
+    if(LOCKSTEP_BUNDLED)
+        lockstep_bundle(lockstep_static)
+    endif()
     add_library(lockstep::lockstep ALIAS lockstep_static)
     add_library(lockstep::lockstep_shared ALIAS lockstep_shared)
     # Only the public interface is exported.

@@ -10,6 +10,7 @@ PACKAGE = "tools/python/lockstep"
 # Page, title, module, what it begins with.
 PAGES = (
     ("store", "Stores", "_store.py"),
+    ("backup", "Backups", "_backup.py"),
     ("transaction", "Transactions", "_transaction.py"),
     ("context", "Transactions as blocks", "_context.py"),
     ("aio", "Transactions of asyncio", "_aio.py"),

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -60,19 +61,24 @@ def launcher() -> list[str]:
     return ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
 
 
+def compile_extension(
+    build: pathlib.Path, python: pathlib.Path, name: str, options: Sequence[str] = ()
+) -> pathlib.Path:
+    """Builds the extension with the library of the build directory: the folder where it lies."""
+    out = build / "python" / name
+    prefix = [f"-DLOCKSTEP_PREFIX={install_library(build)}", f"-DPython_EXECUTABLE={python}"]
+    run("cmake", "-S", HERE, "-B", out, "-G", "Ninja", *prefix, *launcher(), *options)
+    run("cmake", "--build", out)
+    return out
+
+
 def build_extension(
     build: pathlib.Path, python: pathlib.Path, coverage: bool, name: str = ""
 ) -> pathlib.Path:
     """Builds the package in place, in a folder of this name: the folder for PYTHONPATH."""
-    out = build / "python" / (name or ("coverage" if coverage else "plain"))
-    options = [
-        f"-DLOCKSTEP_PREFIX={install_library(build)}",
-        f"-DLOCKSTEP_PYTHON_COVERAGE={'ON' if coverage else 'OFF'}",
-        f"-DPython_EXECUTABLE={python}",
-        *launcher(),
-    ]
-    run("cmake", "-S", HERE, "-B", out, "-G", "Ninja", *options)
-    run("cmake", "--build", out)
+    name = name or ("coverage" if coverage else "plain")
+    option = f"-DLOCKSTEP_PYTHON_COVERAGE={'ON' if coverage else 'OFF'}"
+    out = compile_extension(build, python, name, [option])
     package = out / "package/lockstep"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(HERE / "lockstep", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -81,14 +87,16 @@ def build_extension(
     return package.parent
 
 
-def build_wheel(build: pathlib.Path, python: pathlib.Path) -> pathlib.Path:
-    """The wheel, with the library of the build directory."""
+def build_wheel(
+    build: pathlib.Path, python: pathlib.Path, options: Sequence[str] = ()
+) -> pathlib.Path:
+    """The wheel, with the library of the build directory; the options are CMake's."""
     out = build / "python/wheel"
     shutil.rmtree(out, ignore_errors=True)
     # The long name of -C, which Debian 12's pip does not know.
     setting = "--config-settings="
-    defines = [f"{setting}cmake.define.LOCKSTEP_PREFIX={install_library(build)}"]
-    defines += [f"{setting}cmake.define.{option[2:]}" for option in launcher()]
+    options = [f"-DLOCKSTEP_PREFIX={install_library(build)}", *launcher(), *options]
+    defines = [f"{setting}cmake.define.{option[2:]}" for option in options]
     command = [python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out]
     places = [f"{setting}build-dir={build}/python/wheel-build", *defines, HERE]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"

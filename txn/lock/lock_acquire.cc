@@ -51,6 +51,7 @@ LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner&
     if (ask == Ask::instant && possible) return Step::again;
     if (!possible) {
         if (ask == Ask::attempt) return Step::refused;
+        if (owner.never_waits) return Step::unwanted;
         if (may_yield && !conversion && holder_is_ready_here(entry)) return Step::later;
         return queue_up(bucket, entry, owner, mode, ask, conversion);
     }
@@ -139,6 +140,7 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& latched, LockOwner& owner, 
         case Step::out_of_memory: return fail(ErrorCode::out_of_memory, "lock table");
         case Step::wrong_thread:
             return fail(ErrorCode::wrong_thread, "lock wait outside a user thread", name.value);
+        case Step::unwanted: return fail(ErrorCode::lock_refused, "lock", name.value);
         case Step::later:  // the loop above ends with something else
         case Step::converting:
         case Step::queued: break;

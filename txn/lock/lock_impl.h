@@ -156,7 +156,8 @@ struct LockManager::Impl {
         queued,
         converting,
         out_of_memory,
-        wrong_thread
+        wrong_thread,
+        unwanted  // a wait, by an owner that never waits
     };
     Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode,
                           Ask ask);

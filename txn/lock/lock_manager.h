@@ -125,7 +125,8 @@ public:
     // owner holds what it held before. Errors: deadlock (this owner is the victim; b = id of the
     // recorded cycle, see describe_cycle), self_deadlock (another owner of this thread holds it; b
     // likewise), lock_timeout, cancelled, out_of_memory, wrong_thread (a wait is needed and the
-    // caller is no user thread), store_failed (at most kFailureLook after the store has failed; as
+    // caller is no user thread), lock_refused (a wait is needed and the owner never waits: a = name
+    // and no text), store_failed (at most kFailureLook after the store has failed; as
     // LockOptions::store_state gives it). The first four have a = name and a text (error_detail.h),
     // in which a name is lock_name_text() of it.
     Result<void> lock(LockOwner& owner, LockName name, LockMode mode);

@@ -209,7 +209,9 @@ struct alignas(kCacheLineBytes) LockOwner {
     std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's latch
     // Written under the bucket's latch while waiting != null; else the owner's.
     WaitOutcome outcome = WaitOutcome::none;
-    uint8_t level = 0;   // of a repetition: see lock_line.h
+    uint8_t level = 0;  // of a repetition: see lock_line.h
+    // A request that would have to wait ends with lock_refused instead.
+    bool never_waits = false;
     uint32_t cycle = 0;  // id of the deadlock; protected like `outcome`
     // It repeats a deadlock victim if this is its own `txn`, so a later use of the object need not
     // reset it. Then `level` and `age` count: the first attempt.

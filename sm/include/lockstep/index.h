@@ -54,12 +54,21 @@ public:
     // is no such key; at most buffer.size() bytes are written. Never allocates.
     Result<std::optional<size_t>> get(Txn& txn, Slice key, std::span<std::byte> buffer,
                                       Access access = Access::read) const;
+    // Both without a wait for a lock: what they do about a key that is locked. With IfLocked::skip
+    // that is no such key. Error: lock_refused with IfLocked::no_wait.
+    Result<bool> get(Txn& txn, Slice key, std::string& value, Access access,
+                     IfLocked if_locked) const;
+    Result<std::optional<size_t>> get(Txn& txn, Slice key, std::span<std::byte> buffer,
+                                      Access access, IfLocked if_locked) const;
 
     // Looks up many keys, in any order and with repetitions; the number found. All keys are locked
     // before any is read. Faster than single gets, because cache misses and page reads of many keys
     // overlap, most of all if the keys ascend. After an error nothing in `rows` counts. Never
     // allocates.
     Result<size_t> get_many(Txn& txn, std::span<Lookup> rows, Access access = Access::read) const;
+    // The same without a wait for a lock, one key after the other; as get() above.
+    Result<size_t> get_many(Txn& txn, std::span<Lookup> rows, Access access,
+                            IfLocked if_locked) const;
 
     // Adds a record. Errors: duplicate_key, key_too_long, value_too_long, read_only.
     Result<void> insert(Txn& txn, Slice key, Slice value) const;
@@ -104,15 +113,29 @@ public:
     Result<std::optional<int64_t>> add(Txn& txn, Slice key, size_t offset, int64_t n) const;
     // Erases the record. False: there is no such key. Errors: read_only.
     Result<bool> erase(Txn& txn, Slice key) const;
+    // Erases the records with low <= key < high; an empty `high` means to the end. Their number.
+    // Faster than single erases, because the records of a leaf are one record of the log, and their
+    // values are neither read nor logged. At serializable no other transaction can insert into the
+    // range until this one ends. Locks each key; the whole index instead, if the range has no
+    // bounds and nobody else uses it. After an error nothing of the call is left. Errors: those of
+    // erase(), log_full.
+    Result<size_t> erase_range(Txn& txn, Slice low, Slice high) const;
 
     // A cursor over the records with low <= key < high; an empty `high` means to the end. It stands
     // before the first record (next) and behind the last (prev). `access` is the lock on each key.
     // Both bounds are copied before the call may suspend. What forbids the scan is the error of the
     // cursor's first step.
     Cursor scan(Txn& txn, Slice low = {}, Slice high = {}, Access access = Access::read) const;
+    // The same without a wait for a lock. With IfLocked::no_wait a step that meets a lock returns
+    // lock_refused, and the cursor stays: a later step may succeed. With IfLocked::skip the cursor
+    // passes over what is locked. At serializable a step returns lock_refused where not even the
+    // gap can be locked, because an insert goes on there or the whole index is locked.
+    Cursor scan(Txn& txn, Slice low, Slice high, Access access, IfLocked if_locked) const;
 
     // A cursor over the keys that begin with `prefix`; as scan().
     Cursor scan_prefix(Txn& txn, Slice prefix, Access access = Access::read) const;
+    // The same without a wait for a lock.
+    Cursor scan_prefix(Txn& txn, Slice prefix, Access access, IfLocked if_locked) const;
     // The number of records with low <= key < high; an empty `high` means to the end. Reads and
     // locks them as a scan does. Errors: those of Cursor::next().
     Result<size_t> count(Txn& txn, Slice low = {}, Slice high = {}) const;
@@ -147,6 +170,8 @@ public:
                                        const CallOptions& options = {}) const;
     // As erase() above.
     Result<bool> erase(Slice key, const CallOptions& options = {}) const;
+    // As erase_range() above.
+    Result<size_t> erase_range(Slice low, Slice high, const CallOptions& options = {}) const;
     // As modify() above. `change` may run several times, each time with the value as it is then: a
     // deadlock victim is repeated. It runs on a user thread of the store.
     Result<bool> modify(Slice key, std::span<std::byte> buffer,
@@ -166,6 +191,12 @@ public:
                                const CallOptions& options = {}) const;
     // As count() above, in a snapshot.
     Result<size_t> count(Slice low = {}, Slice high = {}, const CallOptions& options = {}) const;
+    // About how much there is with low <= key < high; an empty `high` means to the end. From the
+    // nodes above the leaves, of which there is about one for 500 leaves, and from leaves that are
+    // in memory. Reads no leaf, unless no leaf of the range is in memory: then one. Locks no
+    // record, and counts open changes as if they were committed. The bytes are those of the leaves,
+    // without the pages of large values. Of a range within one leaf the records are exact.
+    Result<RangeSize> approximate_size(Slice low = {}, Slice high = {}) const;
 
     // The index's number in the catalog; 0 for the empty handle.
     ObjectId id() const;

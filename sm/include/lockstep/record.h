@@ -16,6 +16,20 @@ inline constexpr size_t kValueBytesMax = 16u << 20;
 // What the transaction means to do with what it reads: takes S, U or X at the fetch.
 enum class Access : uint8_t { read, update, write };
 
+// What a read does about a record that another transaction has locked against it. At snapshot
+// nothing is locked. At read_committed a read of kind Access::read meets the locks of writers only.
+enum class IfLocked : uint8_t {
+    // Waits until the lock is free.
+    wait,
+    // Ends the call with lock_refused. The transaction goes on, and keeps the locks that it has.
+    no_wait,
+    // Passes the record over, as if it did not exist: it is neither read nor locked. So what the
+    // transaction knows is incomplete, and nothing protects that until its end: a record that was
+    // passed over may be there, with any value, a moment later. Records that are not passed over,
+    // and the gaps between all of them, are protected as the isolation says.
+    skip
+};
+
 // Where a transaction saw a record. Its next operation on that key needs no search. A hint for one
 // index; an old hint is harmless.
 struct RecordHint {
@@ -36,6 +50,12 @@ struct Lookup {
 // Bytes [offset, offset + bytes) of a value.
 struct ByteRange {
     size_t offset = 0, bytes = 0;
+};
+
+// What Index::approximate_size() tells.
+struct RangeSize {
+    uint64_t bytes = 0;    // of pages
+    uint64_t records = 0;  // in them
 };
 
 // One of many records to be inserted.

@@ -105,8 +105,9 @@ public:
     // repeated: a lock_timeout has already waited as long as the caller allowed. On a user thread
     // of the store fn runs there; else run() blocks the calling kernel thread. If fn ends txn
     // itself, run() only returns what fn returns. If fn throws, run() rolls back and throws the
-    // same. An fn that refuses for a reason of its own returns fail(ErrorCode::rolled_back, "what
-    // it refuses"): the store never does. Errors: fn's, begin()'s, commit's, store_closed,
+    // same. An fn that refuses for a reason of its own returns Error::user(code, text), which comes
+    // out unchanged: the store never makes such an error. Errors:
+    // fn's, begin()'s, commit's, store_closed,
     // bad_argument (txn moved). run() inside fn is a transaction of its own. It sees nothing that
     // the outer one has not committed, and its commit stays if the outer one rolls back. If it
     // needs a lock of the outer one, the wait would never end: it gets self_deadlock at once. Pass

@@ -6,7 +6,8 @@
 //            it: wrong_thread.
 //            These errors leave the transaction as it was, and it may go on: duplicate_key,
 //            key_function_missing, index_mismatch, key_too_long, value_too_long, bad_argument,
-//            no_such_record, no_such_object, already_exists, wrong_kind, read_only, unsupported.
+//            no_such_record, no_such_object, already_exists, wrong_kind, read_only, unsupported,
+//            lock_refused.
 //            After every other error, as deadlock or lock_timeout, all calls but abort() return
 //            txn_aborting.
 //            A transaction may be ended from outside: by Store::end_transaction(), by

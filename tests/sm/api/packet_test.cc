@@ -75,11 +75,13 @@ TEST_F(StorePacket, RunsOnItsWorkerInItsTurn) {
     EXPECT_EQ(current_worker(), -1);
     std::deque<Call> packets;
     std::vector<int> order;
-    std::atomic<bool> hold{true};
+    std::atomic<bool> hold{true}, holds{false};
     Call first([&] {
+        holds = true;
         while (hold) std::this_thread::yield();  // keeps the worker
     });
     ASSERT_OK(store.submit(first, {.worker = 1, .pinned = true}));
+    await([&] { return holds.load(); });  // else it may take its turn after some of the others
     for (int n = 0; n < 8; ++n)
         ASSERT_OK(store.submit(packets.emplace_back([&, n] {
             EXPECT_EQ(current_worker(), 1);

@@ -198,6 +198,14 @@ std::string get_into_buffer(World& w, OpenTxn& t) {
     std::byte room[8];
     return told(w.index.get(t.txn, "k", std::span(room)));
 }
+std::string get_unless_locked(World& w, OpenTxn& t) {
+    std::string value;
+    return told(w.index.get(t.txn, "k", value, Access::read, IfLocked::no_wait));
+}
+std::string get_into_buffer_unless_locked(World& w, OpenTxn& t) {
+    std::byte room[8];
+    return told(w.index.get(t.txn, "k", std::span(room), Access::read, IfLocked::no_wait));
+}
 std::string get_once(World& w) {
     std::string value;
     return told(w.index.get("k", value));
@@ -230,11 +238,14 @@ std::vector<PublicCall> once_calls() {
         CALL("Index::put(key, value, options)", may, told(w.index.put("k", "w"))),
         CALL("Index::add(key, offset, n, options)", may, told(w.index.add("none", 0, 1))),
         CALL("Index::erase(key, options)", may, told(w.index.erase("none"))),
+        CALL("Index::erase_range(low, high, options)", may,
+             told(w.index.erase_range("none", "none."))),
         CALL("Index::modify(key, buffer, change, options)", may, modify_once(w)),
         CALL("Index::scan(low, high, each, options)", may, told(w.index.scan({}, {}, more))),
         CALL("Index::scan_prefix(prefix, each, options)", may,
              told(w.index.scan_prefix("k", more))),
         CALL("Index::count(low, high, options)", may, told(w.index.count())),
+        CALL("Index::approximate_size(low, high)", may, told(w.index.approximate_size())),
     };
 }
 
@@ -248,7 +259,12 @@ std::vector<PublicCall> object_calls() {
         CALL("Index::operator bool()", never, truth(static_cast<bool>(w.index))),
         TXN_CALL("Index::get(txn, key, value, access)", may, get(w, t)),
         TXN_CALL("Index::get(txn, key, buffer, access)", may, get_into_buffer(w, t)),
+        TXN_CALL("Index::get(txn, key, value, access, if_locked)", may, get_unless_locked(w, t)),
+        TXN_CALL("Index::get(txn, key, buffer, access, if_locked)", may,
+                 get_into_buffer_unless_locked(w, t)),
         TXN_CALL("Index::get_many(txn, rows, access)", may, get_many(w, t)),
+        TXN_CALL("Index::get_many(txn, rows, access, if_locked)", may,
+                 told(w.index.get_many(t.txn, {}, Access::read, IfLocked::skip))),
         TXN_CALL("Index::insert(txn, key, value)", may, told(w.index.insert(t.txn, "new", "v"))),
         TXN_CALL("Index::insert_many(txn, records)", may, insert_many(w, t)),
         TXN_CALL("Index::update(txn, key, value)", may, told(w.index.update(t.txn, "k", "w"))),
@@ -261,9 +277,15 @@ std::vector<PublicCall> object_calls() {
         TXN_CALL("Index::modify_many(txn, rows, change)", may, modify_many(w, t)),
         TXN_CALL("Index::add(txn, key, offset, n)", may, told(w.index.add(t.txn, "none", 0, 1))),
         TXN_CALL("Index::erase(txn, key)", may, told(w.index.erase(t.txn, "k"))),
+        TXN_CALL("Index::erase_range(txn, low, high)", may,
+                 told(w.index.erase_range(t.txn, "none", "none."))),
         TXN_CALL("Index::scan(txn, low, high, access)", may, told(w.index.scan(t.txn).next())),
+        TXN_CALL("Index::scan(txn, low, high, access, if_locked)", may,
+                 told(w.index.scan(t.txn, {}, {}, Access::read, IfLocked::skip).next())),
         TXN_CALL("Index::scan_prefix(txn, prefix, access)", may,
                  told(w.index.scan_prefix(t.txn, "k").next())),
+        TXN_CALL("Index::scan_prefix(txn, prefix, access, if_locked)", may,
+                 told(w.index.scan_prefix(t.txn, "k", Access::read, IfLocked::skip).next())),
         TXN_CALL("Index::count(txn, low, high)", may, told(w.index.count(t.txn))),
         CALL("Index::id()", never, filled(w.index.id() != ObjectId{})).not_in(closed),
         CALL("Heap::operator bool()", never, truth(static_cast<bool>(w.heap))),

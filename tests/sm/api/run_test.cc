@@ -96,6 +96,45 @@ TEST_F(Run, DeadlockVictimIsRepeatedEvenIfItDropsTheError) {
     EXPECT_EQ(store.stats().deadlock_retries, static_cast<uint64_t>(tries.load()) - 2);
 }
 
+// Also one that takes the place of a deadlock.
+TEST_F(Run, AnErrorOfTheApplicationComesOutUnchanged) {
+    Store store = open("a");
+    const Index rows = make_rows(store);
+    int calls = 0;
+    const auto refused = store.run([&](Txn& txn) -> Result<int> {
+        ++calls;
+        TRY(rows.put(txn, "k", "gone"));
+        return Error::user(77, "account 12 is closed");
+    });
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::user_error);
+    EXPECT_EQ(refused.error().a, 77u);
+    EXPECT_EQ(refused.error().text(), "user_error: error of the application: account 12 is closed");
+    EXPECT_EQ(calls, 1);
+    std::string value;
+    ASSERT_TRUE(*rows.get("k", value));
+    EXPECT_EQ(value, "0");
+    const auto instead = store.run([&](Txn&) -> Result<void> {
+        ++calls;
+        const Result<void> deadlock = fail(ErrorCode::deadlock, "of another store");
+        return deadlock ? deadlock : Result<void>(Error::user(78, "gave up"));
+    });
+    EXPECT_EQ(code_of(instead), ErrorCode::user_error);
+    EXPECT_EQ(calls, 2);
+    // Within an operation that fails, the transaction can only end; the error is still the same.
+    with_key_locked(store, rows, [&] {
+        const auto behind = store.run(
+            [&](Txn& txn) -> Result<void> {
+                EXPECT_EQ(code_of(rows.put(txn, "k", "1")), ErrorCode::lock_timeout);
+                return Error::user(79, "too busy");
+            },
+            kHasty);
+        EXPECT_EQ(code_of(behind), ErrorCode::user_error);
+        EXPECT_EQ(behind.error().a, 79u);
+    });
+    ASSERT_OK(store.close());
+}
+
 TEST_F(Run, WorkersOutOfRangeAreRefused) {
     Store store = open("a", small_options(2));
     const auto nothing = []() -> Result<int> { return 1; };

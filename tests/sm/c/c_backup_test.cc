@@ -67,7 +67,7 @@ TEST_F(CBackup, Backups) {
     EXPECT_TRUE(faults == 0 && told.empty()) << told;
     const char* const turned[] = {more.c_str(), full.c_str()};
     ASSERT_C(lockstep_verify_restore(turned, 2, nullptr, tell, &told, &faults, &error));
-    EXPECT_TRUE(faults > 0 && told.find(more) != std::string::npos) << told;
+    EXPECT_TRUE(faults > 0 && told.starts_with(more)) << told;
     ASSERT_C(lockstep_restore_backup(both, 2, to.c_str(), nullptr, nullptr, &error));
     ASSERT_C(lockstep_update_backup(full.c_str(), more.c_str(), &info, &error));
     EXPECT_TRUE(info.lsn == later.lsn && info.since == 0);

@@ -101,6 +101,16 @@ std::vector<Call> store_calls() {
              return lockstep_add_once(h.store, h.index, key(), 0, 1, nullptr, &found, nullptr,
                                       nullptr);
          }},
+        {"lockstep_erase_range_once", s,
+         [](auto& h) {
+             return lockstep_erase_range_once(h.store, h.index, key(), {}, &bytes, nullptr,
+                                              nullptr);
+         }},
+        {"lockstep_approximate_size", s,
+         [](auto& h) {
+             return lockstep_approximate_size(h.store, h.index, key(), {}, &number, &number,
+                                              nullptr);
+         }},
         {"lockstep_count_once", s,
          [](auto& h) { return lockstep_count_once(h.store, h.index, key(), {}, &bytes, nullptr); }},
         {"lockstep_begin", s,
@@ -249,6 +259,9 @@ std::vector<Call> txn_calls() {
          }},
         {"lockstep_erase", t,
          [](auto& h) { return lockstep_erase(h.txn, h.index, key(), &found, nullptr); }},
+        {"lockstep_erase_range", t,
+         [](auto& h) { return lockstep_erase_range(h.txn, h.index, key(), {}, &bytes, nullptr); }},
+        {"lockstep_user_error", t, [](auto& h) { return lockstep_user_error(h.txn, 7, h.text); }},
         {"lockstep_add", t,
          [](auto& h) {
              return lockstep_add(h.txn, h.index, key(), 0, 1, nullptr, &found, nullptr);
@@ -532,11 +545,11 @@ TEST_F(CCalls, WithHandlesThatHaveEnded) {
 }
 
 TEST_F(CCalls, Texts) {
-    for (int code = 0; code < 46; ++code) {
+    for (int code = 0; code < 48; ++code) {
         EXPECT_STRNE(lockstep_error_name(code), "unknown") << code;
         EXPECT_GT(strlen(lockstep_strerror(code)), 3u);
     }
-    for (const int code : {-1, 46, 1 << 30}) {
+    for (const int code : {-1, 48, 1 << 30}) {
         EXPECT_STREQ(lockstep_error_name(code), "unknown");
         EXPECT_NE(lockstep_strerror(code), nullptr);
     }

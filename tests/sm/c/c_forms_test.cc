@@ -71,6 +71,90 @@ TEST_F(CForms, RecordsOfAnIndex) {
     });
 }
 
+TEST_F(CForms, Ranges) {
+    lockstep_index* const index = make_index("i");
+    const auto text = [](const char* key) { return lockstep_text(key); };
+    in_both([&](lockstep_txn* txn) {
+        for (const char* key : {"a", "b", "c", "d"})
+            EXPECT_C(lockstep_put(txn, index, text(key), text("v"), &error));
+        size_t count = 0;
+        EXPECT_C(lockstep_erase_range(txn, index, text("b"), text("d"), &count, &error));
+        EXPECT_EQ(count, 2u);
+        EXPECT_EQ(value_of(txn, index, "b"), "none");
+        EXPECT_EQ(value_of(txn, index, "d"), "v");
+        EXPECT_C(lockstep_erase_range(txn, index, {}, {}, nullptr, &error));
+        EXPECT_EQ(value_of(txn, index, "a"), "none");
+    });
+    for (const char* key : {"a", "b", "c"})
+        EXPECT_C(lockstep_put_once(store, index, text(key), text("v"), nullptr, &error));
+    uint64_t size = 0, records = 0;
+    EXPECT_C(lockstep_approximate_size(store, index, {}, {}, &size, &records, &error));
+    EXPECT_EQ(records, 3u);
+    EXPECT_GT(size, 0u);
+    size_t count = 0;
+    EXPECT_C(lockstep_erase_range_once(store, index, {}, text("c"), &count, nullptr, &error));
+    EXPECT_EQ(count, 2u);
+    EXPECT_C(lockstep_count_once(store, index, {}, {}, &count, &error));
+    EXPECT_EQ(count, 1u);
+}
+
+// Beside a session that has locked a record.
+TEST_F(CForms, ReadsThatDoNotWait) {
+    lockstep_index* const index = make_index("i");
+    for (const char* key : {"a", "b", "c"})
+        EXPECT_C(lockstep_put_once(store, index, lockstep_text(key), lockstep_text("v"), nullptr,
+                                   &error));
+    lockstep_txn* other = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &other, &error));
+    EXPECT_C(lockstep_put(other, index, lockstep_text("b"), lockstep_text("w"), &error));
+    in_both([&](lockstep_txn* txn) {
+        bool found = true;
+        const auto get = [&](int access) {
+            return lockstep_get(txn, index, lockstep_text("b"), access, nullptr, 0, nullptr, &found,
+                                &error);
+        };
+        EXPECT_EQ(get(LOCKSTEP_ACCESS_UPDATE | LOCKSTEP_ACCESS_NO_WAIT), LOCKSTEP_LOCK_REFUSED);
+        EXPECT_NE(std::string(error.text).find("\"b\""), std::string::npos) << error.text;
+        EXPECT_C(get(LOCKSTEP_ACCESS_READ | LOCKSTEP_ACCESS_SKIP_LOCKED));
+        EXPECT_FALSE(found);
+        EXPECT_EQ(get(LOCKSTEP_ACCESS_NO_WAIT | LOCKSTEP_ACCESS_SKIP_LOCKED),
+                  LOCKSTEP_BAD_ARGUMENT);
+        EXPECT_EQ(get(3 | LOCKSTEP_ACCESS_NO_WAIT), LOCKSTEP_BAD_ARGUMENT);
+        lockstep_lookup rows[2] = {};
+        rows[0].key = lockstep_text("a");
+        rows[1].key = lockstep_text("b");
+        size_t count = 0;
+        EXPECT_C(
+            lockstep_get_many(txn, index, rows, 2, LOCKSTEP_ACCESS_SKIP_LOCKED, &count, &error));
+        EXPECT_EQ(count, 1u);
+        lockstep_cursor* cursor = nullptr;
+        EXPECT_C(lockstep_scan(txn, index, {}, {},
+                               LOCKSTEP_ACCESS_UPDATE | LOCKSTEP_ACCESS_SKIP_LOCKED, &cursor,
+                               &error));
+        lockstep_record read[4];
+        char memory[64];
+        EXPECT_C(lockstep_cursor_read(cursor, true, read, 4, memory, sizeof memory, &count, nullptr,
+                                      &error));
+        EXPECT_EQ(count, 2u);
+    });
+    EXPECT_C(lockstep_abort(other, &error));
+}
+
+// It comes out as it was made, and nothing is repeated.
+TEST_F(CForms, AnErrorOfTheApplication) {
+    int calls = 0;
+    const auto body = [](lockstep_txn* txn, void* arg) {
+        ++*static_cast<int*>(arg);
+        return lockstep_user_error(txn, 1234567890123, "no such account");
+    };
+    EXPECT_EQ(lockstep_run(store, body, &calls, nullptr, &error), LOCKSTEP_USER_ERROR);
+    EXPECT_EQ(error.code, LOCKSTEP_USER_ERROR);
+    EXPECT_EQ(error.a, 1234567890123u);
+    EXPECT_NE(std::string(error.text).find("no such account"), std::string::npos);
+    EXPECT_EQ(calls, 1);
+    EXPECT_STREQ(lockstep_error_name(LOCKSTEP_USER_ERROR), "user_error");
+}
+
 // On this thread, and on a user thread within a transaction that stays apart.
 TEST_F(CForms, CallsWithoutATransaction) {
     lockstep_index* const index = make_index("i");

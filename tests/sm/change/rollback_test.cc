@@ -44,7 +44,7 @@ protected:
             const size_t n = rng.below(ids.size());
             const std::string key = "key " + std::to_string(n),
                               value = random_text(rng, rng.below(900));
-            switch (rng.below(9)) {
+            switch (rng.below(10)) {
                 case 0: TRY(heap.erase(txn, ids[n])); break;
                 case 1: TRY(heap.update(txn, ids[n], value)); break;
                 case 2: TRY(heap.insert(txn, value)); break;
@@ -61,6 +61,7 @@ protected:
                 }
                 case 6:
                 case 7: TRY(modify(index, txn, rng, n)); break;
+                case 8: TRY(index.erase_range(txn, key, key + "~")); break;
                 default: TRY(index.put(txn, key + value.substr(0, 20), value));
             }
         }
@@ -198,6 +199,43 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
                                          sm::ChangeRole::compensation,
                                          sm::LogKind::btree_undo_insert, many));
         }
+        ASSERT_OK(txn->abort());
+    });
+    expect_undone(store, before);
+}
+
+// The same of a record of many erases, whose compensations give back several keys each.
+TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAnErasedRange) {
+    Store store = open("a");
+    make(store, "i", "h");
+    fill(store, 40);
+    const Seen before = content(store);
+    on_thread(store, [&] {
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        const Index index = *store.index("i");
+        ASSERT_OK(index.put(*txn, "key 3", "changed before"));
+        const size_t many = *index.erase_range(*txn, "key 1", "key 3");
+        ASSERT_GT(many, 15u);
+        txn::Transaction* t = sm::TxnAccess::usable(*txn);
+        const Lsn erased = t->last_lsn;
+        std::string buffer;
+        auto record = sm::engine_of(store).log->read(erased, buffer);
+        ASSERT_OK(record);
+        ASSERT_EQ(record->header->kind, static_cast<uint16_t>(sm::LogKind::btree_erase_many));
+        sm::BTree& tree = *sm::engine_of(store).catalog->index_by_id(index.id());
+        // Two at a time, from the last on.
+        for (size_t left = many; left > 2; left -= 2) {
+            take_image(store);
+            sm::BTree::Target at;
+            ASSERT_OK(tree.latch_for(*t, Slice("key 1"), true, at));
+            ASSERT_TRUE(at.found);
+            const uint16_t last[] = {static_cast<uint16_t>(at.slot + left - 2),
+                                     static_cast<uint16_t>(at.slot + left - 1)};
+            ASSERT_OK(tree.log_set_ghosts(*t, at, last, false, sm::ChangeRole::compensation,
+                                          sm::LogKind::btree_undo_erase, erased, 0));
+        }
+        take_image(store);
         ASSERT_OK(txn->abort());
     });
     expect_undone(store, before);

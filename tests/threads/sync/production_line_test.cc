@@ -14,8 +14,6 @@
 
 namespace lockstep::bench::production_line_test {
 
-using threads::StageGate;
-
 struct Row {
     double loading, d_gated, t_gated_2, non_gated, c_gated;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -60,7 +61,9 @@ namespace lockstep {
     X(snapshot_too_old, "versions that the snapshot needs are gone; raise option version_bytes") \
     X(bad_backup, "backup is incomplete, damaged or not one that fits") \
     X(bad_archive, "log archive has a gap, is damaged or is not one that fits") \
-    X(archive_failed, "log archive fails, and writers stop until it works (archive_failure)")
+    X(archive_failed, "log archive fails, and writers stop until it works (archive_failure)") \
+    X(lock_refused, "lock is held by another transaction, and the call does not wait (no_wait)") \
+    X(user_error, "error of the application")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.
@@ -74,6 +77,8 @@ enum class ErrorCode : uint16_t {
 // Name as written in code ("lock_timeout") and one-line meaning. Static strings.
 const char* error_name(ErrorCode code);
 const char* error_meaning(ErrorCode code);
+
+class Unexpected;
 
 // A small trivially copyable description of an operating failure. `what` is a string literal that
 // names the object ("data file", "option pool_bytes"). The code's text explains the numbers a, b
@@ -94,6 +99,12 @@ struct Error {
     // quoted, cut to 48 bytes, and have \x00 for bytes that are not printable. Allocates. Call it
     // before 256 further errors with a longer text, else that text is lost.
     [[gnu::cold]] std::string text() const;
+
+    // An error of the application, which no call of the store returns by itself: user_error with
+    // a = `code`, whose meaning is the application's, and a copy of `text`, cut to 1,000 bytes and
+    // kept as `detail` says. A function of Store::run() that returns it is rolled back and not
+    // repeated, and run() returns the same. `return Error::user(7, "the account is closed");`
+    [[gnu::cold]] static Unexpected user(uint64_t code, std::string_view text);
 };
 static_assert(std::is_trivially_copyable_v<Error>);
 

@@ -24,6 +24,7 @@ struct Call {
     int64_t& records;      // records that the transaction has added so far
     std::string& scratch;  // for a value; keeps its memory between commands
     Protocol protocol;
+    Pacer& pacer;  // is told each record that the command looks at, if they may be many
 };
 
 enum class CommandKind : uint8_t {

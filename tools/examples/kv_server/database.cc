@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <utility>
@@ -20,7 +21,33 @@ const char* durability_name(Durability durability) {
     return "?";
 }
 
+const char* gate_name(StageGate gate) {
+    switch (gate) {
+        case StageGate::fcfs: return "fcfs";
+        case StageGate::t_gated: return "t-gated";
+        case StageGate::d_gated: return "d-gated";
+        case StageGate::c_gated: return "c-gated";
+        case StageGate::non_gated: return "non-gated";
+        case StageGate::sharing: return "sharing";
+    }
+    return "?";
+}
+
 namespace {
+
+StagesOptions stages_options(const ServerOptions& options) {
+    return {.gate = options.gate,
+            .entrances = 2,  // connect and parse
+            .batch_max = options.batch_max,
+            .cutoff = options.cutoff,
+            .workers = options.workers};
+}
+
+std::array<uint64_t, kStages> capacities(const ServerOptions& options) {
+    std::array<uint64_t, kStages> each;
+    each.fill(options.stage_capacity);
+    return each;
+}
 
 Options store_options(const ServerOptions& options) {
     Options result;
@@ -69,7 +96,10 @@ Result<std::unique_ptr<Database>> Database::open(const ServerOptions& options) {
 }
 
 Database::Database(const ServerOptions& given, Store opened)
-    : options(given), store(std::move(opened)), started(now()) {}
+    : options(given),
+      store(std::move(opened)),
+      stages(capacities(given), stages_options(given)),
+      started(now()) {}
 
 Result<void> Database::prepare() {
     index = LOCKSTEP_TRY(store.run(
@@ -129,10 +159,30 @@ std::string Database::info() {
     append_line(out, "page_reads:%llu", Number{stats.page_reads});
     append_line(out, "page_writes:%llu", Number{stats.page_writes});
     append_line(out, "user_threads:%llu", Number{stats.threads_live});
+    append_stages(out);
     append_line(out, "\r\n# Keyspace");
     if (const int64_t keys = records; keys > 0)
         append_line(out, "db0:keys=%lld,expires=0,avg_ttl=0", static_cast<long long>(keys));
     return out;
+}
+
+// Waits in microseconds; batch: the mean number of requests that a stage has served together.
+void Database::append_stages(std::string& out) const {
+    append_line(out, "\r\n# Stages");
+    append_line(out, "gate:%s", gate_name(options.gate));
+    for (size_t i = 0; i < kStages; ++i) {
+        const StageStats s = stages.stats(i);
+        append_line(out,
+                    "stage_%s:entered=%llu,inside=%llu,batch=%.2f,wait_mean=%.1f,wait_p95=%.1f,"
+                    "stayed_behind=%llu,suspended=%llu",
+                    kStageNames[i], Number{s.entered}, Number{s.queued + s.in_service},
+                    s.batch.mean(), s.wait.mean() / 1e3,
+                    static_cast<double>(s.wait.percentile(0.95)) / 1e3, Number{s.requeued},
+                    Number{s.suspended});
+    }
+    for (const Route* route : kRoutes)
+        append_line(out, "route_%s:%llu", route->name, Number{routes.taken[route->number]});
+    append_line(out, "requests_strayed:%llu", Number{routes.strayed});
 }
 
 }  // namespace kv

@@ -1,6 +1,7 @@
 // database.h - what all connections share: the store with its one index, counters and options.
 #pragma once
 
+#include <lockstep/stages.h>
 #include <lockstep/store.h>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "resp.h"
+#include "routes.h"
 #include "scan.h"
 
 namespace kv {
@@ -18,6 +20,8 @@ namespace kv {
 // it survives the end of the process 10 ms later.
 enum class Durability : uint8_t { always, everysec, none };
 const char* durability_name(Durability durability);
+// As the option --gate has it.
+const char* gate_name(lockstep::StageGate gate);
 
 struct ServerOptions {
     std::string directory = "kv_server.db";
@@ -30,6 +34,10 @@ struct ServerOptions {
     lockstep::IoMethod io = lockstep::IoMethod::automatic;
     RequestLimits limits;  // of a request; a reply has at most reply_factor times its bytes
     size_t reply_factor = 4;
+    lockstep::StageGate gate = lockstep::StageGate::sharing;
+    uint32_t batch_max = 0;                           // of a gate
+    lockstep::Nanos cutoff = lockstep::kMillisecond;  // of c_gated
+    uint64_t stage_capacity = 1024;  // requests in a stage of a worker; 0: no limit
 
     size_t reply_bytes_max() const { return limits.bytes * reply_factor; }
 };
@@ -57,6 +65,8 @@ public:
     lockstep::Index index;
     ScanCursors cursors;
     ServerCounters counters;
+    lockstep::Stages stages;
+    RouteCounters routes;
     // Committed records. A transaction adds its difference when it has committed.
     std::atomic<int64_t> records{0};
     const lockstep::Nanos started;
@@ -64,6 +74,7 @@ public:
 private:
     Database(const ServerOptions& given, lockstep::Store opened);
     lockstep::Result<void> prepare();
+    void append_stages(std::string& out) const;
 };
 
 }  // namespace kv

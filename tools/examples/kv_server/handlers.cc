@@ -165,8 +165,10 @@ Result<void> run_set(Call& call) {
 
 Result<void> run_del(Call& call) {
     int64_t erased = 0;
-    for (const std::string_view key : call.arguments.subspan(1))
+    for (const std::string_view key : call.arguments.subspan(1)) {
+        call.pacer.count();
         erased += LOCKSTEP_TRY(call.database.index.erase(*call.txn, key));
+    }
     call.records -= erased;
     append_integer(call.out, erased);
     return {};
@@ -174,9 +176,11 @@ Result<void> run_del(Call& call) {
 
 Result<void> run_exists(Call& call) {
     int64_t found = 0;
-    for (const std::string_view key : call.arguments.subspan(1))
+    for (const std::string_view key : call.arguments.subspan(1)) {
+        call.pacer.count();
         found += LOCKSTEP_TRY(call.database.index.get(*call.txn, key, std::span<std::byte>()))
                      .has_value();
+    }
     append_integer(call.out, found);
     return {};
 }
@@ -184,14 +188,18 @@ Result<void> run_exists(Call& call) {
 Result<void> run_mget(Call& call) {
     const size_t begin = call.out.size();
     append_array(call.out, call.arguments.size() - 1);
-    for (const std::string_view key : call.arguments.subspan(1))
+    for (const std::string_view key : call.arguments.subspan(1)) {
+        call.pacer.count();
         if (!LOCKSTEP_TRY(append_value(call, key, begin))) return {};
+    }
     return {};
 }
 
 Result<void> run_mset(Call& call) {
-    for (size_t i = 1; i < call.arguments.size(); i += 2)
+    for (size_t i = 1; i < call.arguments.size(); i += 2) {
+        call.pacer.count();
         LOCKSTEP_TRY(put(call, call.arguments[i], call.arguments[i + 1]));
+    }
     append_status(call.out, "OK");
     return {};
 }
@@ -213,6 +221,7 @@ Result<void> run_scan(Call& call) {
     uint64_t next = 0;
     Cursor cursor = call.database.index.scan(*call.txn, request.first_key);
     for (uint64_t seen = 0; LOCKSTEP_TRY(cursor.next()); ++seen) {
+        call.pacer.count();
         if (seen == request.count) {
             next = call.database.cursors.keep(cursor.key());
             break;
@@ -228,7 +237,7 @@ Result<void> run_scan(Call& call) {
     return {};
 }
 
-// One transaction, as for any command. Another thread may use the CPU from time to time.
+// One transaction, as for any command.
 Result<void> run_flushall(Call& call) {
     const Index& index = call.database.index;
     int64_t erased = 0;
@@ -236,7 +245,7 @@ Result<void> run_flushall(Call& call) {
          LOCKSTEP_TRY(cursor.next());) {
         const std::string key(cursor.key());
         erased += LOCKSTEP_TRY(index.erase(*call.txn, key));
-        if (erased % 256 == 0) yield();
+        call.pacer.count();
     }
     call.records -= erased;
     append_status(call.out, "OK");

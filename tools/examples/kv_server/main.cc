@@ -1,7 +1,8 @@
 // main.cc - kv_server: a store of keys behind a subset of Redis's protocol, wholly on user threads.
 //
 // Each connection is a user thread that reads, runs a transaction and writes; each of the three
-// suspends it. So a server with 10,000 connections has `--workers` kernel threads.
+// suspends it. So a server with 10,000 connections has `--workers` kernel threads. Requests pass
+// the stages of routes.h in batches, which --gate forms.
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -99,8 +100,23 @@ int main(int argc, char** argv) {
                                                      {"pool", IoMethod::pool}};
     app.add_option("--io", options.io, "automatic, io_uring, or a pool of kernel threads")
         ->transform(chosen_from(methods));
+    std::map<std::string, StageGate> gates;
+    for (const StageGate gate : {StageGate::fcfs, StageGate::t_gated, StageGate::d_gated,
+                                 StageGate::c_gated, StageGate::non_gated, StageGate::sharing})
+        gates[kv::gate_name(gate)] = gate;
+    app.add_option("--gate", options.gate, "which requests that wait make a batch, see stages.h")
+        ->transform(chosen_from(gates));
+    app.add_option("--batch-max", options.batch_max,
+                   "requests of a batch; 0: no limit, with t-gated 2");
+    app.add_option_function<uint64_t>(
+           "--cutoff-us", [&](uint64_t us) { options.cutoff = us * kMicrosecond; },
+           "c-gated: microseconds of a request in one batch (default: 1000)")
+        ->check(CLI::Range(1, 1'000'000'000));
+    app.add_option("--stage-capacity", options.stage_capacity,
+                   "requests in a stage of a worker; 0: no limit");
     app.option_defaults()->always_capture_default();
     CLI11_PARSE(app, argc, argv);
+    if (options.gate == StageGate::t_gated && options.batch_max == 0) options.batch_max = 2;
     const auto done = run(options);
     if (!done) std::fprintf(stderr, "kv_server: %s\n", done.error().text().c_str());
     return done ? 0 : 1;

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <lockstep/net.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,9 +45,6 @@ void refuse(Database& database, int socket, std::string_view text) {
 
 // The connection's errors end the connection only.
 void start_session(Database& database, int socket) {
-    const int on = 1;
-    (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     ++database.counters.connections_received;
     auto admission = std::make_unique<Admission>(database.counters);
     const auto session =

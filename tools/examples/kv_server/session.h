@@ -1,6 +1,7 @@
 // session.h - one connection: buffers, pipelines, MULTI.
 //
-// Concepts   All requests that have arrived form a *batch*, and a batch is one transaction: one
+// Concepts   A connection takes turns with the others in the stages of the server (routes.h).
+//            All requests that have arrived form a *batch*, and a batch is one transaction: one
 //            commit and one wait for the log, however many requests a client sends at once. The
 //            answers leave when it has committed. With --durability always no answer, not even that
 //            of a read, tells what a crash could take back. A deadlock victim runs again whole.
@@ -21,6 +22,7 @@
 #include "database.h"
 #include "input.h"
 #include "resp.h"
+#include "routes.h"
 
 namespace kv {
 
@@ -36,6 +38,10 @@ public:
     lockstep::Result<void> run();
 
 private:
+    // Its place among arguments_. Without arguments: what came is malformed.
+    struct Request {
+        size_t first = 0, count = 0;
+    };
     // One reply to come: a text, or a command that runs.
     struct Step {
         const Command* command = nullptr;     // null: `reply`
@@ -54,18 +60,25 @@ private:
         std::vector<size_t> ends;                        // of each argument in `text`
     };
 
-    // Parses what has arrived. True: run the batch, more input may wait behind it.
-    bool plan();
-    void plan_request(size_t first);
-    void plan_session_command(const Command& command, Arguments arguments);
+    // The work of the stages. Each returns the next stage.
+    lockstep::Result<StageId> connect();
+    lockstep::Result<StageId> parse();
+    lockstep::Result<StageId> plan();
+    lockstep::Result<StageId> execute();
+    lockstep::Result<StageId> reply();
+    // From a stage on, as the stages say, and out again. Counts the route.
+    lockstep::Result<void> pass(StageId first);
+
+    void plan_request(const Request& request, bool& full);
+    void plan_session_command(const Command& command, Arguments arguments, bool& full);
     void plan_hello(Arguments arguments);
     void plan_client(Arguments arguments);
     void plan_exec();
-    void enqueue(const Command& command, size_t first, size_t count);
+    void enqueue(const Command& command, const Request& request);
     void answer(std::string text);
     void answer_error(std::string_view text);
 
-    lockstep::Result<void> run_batch();
+    lockstep::Result<void> run_parts();
     size_t run_part(size_t first);
     lockstep::Result<void> lock_in_order(size_t first, lockstep::Txn& txn);
     lockstep::Result<size_t> run_steps(size_t first, lockstep::Txn* txn, int64_t& records);
@@ -78,7 +91,13 @@ private:
     const int socket_;
     InputBuffer input_;
     RequestParser parser_;
+    lockstep::StagedRequest request_;
+    const Route* route_ = nullptr;  // that request_ should take
+    Pacer pacer_;
     std::vector<std::string_view> arguments_;  // of the batch; views of input_ and executing_
+    std::vector<Request> requests_;            // that were parsed
+    size_t planned_ = 0;                       // of them
+    bool incomplete_ = true;                   // the parser needs more bytes
     std::vector<Step> steps_;
     std::string output_;
     std::string scratch_;
@@ -87,7 +106,6 @@ private:
     Protocol protocol_ = Protocol::resp2;  // of the requests that are planned next
     std::string name_;                     // of CLIENT SETNAME
     std::string executing_;                // Queue::text of the batch's EXEC
-    bool full_ = false;                    // the batch has an EXEC, which ends it
     bool closing_ = false;                 // after the batch
 };
 

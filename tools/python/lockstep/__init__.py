@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 lockstep._core.require_main_interpreter()
 from . import _core
 from ._aio import AsyncTransaction
+from ._backup import read_backup, restore_backup, update_backup, verify_backup, verify_restore
 from ._batch import Batch
 from ._context import TransactionContext
 from ._errors import (
@@ -44,6 +45,7 @@ from ._errors import (
     InputOutputError,
     KeyFunctionMissing,
     KeyTooLong,
+    LockRefused,
     LockTimeout,
     LogFull,
     LostWrite,
@@ -66,6 +68,7 @@ from ._errors import (
     TransactionEnded,
     TransactionTooOld,
     Unsupported,
+    UserError,
     ValueTooLong,
     WrongKind,
     WrongThread,
@@ -85,15 +88,7 @@ from ._objects import (
 from ._options import Access, Options, StepsOptions, TransactionOptions
 from ._report import Report, ReportProgress, Table, Where
 from ._scan import Cursor, Scan
-from ._store import (
-    Store,
-    open,
-    read_backup,
-    restore_backup,
-    update_backup,
-    verify_backup,
-    verify_restore,
-)
+from ._store import Store, open
 from ._transaction import KeyFunction, Transaction
 
 _core.set_types(make_error, RecordId, Index, Heap, U8, U16, U32, U64, I32)
@@ -136,6 +131,7 @@ __all__ = [
     "KeyFunction",
     "KeyFunctionMissing",
     "KeyTooLong",
+    "LockRefused",
     "LockTimeout",
     "LogFull",
     "LostWrite",
@@ -178,6 +174,7 @@ __all__ = [
     "U64",
     "U8",
     "Unsupported",
+    "UserError",
     "VALUE_BYTES_MAX",
     "Value",
     "ValueTooLong",

@@ -196,6 +196,14 @@ class ArchiveFailed(Error):
     code = 45
 
 
+class LockRefused(Error):
+    code = 46
+
+
+class UserError(Error):
+    code = 47
+
+
 #: The class of each code. A code of a newer engine gives the class Error itself.
 CLASSES: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
 for _cls in CLASSES.values():

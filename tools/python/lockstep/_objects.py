@@ -180,6 +180,21 @@ class Index(_Object):
         """
         return _core.add_once(self._store_number, self, key, offset, n, _lazy(durability))
 
+    def erase_range(
+        self, low: Key | None, high: Key | None, *, durability: Durability = "durable"
+    ) -> int:
+        """Erases the records with low <= key < high; their number."""
+        return _core.erase_range_once(self._store_number, self, low, high, _lazy(durability))
+
+    def approximate_size(
+        self, low: Key | None = None, high: Key | None = None
+    ) -> tuple[int, int]:
+        """About how many bytes and records there are with low <= key < high.
+
+        The bytes are those of the leaves' pages, without the pages of large values.
+        """
+        return _core.approximate_size(self._store_number, self, low, high)
+
     def count(self, low: Key | None = None, high: Key | None = None) -> int:
         """The number of records with low <= key < high, in a snapshot."""
         return _core.count_once(self._store_number, self, low, high)

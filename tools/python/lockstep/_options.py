@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntFlag
 from numbers import Real
 from operator import index
 from typing import Any, Literal, SupportsIndex, TypedDict, get_args
@@ -13,14 +13,23 @@ from typing import Any, Literal, SupportsIndex, TypedDict, get_args
 from . import _core
 
 
-class Access(IntEnum):
-    """The lock that a read takes."""
+class Access(IntFlag):
+    """The lock that a read takes: READ, UPDATE or WRITE.
+
+    With NO_WAIT a read of an index raises LockRefused where it would have to wait, and the
+    transaction goes on. With SKIP_LOCKED it passes such a record over, as if it did not exist:
+    `transaction.scan(index, access=Access.UPDATE | Access.SKIP_LOCKED)`.
+    """
 
     READ = 0
     UPDATE = 1
     WRITE = 2
+    NO_WAIT = 16
+    SKIP_LOCKED = 32
 
 
+#: Of files and directories; texts are UTF-8.
+Path = str | os.PathLike[str]
 Isolation = Literal["serializable", "repeatable_read", "read_committed", "snapshot"]
 Durability = Literal["durable", "lazy"]
 StepsMode = Literal["off", "on", "grouping", "prefetch", "ctx_only", "fastctx", "ctx"]
@@ -80,7 +89,7 @@ class Options(TypedDict, total=False):
     retries_max: int
     offload_threads: int
     slice_warning: float | None
-    archive: str | os.PathLike[str] | None
+    archive: Path | None
     archive_interval: float | None
     archive_backlog_bytes: int | None
     archive_failure: ArchiveFailure
@@ -168,7 +177,7 @@ def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
     return TypeError(f"option {name} is {wanted}, not {value!r} of type {type(value).__name__}")
 
 
-def path_text(path: str | os.PathLike[str]) -> str:
+def path_text(path: Path) -> str:
     """A path as the extension takes it. Raises TypeError, ValueError."""
     given = os.fspath(path)
     if not isinstance(given, str):

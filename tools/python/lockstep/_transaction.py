@@ -234,6 +234,14 @@ class Transaction(OfOneProcess):
         """Erases the record. False if there is no such key."""
         return _core.erase(self._handle, index, key)
 
+    def erase_range(self, index: Index, low: Key | None, high: Key | None) -> int:
+        """Erases the records with low <= key < high; their number.
+
+        A bound that is None or an empty key is none. Faster than single erases. After an error
+        nothing of the call is left.
+        """
+        return _core.erase_range(self._handle, index, low, high)
+
     def bulk_load(
         self, index: Index, records: Iterable[tuple[Key, Value]], fill_percent: int = 100
     ) -> None:

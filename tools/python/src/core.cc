@@ -47,7 +47,7 @@ std::string shown(nb::handle value) {
     constexpr size_t kMost = 100;
     const nb::object text = nb::steal(PyObject_ASCII(value.ptr()));
     if (!text.is_valid()) throw nb::python_error();
-    const std::string whole = PyUnicode_AsUTF8(text.ptr());
+    const std::string whole = PyUnicode_AsUTF8AndSize(text.ptr(), nullptr);
     return whole.size() <= kMost ? whole : whole.substr(0, kMost) + "...";
 }
 
@@ -79,11 +79,22 @@ bool has_dtype_of_bytes(nb::handle object) {
            std::strchr("iu", nb::cast<nb::str>(kind).c_str()[0]) != nullptr;
 }
 
+// The name of the object's type, with the module if it is one of an extension: "numpy.int64".
+std::string kind_of(nb::handle object) {
+    PyTypeObject* const type = Py_TYPE(object.ptr());
+    const nb::object name = nb::steal(PyType_GetName(type));
+    if (!name.is_valid()) throw nb::python_error();
+    const std::string alone = nb::cast<nb::str>(name).c_str();
+    if ((PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0) return alone;
+    const std::string module = nb::cast<nb::str>(nb::getattr(object.type(), "__module__")).c_str();
+    return module == "builtins" ? alone : module + "." + alone;
+}
+
 }  // namespace
 
 void refuse_type(const std::string& name, const char* wanted, nb::handle value) {
-    raise(PyExc_TypeError, name + " is " + wanted + ", not " + shown(value) + " of type " +
-                               Py_TYPE(value.ptr())->tp_name);
+    raise(PyExc_TypeError,
+          name + " is " + wanted + ", not " + shown(value) + " of type " + kind_of(value));
 }
 
 void refuse_range(const std::string& name, const std::string& least, const std::string& most,
@@ -145,7 +156,7 @@ bool ByteBuffer::open(nb::handle object) {
 }
 
 std::string described(nb::handle object) {
-    std::string text = Py_TYPE(object.ptr())->tp_name;
+    std::string text = kind_of(object);
     Py_buffer buffer;
     if (PyObject_CheckBuffer(object.ptr()) == 0) return text;
     if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_FULL_RO) != 0) {
@@ -162,8 +173,7 @@ std::string described(nb::handle object) {
 
 Bytes::Bytes(nb::handle object, Use use) : owner_(nb::borrow(object)) {
     if (PyBytes_Check(object.ptr())) {
-        slice_ = {PyBytes_AS_STRING(object.ptr()),
-                  static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+        slice_ = {PyBytes_AsString(object.ptr()), static_cast<size_t>(PyBytes_Size(object.ptr()))};
     } else if (use != Use::buffer && PyUnicode_Check(object.ptr())) {
         Py_ssize_t size = 0;
         const char* const text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
@@ -205,7 +215,7 @@ Room::Room(nb::handle object) {
 NB_MODULE(_core, module) {
     namespace python = lockstep::python;
     module.def("require_main_interpreter", [] {
-        if (PyInterpreterState_Get() != PyInterpreterState_Main())
+        if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
             python::raise(
                 PyExc_ImportError,
                 "lockstep works in the main interpreter only: threads of a store call its "

@@ -130,13 +130,13 @@ nb::tuple read_views(Number cursor, bool forward, size_t rows_max, size_t bytes)
     std::vector<lockstep_record> rows(rows_max);
     nb::object memory = bytes_of(nullptr, bytes);
     Block block;
-    block.read(cursor, forward, rows, PyBytes_AS_STRING(memory.ptr()), bytes);
+    block.read(cursor, forward, rows, PyBytes_AsString(memory.ptr()), bytes);
     if (block.count == 0 && block.needed != 0) {
         memory = bytes_of(nullptr, block.needed);
-        block.read(cursor, forward, rows, PyBytes_AS_STRING(memory.ptr()), block.needed);
+        block.read(cursor, forward, rows, PyBytes_AsString(memory.ptr()), block.needed);
     }
     const nb::object view = nb::steal(PyMemoryView_FromObject(memory.ptr()));
-    const char* const start = PyBytes_AS_STRING(memory.ptr());
+    const char* const start = PyBytes_AsString(memory.ptr());
     nb::list result;
     for (size_t n = 0; n < block.count; ++n)
         result.append(

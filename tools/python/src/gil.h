@@ -8,6 +8,7 @@
 
 #include <Python.h>
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace lockstep::python {
@@ -21,6 +22,17 @@ auto unless_ended(Call call) {
     } catch (const abi::__forced_unwind&) {
         for (;;) pause();
     }
+}
+
+// Whether the calling thread holds the GIL.
+inline bool has_gil() {
+#ifdef Py_LIMITED_API
+    // Each interpreter has the function, and the stable interface does not declare it.
+    static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+    return check() != 0;
+#else
+    return PyGILState_Check() != 0;
+#endif
 }
 
 // The calling thread, which holds the GIL, gives it away while the object lives.

@@ -151,6 +151,16 @@ bool erase(Number txn, nb::handle object, nb::handle key) {
     return found;
 }
 
+size_t erase_range(Number txn, nb::handle object, nb::handle low, nb::handle high) {
+    lockstep_index* const index = index_of(object);
+    const Bound from(low), to(high);
+    size_t count = 0;
+    call([&](lockstep_error* error) {
+        return lockstep_erase_range(c(txn), index, from.slice(), to.slice(), &count, error);
+    });
+    return count;
+}
+
 // The records of a bulk load, from an iterator of tuples (key, value).
 class Records {
 public:
@@ -228,6 +238,8 @@ void add_index(nb::module_& module) {
     module.def("patch", patch, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
                nb::arg().none());
     module.def("erase", erase, nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("erase_range", erase_range, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
     module.def("bulk_load", bulk_load, nb::arg(), nb::arg().none(), nb::arg().none(),
                nb::arg().none());
 }

@@ -86,8 +86,8 @@ void append(lockstep_key& key, PyObject* part, Py_ssize_t place) {
 std::string encode(nb::handle tuple) {
     lockstep_key key;
     lockstep_key_init(&key);
-    for (Py_ssize_t place = 0; place < PyTuple_GET_SIZE(tuple.ptr()); ++place)
-        append(key, PyTuple_GET_ITEM(tuple.ptr(), place), place);
+    for (Py_ssize_t place = 0; place < PyTuple_Size(tuple.ptr()); ++place)
+        append(key, PyTuple_GetItem(tuple.ptr(), place), place);
     const lockstep_slice bytes = lockstep_key_slice(&key);
     return string_of(bytes);
 }

@@ -73,6 +73,29 @@ nb::object add(Number store, nb::handle object, nb::handle key, nb::handle from,
     return found ? nb::cast(sum) : nb::none();
 }
 
+size_t erase_range(Number store, nb::handle object, nb::handle low, nb::handle high, bool lazy) {
+    lockstep_index* const index = index_of(object);
+    const Bound from(low), to(high);
+    const lockstep_txn_options options = how(lazy);
+    size_t records = 0;
+    call([&](lockstep_error* error) {
+        return lockstep_erase_range_once(c(store), index, from.slice(), to.slice(), &records,
+                                         &options, error);
+    });
+    return records;
+}
+
+nb::tuple approximate_size(Number store, nb::handle object, nb::handle low, nb::handle high) {
+    lockstep_index* const index = index_of(object);
+    const Bound from(low), to(high);
+    uint64_t bytes = 0, records = 0;
+    call([&](lockstep_error* error) {
+        return lockstep_approximate_size(c(store), index, from.slice(), to.slice(), &bytes,
+                                         &records, error);
+    });
+    return nb::make_tuple(bytes, records);
+}
+
 size_t count(Number store, nb::handle object, nb::handle low, nb::handle high) {
     lockstep_index* const index = index_of(object);
     const Bound from(low), to(high);
@@ -94,6 +117,10 @@ void add_once_calls(nb::module_& module) {
     module.def("erase_once", erase, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg());
     module.def("add_once", add, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
                nb::arg().none(), nb::arg());
+    module.def("erase_range_once", erase_range, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none(), nb::arg());
+    module.def("approximate_size", approximate_size, nb::arg(), nb::arg().none(), nb::arg().none(),
+               nb::arg().none());
     module.def("count_once", count, nb::arg(), nb::arg().none(), nb::arg().none(),
                nb::arg().none());
 }

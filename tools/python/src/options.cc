@@ -31,7 +31,7 @@ void set_field(double& field, const char* name, nb::handle value) {
         refuse_type(std::string("option ") + name, "a number", value);
     const nb::object number = nb::steal(PyNumber_Float(value.ptr()));
     if (!number.is_valid()) throw nb::python_error();
-    field = PyFloat_AS_DOUBLE(number.ptr());
+    field = PyFloat_AsDouble(number.ptr());
 }
 
 void set_field(bool& field, const char* name, nb::handle value) {
@@ -40,7 +40,7 @@ void set_field(bool& field, const char* name, nb::handle value) {
 
 // The text lives as long as the dictionary of the options.
 void set_field(const char*& field, const char* name, nb::handle value) {
-    field = value.is_none() ? nullptr : PyUnicode_AsUTF8(value.ptr());
+    field = value.is_none() ? nullptr : PyUnicode_AsUTF8AndSize(value.ptr(), nullptr);
     if (field != nullptr || value.is_none()) return;
     PyErr_Clear();
     refuse_type(std::string("option ") + name, "a text", value);

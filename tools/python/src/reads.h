@@ -23,7 +23,7 @@ nb::object read_whole(Read read) {
     while (true) {
         nb::object whole = bytes_of(nullptr, bytes);
         const size_t room = bytes;
-        char* const memory = PyBytes_AS_STRING(whole.ptr());
+        char* const memory = PyBytes_AsString(whole.ptr());
         call([&](lockstep_error* error) { return read(memory, room, &bytes, &found, error); });
         if (!found) return nb::none();
         if (bytes == room) return whole;

@@ -92,7 +92,7 @@ private:
             lockstep_constant& to = values.emplace_back();
             if (PyFloat_Check(value.ptr())) {
                 to.kind = LOCKSTEP_REAL;
-                to.real = PyFloat_AS_DOUBLE(value.ptr());
+                to.real = PyFloat_AsDouble(value.ptr());
             } else if (PyIndex_Check(value.ptr()) != 0) {
                 const bool negative = nb::handle(value) < nb::int_(0);
                 to.kind = negative ? LOCKSTEP_INTEGER : LOCKSTEP_UNSIGNED;
@@ -178,7 +178,7 @@ private:
         if (part.left_ > 0) --part.left_;
         Inner& inner = *part.inner_;
         if (look_at_signals()) return inner.give_up(out);
-        if (PyGILState_Check() == 0) return inner.get_next(out);
+        if (!has_gil()) return inner.get_next(out);
         // Some consumers keep it. A key function, for which a worker waits, could not run then.
         if (!may_wait()) return inner.give_up(out);
         const ReleasedGil released;

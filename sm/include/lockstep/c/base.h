@@ -60,6 +60,8 @@ enum lockstep_code {
     LOCKSTEP_BAD_BACKUP = 43,
     LOCKSTEP_BAD_ARCHIVE = 44,
     LOCKSTEP_ARCHIVE_FAILED = 45,
+    LOCKSTEP_LOCK_REFUSED = 46,
+    LOCKSTEP_USER_ERROR = 47,
 };
 
 // A limit of time that is never reached, in nanoseconds.
@@ -120,11 +122,16 @@ typedef struct lockstep_record_id {
     uint32_t slot;
 } lockstep_record_id;
 
-// The lock that a read takes: shared, update or exclusive.
+// The lock that a read takes: shared, update or exclusive. Where that would have to wait, a read of
+// an index may do one of two other things instead; add the number to one of the first three. It
+// returns LOCKSTEP_LOCK_REFUSED, and the transaction goes on. Or it passes the record over, as if
+// it did not exist (IfLocked in <lockstep/record.h>).
 enum lockstep_access {
     LOCKSTEP_ACCESS_READ = 0,
     LOCKSTEP_ACCESS_UPDATE = 1,
-    LOCKSTEP_ACCESS_WRITE = 2
+    LOCKSTEP_ACCESS_WRITE = 2,
+    LOCKSTEP_ACCESS_NO_WAIT = 16,
+    LOCKSTEP_ACCESS_SKIP_LOCKED = 32
 };
 
 // A key under construction: memcmp orders keys as their parts, if parts at equal places have equal

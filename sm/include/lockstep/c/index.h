@@ -12,9 +12,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-// Reads the value of `key` with a lock of enum lockstep_access. At most `room` bytes go to
-// `buffer`, which may be NULL if `room` is 0. *bytes is the full length; if it is larger than
-// `room`, call again with more. *found is false if there is no such key. Both may be NULL.
+// Reads the value of `key` with a lock of enum lockstep_access, or without a wait for one. At most
+// `room` bytes go to `buffer`, which may be NULL if `room` is 0. *bytes is the full length;
+// if it is larger than `room`, call again with more. *found is false if there is no such key. Both
+// may be NULL.
 int lockstep_get(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, int access,
                  void* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error);
 
@@ -67,6 +68,10 @@ int lockstep_add(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, s
 // Erases the record. *found as above.
 int lockstep_erase(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, bool* found,
                    lockstep_error* error);
+// Erases the records with low <= key < high; an empty `high` means to the end. *count, if not NULL,
+// is their number. After an error nothing of the call is left.
+int lockstep_erase_range(lockstep_txn* txn, lockstep_index* index, lockstep_slice low,
+                         lockstep_slice high, size_t* count, lockstep_error* error);
 // Number of an index in the catalog; 0 for what is no index. Never waits.
 uint32_t lockstep_index_id(lockstep_index* index);
 
@@ -90,6 +95,15 @@ int lockstep_erase_once(lockstep_store* store, lockstep_index* index, lockstep_s
 int lockstep_add_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                       size_t offset, int64_t n, int64_t* sum, bool* found,
                       const lockstep_txn_options* options, lockstep_error* error);
+// As lockstep_erase_range() above.
+int lockstep_erase_range_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                              lockstep_slice high, size_t* count,
+                              const lockstep_txn_options* options, lockstep_error* error);
+// About how much there is with low <= key < high; an empty `high` means to the end. *bytes of the
+// leaves' pages and *records, both may be NULL. Reads at most one leaf that is not in memory.
+int lockstep_approximate_size(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                              lockstep_slice high, uint64_t* bytes, uint64_t* records,
+                              lockstep_error* error);
 // The number of records with low <= key < high in a snapshot; an empty `high` means to the end.
 int lockstep_count_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
                         lockstep_slice high, size_t* count, lockstep_error* error);
@@ -98,8 +112,8 @@ int lockstep_count_once(lockstep_store* store, lockstep_index* index, lockstep_s
 // first record and behind the last. Both bounds are copied.
 int lockstep_scan(lockstep_txn* txn, lockstep_index* index, lockstep_slice low, lockstep_slice high,
                   int access, lockstep_cursor** cursor, lockstep_error* error);
-// The same over a secondary index, by secondary keys. With `only` the range is one secondary key,
-// `low`. The cursor's key and value are those of the primary's record.
+// The same over a secondary index, by secondary keys; it waits for locks. With `only` the
+// range is one secondary key, `low`. The cursor's key and value are those of the primary's record.
 int lockstep_scan_by(lockstep_txn* txn, lockstep_index* secondary, lockstep_slice low,
                      lockstep_slice high, bool only, int access, lockstep_cursor** cursor,
                      lockstep_error* error);

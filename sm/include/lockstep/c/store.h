@@ -30,6 +30,11 @@ typedef int (*lockstep_body)(lockstep_txn* txn, void* arg);
 // Errors: those of `body` and of the commit.
 int lockstep_run(lockstep_store* store, lockstep_body body, void* arg,
                  const lockstep_txn_options* options, lockstep_error* error);
+// Makes an error of the application: `return lockstep_user_error(txn, 7, "no such account");` in a
+// lockstep_body rolls back, and nothing is repeated. lockstep_run() then returns the same
+// LOCKSTEP_USER_ERROR; its lockstep_error has a = `code` and the text, cut to 1000 bytes. In the
+// transaction nothing changes. Errors: those of a handle, LOCKSTEP_BAD_ARGUMENT for NULL as text.
+int lockstep_user_error(lockstep_txn* txn, uint64_t code, const char* text);
 
 // Finds a committed index or heap by name. The handle is valid until the store is closed. Errors:
 // LOCKSTEP_NO_SUCH_OBJECT, LOCKSTEP_WRONG_KIND, LOCKSTEP_IO_ERROR, LOCKSTEP_CORRUPT_PAGE.

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import ray
 from ray import cloudpickle
 
+from .._backup import update_backup
 from .._errors import StoreLocked
 from .._objects import BackupInfo
 from .._options import Options
-from .._store import Store, update_backup
+from .._store import Store
 from .._store import open as open_store
 from ._coordinator import Coordinator
 from ._decisions import Decisions, Place

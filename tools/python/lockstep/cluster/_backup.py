@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import ray
 
+from .._backup import restore_backup
 from .._objects import BackupInfo
-from .._store import restore_backup
 from . import _rounds
 from ._errors import BadBackup, NotQuiet
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import ray
 
+from .._backup import update_backup, verify_backup
 from .._objects import BackupInfo
-from .._store import Store, update_backup, verify_backup
+from .._store import Store
 from . import _rounds
 from ._backup import CHANGES, FULL
 from ._errors import BadBackup
