@@ -33,19 +33,22 @@ struct Row {
     std::string name;
 };
 
-// A table in the order of the offsets; each byte belongs to one row.
-std::string table(const char* title, size_t whole, size_t base, const std::vector<Row>& rows) {
+constexpr const char* kStructures =
+    "| structure | bytes | fields behind their offsets |\n|---|---|---|\n";
+constexpr const char* kNumbers = "| what | numbers and names |\n|---|---|\n";
+
+// A row of kStructures, with fields in the order of the offsets; each byte belongs to one field.
+std::string entry(const char* title, size_t whole, size_t base, const std::vector<Row>& rows) {
     std::ostringstream text;
-    text << "**" << title << "**: " << whole
-         << " bytes.\n\n| offset | bytes | field |\n|---|---|---|\n";
+    text << "| " << title << " | " << whole << " | ";
     size_t at = 0;
     for (const Row& row : rows) {
         EXPECT_EQ(row.offset, at) << title << ": a gap or an overlap before " << row.name;
-        text << "| " << base + row.offset << " | " << row.bytes << " | `" << row.name << "` |\n";
+        text << (at == 0 ? "" : ", ") << base + row.offset << " `" << row.name << "`";
         at = row.offset + row.bytes;
     }
     EXPECT_EQ(at, whole) << title << ": the last fields are missing";
-    return text.str() + "\n";
+    return text.str() + " |\n";
 }
 
 #define FIELD(type, field) \
@@ -53,12 +56,12 @@ std::string table(const char* title, size_t whole, size_t base, const std::vecto
 
 std::string page_tables() {
     using node::NodeHeader;
-    return table("Page header", sizeof(PageHeader), 0,
+    return entry("Page header", sizeof(PageHeader), 0,
                  {FIELD(PageHeader, checksum), FIELD(PageHeader, lsn), FIELD(PageHeader, page_id),
                   FIELD(PageHeader, object), FIELD(PageHeader, kind), FIELD(PageHeader, level),
                   FIELD(PageHeader, hole_begin), FIELD(PageHeader, hole_end),
                   FIELD(PageHeader, flags)}) +
-           table("Superblock, behind the page header", sizeof(Superblock), sizeof(PageHeader),
+           entry("Superblock, behind the page header", sizeof(Superblock), sizeof(PageHeader),
                  {FIELD(Superblock, magic), FIELD(Superblock, version),
                   FIELD(Superblock, page_bytes), FIELD(Superblock, uuid),
                   FIELD(Superblock, checkpoint_lsn), FIELD(Superblock, log_start),
@@ -66,69 +69,69 @@ std::string page_tables() {
                   FIELD(Superblock, clean), FIELD(Superblock, next_txn),
                   FIELD(Superblock, sequence), FIELD(Superblock, history),
                   FIELD(Superblock, history_parent), FIELD(Superblock, history_begin)}) +
-           table("B-tree node, behind the page header", sizeof(NodeHeader), sizeof(PageHeader),
+           entry("B-tree node, behind the page header", sizeof(NodeHeader), sizeof(PageHeader),
                  {FIELD(NodeHeader, count), FIELD(NodeHeader, prefix), FIELD(NodeHeader, low_at),
                   FIELD(NodeHeader, low_bytes), FIELD(NodeHeader, high_at),
                   FIELD(NodeHeader, high_bytes), FIELD(NodeHeader, garbage),
                   FIELD(NodeHeader, ghosts), FIELD(NodeHeader, link), FIELD(NodeHeader, last_put),
                   FIELD(NodeHeader, run), FIELD(NodeHeader, common),
                   FIELD(NodeHeader, common_bytes)}) +
-           table("Slot of a B-tree node", sizeof(node::Slot), 0,
+           entry("Slot of a B-tree node", sizeof(node::Slot), 0,
                  {FIELD(node::Slot, head), FIELD(node::Slot, at), FIELD(node::Slot, bits)});
 }
 
 std::string value_tables() {
     using heap::DataHeader, heap::Link, heap::MapBody;
-    return table(
+    return entry(
                "Reference to an overflow chain", sizeof(OverflowRef), 0,
                {FIELD(OverflowRef, first), FIELD(OverflowRef, bytes), FIELD(OverflowRef, chain)}) +
-           table("Run of pages, behind the reference", sizeof(OverflowRun), 0,
+           entry("Run of pages, behind the reference", sizeof(OverflowRun), 0,
                  {FIELD(OverflowRun, first), FIELD(OverflowRun, count)}) +
-           table("Overflow page, behind the page header", sizeof(OverflowHeader),
+           entry("Overflow page, behind the page header", sizeof(OverflowHeader),
                  sizeof(PageHeader),
                  {FIELD(OverflowHeader, chain), FIELD(OverflowHeader, next),
                   FIELD(OverflowHeader, bytes)}) +
-           table("Heap page, behind the page header", sizeof(DataHeader), sizeof(PageHeader),
+           entry("Heap page, behind the page header", sizeof(DataHeader), sizeof(PageHeader),
                  {FIELD(DataHeader, map_page), FIELD(DataHeader, map_index),
                   FIELD(DataHeader, slot_count), FIELD(DataHeader, heap_begin),
                   FIELD(DataHeader, free_bytes), FIELD(DataHeader, reclaimable),
                   FIELD(DataHeader, empty_slots)}) +
-           table("Slot of a heap page", sizeof(heap::Slot), 0,
+           entry("Slot of a heap page", sizeof(heap::Slot), 0,
                  {FIELD(heap::Slot, offset), FIELD(heap::Slot, capacity), FIELD(heap::Slot, length),
                   FIELD(heap::Slot, state), FIELD(heap::Slot, unused)}) +
-           table("Link of a moved heap record", sizeof(Link), 0,
+           entry("Link of a moved heap record", sizeof(Link), 0,
                  {FIELD(Link, page), FIELD(Link, slot), FIELD(Link, unused)}) +
-           table("Map page of a heap, behind the page header", sizeof(MapBody), sizeof(PageHeader),
+           entry("Map page of a heap, behind the page header", sizeof(MapBody), sizeof(PageHeader),
                  {FIELD(MapBody, next), FIELD(MapBody, entries), FIELD(MapBody, unused),
                   FIELD(MapBody, unused2), FIELD(MapBody, page), FIELD(MapBody, free_class)});
 }
 
 std::string log_tables() {
     using Header = txn::LogRecordHeader;
-    return table("Log record", sizeof(Header), 0,
+    return entry("Log record", sizeof(Header), 0,
                  {FIELD(Header, bytes), FIELD(Header, checksum), FIELD(Header, prev),
                   FIELD(Header, txn), FIELD(Header, kind), FIELD(Header, flags),
                   FIELD(Header, parts), FIELD(Header, object)}) +
-           table("Part of a log record", sizeof(PartHeader), 0,
+           entry("Part of a log record", sizeof(PartHeader), 0,
                  {FIELD(PartHeader, page), FIELD(PartHeader, action), FIELD(PartHeader, flags),
                   FIELD(PartHeader, image_bytes), FIELD(PartHeader, payload_bytes),
                   FIELD(PartHeader, reserved)}) +
-           table("End of a checkpoint, behind the record header", sizeof(CheckpointEnd),
+           entry("End of a checkpoint, behind the record header", sizeof(CheckpointEnd),
                  sizeof(Header),
                  {FIELD(CheckpointEnd, begin), FIELD(CheckpointEnd, next_txn),
                   FIELD(CheckpointEnd, oldest_first), FIELD(CheckpointEnd, part),
                   FIELD(CheckpointEnd, parts), FIELD(CheckpointEnd, count),
                   FIELD(CheckpointEnd, reserved)}) +
-           table("Time record, behind the record header", sizeof(txn::TimePayload), sizeof(Header),
+           entry("Time record, behind the record header", sizeof(txn::TimePayload), sizeof(Header),
                  {FIELD(txn::TimePayload, time)}) +
-           table("Prepare record, behind the record header", sizeof(txn::PreparePayload),
+           entry("Prepare record, behind the record header", sizeof(txn::PreparePayload),
                  sizeof(Header),
                  {FIELD(txn::PreparePayload, time), FIELD(txn::PreparePayload, undo_bytes),
                   FIELD(txn::PreparePayload, objects), FIELD(txn::PreparePayload, names),
                   FIELD(txn::PreparePayload, gid_bytes), FIELD(txn::PreparePayload, reserved)}) +
-           table("Object in a prepare record", sizeof(txn::PreparedObject), 0,
+           entry("Object in a prepare record", sizeof(txn::PreparedObject), 0,
                  {FIELD(txn::PreparedObject, object), FIELD(txn::PreparedObject, mode)}) +
-           table(
+           entry(
                "Transaction in the end of a checkpoint", sizeof(CheckpointTxn), 0,
                {FIELD(CheckpointTxn, id), FIELD(CheckpointTxn, first), FIELD(CheckpointTxn, last)});
 }
@@ -153,7 +156,7 @@ std::string side_file_tables() {
     end.encode(mark);
     const auto in_mark = [&](auto value) { return place_of(mark, sizeof mark, value); };
     const size_t version = in_mark(uint32_t{txn::DurableEnd::kVersion});
-    const std::string marks = table("Slot of log.mark, its used part", 48, 0,
+    const std::string marks = entry("Slot of log.mark, its used part", 48, 0,
                                     {{0, 8, "magic"},
                                      {version, 4, "version"},
                                      {version + 4, 4, "reserved"},
@@ -168,7 +171,7 @@ std::string side_file_tables() {
     WrittenLsns::make_slots(0xccccddddeeee, 0x12345678, lsns, slot);
     const auto in_slot = [&](auto value) { return place_of(slot, WrittenLsns::kSlotBytes, value); };
     const size_t store = in_slot(uint64_t{0xccccddddeeee}), block = in_slot(uint32_t{0x12345678});
-    return marks + table("Slot of data.lsn", WrittenLsns::kSlotBytes, 0,
+    return marks + entry("Slot of data.lsn", WrittenLsns::kSlotBytes, 0,
                          {{0, 8, "checksum"},
                           {8, 8, "magic"},
                           {store, 8, "store"},
@@ -180,29 +183,32 @@ std::string side_file_tables() {
 
 std::string backup_tables() {
     using M = BackupManifest;
-    return table("File backup, its used part", sizeof(M), 0,
+    return entry("File backup, its used part", sizeof(M), 0,
                  {FIELD(M, checksum), FIELD(M, magic), FIELD(M, version), FIELD(M, restored),
                   FIELD(M, superblock), FIELD(M, end), FIELD(M, pages), FIELD(M, pages_copied),
                   FIELD(M, since_redo), FIELD(M, since_end), FIELD(M, bytes), FIELD(M, log_bytes),
                   FIELD(M, pages_zeroed), FIELD(M, nanos), FIELD(M, ended_at)});
 }
 
+// A row of kNumbers.
 template <class Number>
 std::string numbers(const char* title, const std::vector<std::pair<const char*, Number>>& all) {
     std::ostringstream text;
-    text << "**" << title << "**\n\n| number | name |\n|---|---|\n";
+    text << "| " << title << " | ";
     for (const auto& [name, number] : all)
-        text << "| " << static_cast<unsigned>(number) << " | `" << name << "` |\n";
-    return text.str() + "\n";
+        text << (name == all.front().first ? "" : ", ") << static_cast<unsigned>(number) << " `"
+             << name << "`";
+    return text.str() + " |\n";
 }
 
 std::string archive_tables() {
     using A = ArchiveHeader;
-    return table("First block of a file of the archive, its used part", sizeof(A), 0,
+    return entry("First block of a file of the archive, its used part", sizeof(A), 0,
                  {FIELD(A, checksum), FIELD(A, magic), FIELD(A, version), FIELD(A, kind),
                   FIELD(A, uuid), FIELD(A, history), FIELD(A, history_parent),
                   FIELD(A, history_begin), FIELD(A, segment_bytes), FIELD(A, begin), FIELD(A, end),
                   FIELD(A, path_bytes)}) +
+           "\n" + kNumbers +
            numbers<ArchiveKind>("Kinds of files of the archive", {{"store", ArchiveKind::store},
                                                                   {"piece", ArchiveKind::piece},
                                                                   {"backup", ArchiveKind::backup}});
@@ -221,7 +227,7 @@ std::string constants() {
          << "| longest log record | " << txn::kLogRecordMax << " |\n"
          << "| first kind of a log record with pages | " << txn::kSmLogKindFirst << " |\n"
          << "| version of file backup | " << kManifestVersion << " |\n"
-         << "| version of the archive's files | " << kArchiveVersion << " |\n\n";
+         << "| version of the archive's files | " << kArchiveVersion << " |\n";
     return text.str();
 }
 
@@ -257,7 +263,7 @@ void compare(std::string& document, const std::string& name, const std::string& 
     const size_t at = document.find(begin), stop = document.find(end);
     ASSERT_TRUE(at != std::string::npos && stop != std::string::npos) << "no place for " << name;
     const size_t from = at + begin.size();
-    const std::string wanted = "\n" + found;
+    const std::string wanted = "\n" + found + "\n";
     if (getenv("LOCKSTEP_WRITE") != nullptr) document.replace(from, stop - from, wanted);
     EXPECT_EQ(document.substr(from, document.find(end) - from), wanted)
         << name << ": if the format shall be so: LOCKSTEP_WRITE=1 sm_format_test";
@@ -269,13 +275,13 @@ TEST(Format, TheDocumentHasTheOffsetsOfTheCode) {
     const std::string before = whole.str();
     std::string document = before;
     compare(document, "constants", constants());
-    compare(document, "pages", page_tables());
-    compare(document, "values", value_tables());
-    compare(document, "log", log_tables());
-    compare(document, "side files", side_file_tables());
-    compare(document, "backup", backup_tables());
-    compare(document, "archive", archive_tables());
-    compare(document, "numbers", number_tables());
+    compare(document, "pages", kStructures + page_tables());
+    compare(document, "values", kStructures + value_tables());
+    compare(document, "log", kStructures + log_tables());
+    compare(document, "side files", kStructures + side_file_tables());
+    compare(document, "backup", kStructures + backup_tables());
+    compare(document, "archive", kStructures + archive_tables());
+    compare(document, "numbers", kNumbers + number_tables());
     if (document != before && !HasFailure()) std::ofstream(kDocument) << document;
 }
 

@@ -33,7 +33,7 @@ FIRST = ("howto/backup.md", "howto/retention.md")
 
 # Words of a page on a task, without its code. The two systems of several stores need more.
 WORDS_MAX = 400
-LONG = {"shards.md": 1200, "xa.md": 600}
+LONG = {"shards.md": 900, "xa.md": 600}
 BROWSERS = 2
 WIDTHS = (1300, 390)
 # A word, and a page that the search must find with it.
@@ -131,7 +131,7 @@ class Docs(unittest.TestCase):
 
     def test_the_reference_has_each_public_call(self):
         table = (ROOT / "sm/PUBLIC_CALLS.md").read_text()
-        calls = set(re.findall(r"^\| `(\w+)::(\w+)\(", table, re.M))
+        calls = set(re.findall(r"`(\w+)::(\w+)\(", table))
         self.assertGreater(len(calls), 60)
         known = set()
         for page in SITE.glob("reference/cpp/*.html"):

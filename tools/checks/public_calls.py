@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""public_calls - checks that the table in sm/PUBLIC_CALLS.md has a row for each function of the
-public headers, and no other row.
+"""public_calls - checks that the table in sm/PUBLIC_CALLS.md has each function of the public
+headers, and no other one.
 
-Usage: public_calls.py [ROOT] [--list]. The test sm_public_calls_test writes the table. A row is
-named as the header declares the function: class, name, and the names of the parameters.
-Constructors and assignments have no row, and VALUES have none either.
+Usage: public_calls.py [ROOT] [--list]. The test sm_public_calls_test writes the table, in which
+calls that do the same share a row. A call is named as the header declares the function: class,
+name, and the names of the parameters. Constructors, assignments and VALUES are not in it.
 """
 
 import re
@@ -128,7 +128,7 @@ def visible(scopes, plain, function, defined):
 
 
 def calls(tree):
-    """The rows that the table must have."""
+    """The calls that the table must have."""
     for header in public_headers(tree):
         for names, name, arguments, _ in functions(header.read_text()):
             inside = names[:1] and names[0] in ("detail", "sm", "txn")
@@ -156,10 +156,11 @@ def main() -> None:
         print("\n".join(wanted))
     document = "sm/PUBLIC_CALLS.md"
     table = TABLE.search((tree / document).read_text())
-    rows = re.findall(r"^\| `([^`]+)` \|", table.group(1) if table else "", re.M)
-    offences = [f"{document}: no row for `{call}`" for call in wanted if call not in rows]
+    cells = re.findall(r"^\| (`.*?`) \|", table.group(1) if table else "", re.M)
+    rows = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
+    offences = [f"{document}: has no `{call}`" for call in wanted if call not in rows]
     offences += [f"{document}: no header has `{row}`" for row in rows if row not in wanted]
-    offences += [f"{document}: two rows for `{row}`" for row in {*rows} if rows.count(row) > 1]
+    offences += [f"{document}: twice `{row}`" for row in {*rows} if rows.count(row) > 1]
     finish(offences, "public calls")
 
 

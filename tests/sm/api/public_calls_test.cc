@@ -308,17 +308,23 @@ protected:
     int clients_[kSituations] = {-1, -1, -1, -1, -1};
 };
 
+// Calls that do the same share a row. Rows are in the order of their first calls.
 std::string table(const std::vector<PublicCall>& calls, const std::vector<Outcomes>& columns) {
-    std::ostringstream text;
-    text << "| call | may wait | user thread | foreign thread | after `close()` | after `fork()` | "
-            "after a failure |\n|---|---|---|---|---|---|---|\n";
+    using Row = std::pair<std::string, std::string>;  // what the calls do, and the calls
+    std::vector<Row> rows;
     for (const PublicCall& call : calls) {
-        text << "| `" << call.name << "` | " << (call.waits == Waits::may ? "yes" : "no");
+        std::string does = call.waits == Waits::may ? "yes" : "no";
         for (const Outcomes& column : columns)
-            text << " | " << (column.contains(call.name) ? column.at(call.name) : "nothing");
-        text << " |\n";
+            does += " | " + (column.contains(call.name) ? column.at(call.name) : "nothing");
+        auto row = std::ranges::find(rows, does, &Row::first);
+        if (row == rows.end()) row = rows.emplace(row, does, "");
+        row->second += (row->second.empty() ? "`" : ", `") + std::string(call.name) + "`";
     }
-    return text.str();
+    std::string text =
+        "| calls | may wait | user thread | foreign thread | after `close()` | after `fork()` | "
+        "after a failure |\n|---|---|---|---|---|---|---|\n";
+    for (const auto& [does, names] : rows) text += "| " + names + " | " + does + " |\n";
+    return text;
 }
 
 TEST_F(PublicCalls, DoWhatTheTableSays) {
