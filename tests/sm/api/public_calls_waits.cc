@@ -4,6 +4,7 @@
 #include <lockstep/fd.h>
 #include <lockstep/net.h>
 #include <lockstep/offload.h>
+#include <lockstep/stages.h>
 #include <lockstep/sync.h>
 #include <lockstep/timer.h>
 
@@ -240,12 +241,49 @@ std::vector<PublicCall> timer_calls() {
     };
 }
 
+// f(stages, request) for new ones.
+template <class F>
+std::string with_stages(F f) {
+    constexpr uint64_t kCapacities[] = {1};
+    Stages stages(kCapacities, {.workers = 4});
+    StagedRequest request;
+    return f(stages, request);
+}
+std::string pass(Stages& stages, StagedRequest& request) {
+    stages.enter(request, 0);
+    stages.pause(request);
+    stages.leave(request);
+    return filled(request.visited() == 1);
+}
+
+std::vector<PublicCall> stage_calls() {
+    using S = Stages;
+    using R = StagedRequest;
+    std::vector<PublicCall> calls = {
+        CALL("StagedRequest::visited()", never,
+             with_stages([](S&, R& r) { return filled(r.visited() == 0); })),
+        CALL("Stages::~Stages()", never, with_stages([](S&, R&) { return "ok"; })),
+        CALL("Stages::enter(request, stage)", may, with_stages(pass)),
+        CALL("Stages::pause(request)", may, with_stages(pass)),
+        CALL("Stages::leave(request)", never,
+             with_stages([](S& s, R& r) { return s.leave(r), "ok"; })),
+        CALL("Stages::stats(stage)", never,
+             with_stages([](S& s, R&) { return filled(s.stats(0).entered == 0); })),
+        CALL("Stages::verify()", never,
+             with_stages([](S& s, R&) { return filled(s.verify().empty()); })),
+    };
+    for (PublicCall& call : calls)
+        if (call.waits == Waits::may)
+            call.not_in(Situation::foreign_thread).not_in(Situation::forked);
+    return calls;
+}
+
 }  // namespace
 
 std::vector<PublicCall> thread_calls() {
     std::vector<PublicCall> all;
     for (auto part : {handle_calls, wait_calls, mutex_calls, condition_calls, event_calls,
-                      semaphore_calls, channel_calls, timer_calls})
+                      semaphore_calls, channel_calls, timer_calls, stage_calls})
         for (PublicCall& call : part()) all.push_back(std::move(call));
     return all;
 }
