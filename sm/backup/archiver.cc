@@ -246,10 +246,19 @@ uint64_t Archiver::backlog() const {
     return env_.log->durable().value - std::min(next, env_.log->durable().value);
 }
 
+// Whether the present attempt has lasted too long. A clock that leaps, as that of a machine that
+// was suspended, is no failure: the attempt must be late for some time more.
+bool Archiver::is_late() {
+    const Nanos began = attempt_began_.load(), now = threads::now();
+    DCHECK(late_since_ <= now);
+    if (began == 0 || now <= began + kAttemptMax) return late_since_ = 0, false;
+    if (late_since_ == 0) late_since_ = now;
+    return now >= late_since_ + kLateMin;
+}
+
 // On worker 0: the flusher or the archiver.
 void Archiver::look_at_backlog() {
-    const Nanos began = attempt_began_.load();
-    const bool failing = failing_.load() || (began != 0 && threads::now() > began + kAttemptMax);
+    const bool failing = is_late() || failing_.load();
     const bool over = backlog() >= backlog_max_;
     if (env_.options.archive_failure == ArchiveFailure::stop_writers) {
         if (failing && over && !env_.log->writers_stopped())

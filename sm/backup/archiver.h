@@ -42,6 +42,7 @@ class Archiver {
 public:
     static constexpr Nanos kPause = 100 * kMillisecond;
     static constexpr Nanos kAttemptMax = 10 * kSecond;
+    static constexpr Nanos kLateMin = kSecond;
 
     // Holds the log from its start. `target` as Options say. Before the log's flusher starts.
     // `disk` has the archive, and must outlive this object.
@@ -75,6 +76,7 @@ private:
     Result<void> copy_piece(const PieceName& piece);
     Result<void> read_log(uint64_t at, uint64_t bytes, uint64_t useful);
     void note_failure(const Error& error);
+    bool is_late();
     void look_at_backlog();
     void skip_gap();
     uint64_t backlog() const;
@@ -101,6 +103,7 @@ private:
     std::atomic<uint64_t> gap_end_{0};  // log below it was given up; 0: none
     std::atomic<bool> failing_{false};
     std::atomic<Nanos> attempt_began_{0};  // 0: none now
+    Nanos late_since_ = 0;                 // when it was first seen to be late; 0: it is not
     std::atomic<bool> stopping_{false};
     threads::Semaphore wanted_{0};
     std::unique_ptr<threads::Completion> ended_;

@@ -17,8 +17,8 @@ class Checkpointer;
 struct Unended;
 
 struct RestartEnv : Env {
-    Options options;   // as given and checked
-    Lsn run_begin{};   // the log's end when this run of the store began
+    Options options;  // as given and checked
+    Lsn run_begin{};  // the log's end when this run of the store began
     // The oldest record that a restart would need: of the superblock. Any thread; a checkpoint
     // changes it before it recycles the log below.
     std::atomic<uint64_t> first_record{txn::kLogFirst};

@@ -110,7 +110,7 @@ private:
     std::vector<size_t> read_from_;
     // Private objects that it made (true) or dropped (false).
     std::map<std::string, bool> objects_;
-    std::map<std::string, Index> handles_;  // of objects that it made
+    std::map<std::string, Index> handles_;    // of objects that it made
     std::map<std::string, ObjectId> opened_;  // shared objects, as it found them last
     std::vector<Saved> saved_;
     uint32_t values_ = 0;

@@ -104,7 +104,8 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             return {};
         }
         default: {
-            if (op.size % 8 == 0 && serializable()) return erase_range(txn, op, index, object);
+            if (shared_.config.variety.ranges && op.size % 8 == 0 && serializable())
+                return erase_range(txn, op, index, object);
             const bool there = TRY(index.erase(txn, key));
             existed(object, key, there);
             if (there) wrote(object, key, nullptr);

@@ -103,6 +103,7 @@ Variety draw_variety(uint64_t seed, uint32_t version) {
     variety.archive = rng.chance(0.25);
     if (version >= 2)
         draw_second(variety, stream(seed, Stream::configuration).fork(kSecondVarietyStream));
+    variety.ranges = version >= 3;
     return variety;
 }
 

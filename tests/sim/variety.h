@@ -46,11 +46,13 @@ struct Variety {
     bool crowd = false;         // more threads than Options::transactions_max
     bool torn_reads = false;    // a read beside a write gives sectors of both
     bool late_backups = false;  // backups also after a recovery
+    // Of the third version:
+    bool ranges = false;  // some erases are of ranges
     std::string text() const;
 };
 // `version`: 1 is without what later versions have added. A seed of version 1 does what it always
 // did.
-inline constexpr uint32_t kVarietyNewest = 2;
+inline constexpr uint32_t kVarietyNewest = 3;
 Variety draw_variety(uint64_t seed, uint32_t version);
 
 // `longest`: at most so many bytes.

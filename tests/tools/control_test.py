@@ -92,7 +92,8 @@ def check_copies(store):
     run("scan", store, "warehouse", "--live", "--hex", says=["\t"])
     run("get", store, "warehouse", "hex:ffff", "--live", status=3)
     run("describe", store, "warehouse", "--live", says=["w_id"])
-    run("describe", store, "warehouse", "x u32 key", "--live", status=None, says=["--live excludes"])
+    columns = "x u32 key"
+    run("describe", store, "warehouse", columns, "--live", status=None, says=["--live excludes"])
     os.environ["TMPDIR"] = f"{place}/none"
     run("scan", store, "warehouse", "--live", status=1, says=[f"{place}/none: No such file"])
     os.environ["TMPDIR"] = place

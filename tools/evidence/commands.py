@@ -93,7 +93,6 @@ COMMANDS = {
     "reports": Command("lockstep-bench", ("reports", "--warehouses", "1"), 2),
     "answers": Command("lockstep-bench", ("answers",), 1),
     "qpipe": Command("lockstep-bench", ("qpipe",), 1),
-    "numa": Command("lockstep-bench", ("numa",), 0.2),
 }
 
 

@@ -20,8 +20,8 @@
 //                 that it has reserved before. So what is durable at a moment lies below a time
 //                 record that is not later, and what lies below a time record was reserved before
 //                 its time. Proof and limits: Impl::note_time(). [checked: advance()]
-//            LOG-8 If no file can be made, the last bytes that files have (kLogReserve) are promised
-//                 to changes that free space only. [checked: FullDisk.*]
+//            LOG-8 If no file can be made, the last bytes that files have (kLogReserve) are
+//                 promised to changes that free space only. [checked: FullDisk.*]
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
 //                 durable, waiters get store_failed. The first cause is kept (log_failure.cc).
 // Blocking   reserve() parks only while the ring is full. wait_durable() parks until the flusher

@@ -27,9 +27,11 @@ uint64_t Log::Impl::slack_below(uint64_t end) const {
     return ring_margin + std::min(slack - ring_margin, end / 4);
 }
 
-// Up to which LSN space can be promised if the log starts at `from` and its files end at `end`.
+// Up to which LSN space can be promised if the log starts at `from` and its files end at `end`. The
+// reserve of a short first file is an eighth of it.
 uint64_t Log::Impl::limit_of(uint64_t from, uint64_t end, LogNeed need) const {
-    const uint64_t kept = slack_below(end) + (need == LogNeed::frees ? 0 : reserve);
+    const uint64_t kept =
+        slack_below(end) + (need == LogNeed::frees ? 0 : std::min(reserve, end / 8));
     return std::min(from + options.capacity_bytes - slack, end - std::min(end, kept));
 }
 

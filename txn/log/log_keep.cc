@@ -36,8 +36,8 @@ void Log::Impl::run_keeper() {
 }
 
 // LSN up to which files are wanted now: the promised space, and as much more as the log has ever
-// held, at most a segment; once the device has been full, only little more, because data needs space
-// too. Before the first promise of a run no slack is wanted.
+// held, at most a segment; once the device has been full, only little more, because data needs
+// space too. Before the first promise of a run no slack is wanted.
 uint64_t Log::Impl::wanted_end() const {
     const uint64_t bound = files_max();
     const uint64_t used = tail.load(std::memory_order_relaxed),

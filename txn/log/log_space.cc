@@ -181,8 +181,8 @@ bool Log::filling() const {
     if (impl_->plenty.load(std::memory_order_relaxed)) return false;
     const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) +
                            impl_->reserved.load(std::memory_order_relaxed);
-    return taken > impl_->start.load(std::memory_order_relaxed) +
-                       impl_->options.capacity_bytes / 2 ||
+    return taken >
+               impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 2 ||
            impl_->files_end_soon(taken);
 }
 

@@ -272,9 +272,11 @@ std::vector<PublicCall> stage_calls() {
         CALL("Stages::verify()", never,
              with_stages([](S& s, R&) { return filled(s.verify().empty()); })),
     };
-    for (PublicCall& call : calls)
+    using enum Situation;
+    for (PublicCall& call : calls)  // only on user threads
         if (call.waits == Waits::may)
-            call.not_in(Situation::foreign_thread).not_in(Situation::forked);
+            for (const Situation situation : {foreign_thread, closed, forked, failed})
+                call.not_in(situation);
     return calls;
 }
 

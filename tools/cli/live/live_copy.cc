@@ -1,3 +1,4 @@
+// live_copy.cc - makes the copy through the control socket, and deletes it.
 #include "tools/cli/live/live_copy.h"
 
 #include <CLI/CLI.hpp>

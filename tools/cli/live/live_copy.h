@@ -14,7 +14,7 @@
 namespace CLI {  // NOLINT(readability-identifier-naming): of CLI11
 class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace lockstep::cli {
 

@@ -45,7 +45,7 @@ int run_sql(const SqlOptions& o) {
     const auto copy = LiveCopy::of(o.path, o.live);
     if (!copy) return live_failed(copy.error(), o.json);
     const char* const form = o.json ? "json" : o.csv ? "csv" : "table";
-    const char* const words[] = {"python3", "-c", kProgram, copy->directory().c_str(),
+    const char* const words[] = {"python3",       "-c", kProgram, copy->directory().c_str(),
                                  o.query.c_str(), form, nullptr};
     pid_t child = 0;
     if (posix_spawnp(&child, words[0], nullptr, nullptr, const_cast<char**>(words), environ) != 0) {
