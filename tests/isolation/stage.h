@@ -147,7 +147,10 @@ public:
         prepare(actor, std::move(command));
         let(actor);
         settle();
-        // It may wait for the disk.
+        wait_for_disk(actor);
+    }
+    // What the actor carries out may wait for the disk; this ends if it waits for another.
+    void wait_for_disk(const Actor& actor) {
         while (actor.busy() && disk_.advance(store_.clock())) settle();
     }
     // The same in two parts: the command begins when let() is called, by any thread.
