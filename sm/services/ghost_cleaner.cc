@@ -154,17 +154,18 @@ Result<void> GhostCleaner::round(bool all, Nanos until) {
 Result<void> GhostCleaner::process_notes(bool all, Nanos until) {
     Result<void> result;
     const Nanos now = threads::now();
+    // While the log is scarce, a checkpoint must make room first: what cleans up logs, too.
+    const auto ends = [&] { return threads::now() >= until || engine_.log->scarce(); };
     Node* tried = state_->take_tried();
     // New ones may come all the time.
-    for (size_t left = fresh_.load(std::memory_order_relaxed); left > 0 && threads::now() < until;
-         --left) {
+    for (size_t left = fresh_.load(std::memory_order_relaxed); left > 0 && !ends(); --left) {
         Node* const node = state_->take_fresh();
         if (node == nullptr) break;
         if (const auto done = process(node, now, true); !done) result = done;
     }
     while (tried != nullptr) {
         Node* const node = std::exchange(tried, tried->next);
-        if ((!all && node->note.due > now) || threads::now() >= until) {
+        if ((!all && node->note.due > now) || ends()) {
             state_->push(node);
             continue;
         }

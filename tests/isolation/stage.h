@@ -147,10 +147,7 @@ public:
         prepare(actor, std::move(command));
         let(actor);
         settle();
-        wait_for_disk(actor);
-    }
-    // What the actor carries out may wait for the disk; this ends if it waits for another.
-    void wait_for_disk(const Actor& actor) {
+        // It may wait for the disk.
         while (actor.busy() && disk_.advance(store_.clock())) settle();
     }
     // The same in two parts: the command begins when let() is called, by any thread.

@@ -112,7 +112,6 @@ TEST(CommitOrder, TheEndIsNotedBeforeTheCommitIsSeenInEverySchedule) {
         threads::SimDisk disk({.seed = seed});
         ManualClock clock;
         LogOptions options = small_options("/store");
-        options.segment_bytes = 2 << 20;
         options.first_bytes = options.segment_bytes;  // no keeper makes more
         ASSERT_TRUE(disk.make_directory(options.directory.here()));
         auto runtime = *threads::Runtime::start({.workers = 2,

@@ -18,9 +18,9 @@
 //                 end or where kFlushMax has cut a flush. So the end of the last whole record may
 //                 lie up to kLogRecordMax below it. open() relies on both when it clears a torn
 //                 tail. [checked: LogSegmentEnd.*]
-//            LI-4 promise_limit == the lesser of limit_of(start, prepared_end, grows) - warned and
-//                 start + scarce_bytes, or 0 while writers are stopped or once the store has
-//                 failed. It may lag for a moment.
+//            LI-4 promise_limit == the lesser of limit_of(start, prepared_end, grows) and start +
+//                 scarce_bytes, or 0 while writers are stopped or once the store has failed. Once
+//                 the device was full, it is lower by `warned`. It may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
 //                 submissions of log are lazy_flush_interval apart, and no published byte waits
 //                 for longer. [checked: LogLazy.*]

@@ -53,6 +53,7 @@ uint64_t Log::Impl::wanted_end() const {
 [[gnu::cold]] void Log::Impl::note_refusal(const Error& why) {
     DCHECK(threads::current() == keeper.load() && why.code != ErrorCode::none);
     keeper_refusal.store({.code = why.code, .os = why.os});
+    update_promise_limit();
 }
 
 // Does one necessary step. False if none is necessary or possible. While an old segment cannot be
@@ -180,8 +181,8 @@ void Log::Impl::space_added(uint64_t end) {
 void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
     const uint64_t limit_now = limit_of(start.load(), prepared_end.load(), LogNeed::grows);
-    const uint64_t now = limit_now - std::min(limit_now, warned);
-    DCHECK(promise_limit.load() <= now);  // both ends only grow
+    const uint64_t now = limit_now - (device_was_full() ? std::min(limit_now, warned) : 0);
+    DCHECK(promise_limit.load() <= now || device_was_full());  // both ends only grow
     const bool refuses = writers_stopped.load() || failed.load();
     promise_limit.store(refuses ? 0 : std::min(now, start.load() + scarce_bytes));
     find_plenty_locked();
