@@ -200,6 +200,7 @@ ROWS = {
     T + "cursor_by": (lambda p: p.txn.cursor_by(p.by).next(), WAITS),
     T + "drop": (lambda p: p.txn.drop("i"), WAITS),
     T + "erase": (lambda p: p.txn.erase(p.index, "k"), WAITS),
+    T + "erase_range": (lambda p: p.txn.erase_range(p.index, "k", "l"), WAITS),
     T + "execute": (lambda p: p.txn.execute(p.batch()), WAITS),
     T + "get": (lambda p: p.txn.get(p.index, "k"), WAITS),
     T + "get_into": (lambda p: p.txn.get_into(p.index, "k", bytearray(9)), WAITS),

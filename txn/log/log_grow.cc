@@ -31,7 +31,8 @@ uint64_t Log::Impl::slack_below(uint64_t end) const {
 // reserve of a short first file is a sixteenth of it. While the device has space, all may use it.
 uint64_t Log::Impl::limit_of(uint64_t from, uint64_t end, LogNeed need) const {
     const bool reserved_for_others = need == LogNeed::grows && device_was_full();
-    const uint64_t kept = slack_below(end) + (reserved_for_others ? std::min(reserve, end / 16) : 0);
+    const uint64_t kept =
+        slack_below(end) + (reserved_for_others ? std::min(reserve, end / 16) : 0);
     return std::min(from + options.capacity_bytes - slack, end - std::min(end, kept));
 }
 

@@ -180,8 +180,8 @@ void Log::Impl::space_added(uint64_t end) {
 // LI-4. Under the lock, because truncation (any worker) and new segments (worker 0) both call it.
 void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
-    const uint64_t limit_now = limit_of(start.load(), prepared_end.load(), LogNeed::grows);
-    const uint64_t now = limit_now - (device_was_full() ? std::min(limit_now, warned) : 0);
+    uint64_t now = limit_of(start.load(), prepared_end.load(), LogNeed::grows);
+    if (device_was_full()) now -= std::min(now, warned);
     DCHECK(promise_limit.load() <= now || device_was_full());  // both ends only grow
     const bool refuses = writers_stopped.load() || failed.load();
     promise_limit.store(refuses ? 0 : std::min(now, start.load() + scarce_bytes));
