@@ -194,8 +194,8 @@ void Operators::ready(Packet& p) {
     at(p.kind).wake.notify_one();
 }
 
-// With an empty error: by its last row.
-void Operators::end(Packet& p, const Error& error) {
+// With an empty error: by its last row. A copy of it, because buffers are destroyed meanwhile.
+void Operators::end(Packet& p, Error error) {
     if (p.ended()) return;
     p.assert_state();
     if (p.state == Packet::State::queued) at(p.kind).stage.cancel(at(p.kind).line, p);

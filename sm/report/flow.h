@@ -118,7 +118,7 @@ private:
     void rest(Packet& packet);
     void wake(Packet& packet);
     void ready(Packet& packet);
-    void end(Packet& packet, const Error& error);
+    void end(Packet& packet, Error error);
     void leave(Buffer& buffer);
     void drop_ended(std::unique_lock<Mutex>& lock);
     void resolve(Packet& packet);

@@ -74,8 +74,8 @@ private:
         }
         return 0;
     }
-    // Rows that one report can still want, if there is one report.
-    size_t limit() const { return shared_.many() ? SIZE_MAX : left_[0]; }
+    // Rows that a report can want, if there is one report.
+    size_t limit() const { return shared_.many() ? SIZE_MAX : node_.limit; }
 
     void assert_state() const {
         DCHECK(!left_.empty() && left_.size() == shared_.sets->reports());
