@@ -59,14 +59,20 @@ void Conditions::select(const Batch& batch, const Shared& shared, std::vector<ui
     DCHECK(rows.size() == ids.size() && rows.size() <= batch.rows);
 }
 
-BatchRef select(Conditions& conditions, const BatchRef& batch, const Shared& shared) {
-    if (conditions.empty()) return batch;
+BatchRef select(Conditions& conditions, const BatchRef& batch, const Shared& shared,
+                size_t lanes) {
+    lanes = std::min(lanes, batch->lanes.size());
+    if (conditions.empty() && lanes == batch->lanes.size()) return batch;
     std::vector<uint32_t> rows, ids;
     conditions.select(*batch, shared, rows, ids);
     if (rows.empty()) return nullptr;
     if (!shared.many()) ids.clear();
-    if (rows.size() == batch->rows && ids == batch->ids) return batch;
-    return pick(*batch, rows, std::move(ids));
+    auto out = std::make_shared<Batch>();
+    out->rows = rows.size();
+    out->ids = std::move(ids);
+    out->lanes.assign(batch->lanes.begin(), batch->lanes.begin() + static_cast<ptrdiff_t>(lanes));
+    if (out->rows == batch->rows) return out;
+    return pick(*out, rows, std::move(out->ids));
 }
 
 }  // namespace lockstep::sm::report

@@ -29,7 +29,8 @@ private:
     std::vector<uint32_t> all_;
 };
 
-// A batch of the rows that any report wants; null: there are none.
-BatchRef select(Conditions& conditions, const BatchRef& batch, const Shared& shared);
+// A batch of the rows that any report wants, with the first lanes only; null: there are none.
+BatchRef select(Conditions& conditions, const BatchRef& batch, const Shared& shared,
+                size_t lanes = SIZE_MAX);
 
 }  // namespace lockstep::sm::report

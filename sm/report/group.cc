@@ -77,7 +77,7 @@ public:
           shared_(std::move(shared)),
           alone_{shared_.texts, std::make_shared<IdSets>(1)},
           rows_of_(node_.columns.size() + 2),
-          groups_(node_.columns.size() + 2) {}
+          group_of_(shared_.sets->reports(), kNoGroup) {}
 
     Result<Schema> bind(std::span<const Schema* const> inputs) override {
         DCHECK(inputs.size() == 1);
@@ -100,40 +100,48 @@ public:
     }
     size_t wants() const override { return all_there_ ? kNone : 0; }
     Result<Step> step(const BatchRef& batch) override {
-        if (all_there_) return next_ < rows_of_.size() ? spread() : give();
+        if (all_there_) return next_ < order_.size() ? spread() : give();
         if (batch) {
             TRY(take(*batch));
             return Step{};
         }
         all_there_ = true;
+        sort_entries();
         // Without columns there is a group also of no rows.
-        if (columns_.empty()) {
-            for (uint32_t id = 0; id < shared_.sets->reports(); ++id) group_of({}, id);
-        }
+        if (columns_.empty())
+            for (uint32_t id = 0; id < shared_.sets->reports(); ++id) group_of(0, id);
         return Step{};
     }
 
 private:
+    static constexpr uint32_t kNoGroup = UINT32_MAX;
+    struct Group {
+        uint32_t entry, report;  // an entry of rows_of_ with its key
+    };
+    // Entries with one key, but for the set, one behind the other.
+    void sort_entries() {
+        KeyTable keys(columns_.size() + 1);
+        for (uint32_t entry = 0; entry < rows_of_.size(); ++entry)
+            order_.emplace_back(keys.add(rows_of_.key(entry)), entry);
+        std::ranges::sort(order_);
+        DCHECK(order_.size() == rows_of_.size());
+    }
     void assert_state() const {
         DCHECK(key_.size() == columns_.size() + 2 && summaries_.size() == node_.aggregates.size());
         DCHECK(cells_.size() == rows_of_.size() * summaries_.size());
         DCHECK(sums_.size() == groups_.size() * summaries_.size());
-        DCHECK(next_ <= rows_of_.size() && given_ <= groups_.size());
+        DCHECK(next_ <= order_.size() && given_ <= groups_.size());
         DCHECK(all_there_ || (next_ == 0 && given_ == 0));
     }
-    // The number of a group in `table`, with room for its cells in `cells`.
-    uint32_t number_of(KeyTable& table, std::vector<Cell>& cells) {
-        const uint32_t number = table.add(key_.data());
-        if (cells.size() < table.size() * summaries_.size())
-            cells.resize(table.size() * summaries_.size());
-        return number;
-    }
-    // Of keys and nulls as they stand in a key of rows_of_, for one report.
-    uint32_t group_of(std::span<const int64_t> key, uint32_t id) {
-        std::ranges::fill(key_, 0);
-        std::ranges::copy(key, key_.begin());
-        key_.back() = id;
-        return number_of(groups_, sums_);
+    // The group of a report, of the key that is spread now. An entry has that key.
+    uint32_t group_of(uint32_t entry, uint32_t report) {
+        uint32_t& group = group_of_[report];
+        if (group != kNoGroup) return group;
+        group = static_cast<uint32_t>(groups_.size());
+        groups_.push_back({entry, report});
+        sums_.resize(groups_.size() * summaries_.size());
+        touched_.push_back(report);
+        return group;
     }
     Result<void> take(const Batch& batch) {
         DCHECK(batch.table == nullptr);
@@ -147,8 +155,9 @@ private:
             }
             key_[columns_.size()] = nulls;
             key_.back() = batch.ids.empty() ? IdSets::kAll : batch.ids[i];
-            at_[i] = number_of(rows_of_, cells_);
+            at_[i] = rows_of_.add(key_.data());
         }
+        cells_.resize(rows_of_.size() * summaries_.size());
         assert_state();
         for (size_t a = 0; a < summaries_.size(); ++a) TRY(add(batch, a));
         return {};
@@ -177,24 +186,25 @@ private:
     Result<Step> spread() {
         assert_state();
         const std::lock_guard lock(shared_.sets->mutex);
-        std::vector<uint32_t> ids;
-        for (size_t work = 0; work < kBatchRows && next_ < rows_of_.size(); ++next_) {
-            const int64_t* const key = rows_of_.key(next_);
-            const std::span<const int64_t> columns(key, columns_.size() + 1);
-            ids.clear();
-            shared_.sets->each(static_cast<uint32_t>(key[columns_.size() + 1]),
-                               [&](uint32_t id) { ids.push_back(id); });
-            for (const uint32_t id : ids) {
-                const uint32_t to = group_of(columns, id);
-                for (size_t a = 0; a < summaries_.size(); ++a) {
-                    const Cell& from = cells_[next_ * summaries_.size() + a];
-                    if (from.count != 0 && !summaries_[a].add(sums_[to * summaries_.size() + a],
-                                                              from.value, from.count))
-                        return overflow();
-                }
+        bool fits = true;
+        for (size_t work = 0; work < kBatchRows && next_ < order_.size(); ++next_) {
+            const auto [key, entry] = order_[next_];
+            if (next_ > 0 && order_[next_ - 1].first != key) {
+                for (const uint32_t report : touched_) group_of_[report] = kNoGroup;
+                touched_.clear();
             }
-            work += ids.size();
+            const Cell* const from = cells_.data() + entry * summaries_.size();
+            const auto set = static_cast<uint32_t>(rows_of_.key(entry)[columns_.size() + 1]);
+            shared_.sets->each(set, [&](uint32_t report) {
+                const uint32_t group = group_of(entry, report);  // which may move sums_
+                Cell* const to = sums_.data() + group * summaries_.size();
+                for (size_t a = 0; a < summaries_.size(); ++a)
+                    if (from[a].count != 0)
+                        fits &= summaries_[a].add(to[a], from[a].value, from[a].count);
+                ++work;
+            });
         }
+        if (!fits) return overflow();
         return Step{};
     }
     Result<Step> give() {
@@ -204,18 +214,18 @@ private:
         const std::lock_guard lock(shared_.sets->mutex);
         std::vector<uint64_t> set(shared_.sets->words());
         for (; out->rows < kBatchRows && given_ < groups_.size(); ++given_, ++out->rows) {
-            const int64_t* const key = groups_.key(given_);
+            const auto [entry, report] = groups_[given_];
+            const int64_t* const key = columns_.empty() ? nullptr : rows_of_.key(entry);
             for (size_t k = 0; k < columns_.size(); ++k)
                 lanes[k]->add(key[k], (key[columns_.size()] >> k & 1) != 0);
             for (size_t a = 0; a < summaries_.size(); ++a)
                 summaries_[a].give(sums_[given_ * summaries_.size() + a],
                                    *lanes[columns_.size() + a]);
             if (!shared_.many()) continue;
-            const auto id = static_cast<size_t>(key[columns_.size() + 1]);
-            DCHECK(id < shared_.sets->reports());
-            set[id / 64] = 1ull << id % 64;
+            DCHECK(report < shared_.sets->reports());
+            set[report / 64] = 1ull << report % 64;
             out->ids.push_back(shared_.sets->number(set));
-            set[id / 64] = 0;
+            set[report / 64] = 0;
         }
         out->lanes.assign(lanes.begin(), lanes.end());
         out->assert_state();
@@ -229,9 +239,13 @@ private:
     const Shared shared_, alone_;  // alone_: for conditions that all reports have
     std::vector<size_t> columns_;
     std::vector<Summary> summaries_;
-    // A key is the values, a bit for each that is null, and a set of reports or a report.
-    KeyTable rows_of_, groups_;
-    std::vector<Cell> cells_, sums_;  // of these: a cell for each aggregate
+    // A key is the values, a bit for each that is null, and a set of reports.
+    KeyTable rows_of_;
+    std::vector<std::pair<uint32_t, uint32_t>> order_;  // number of the key, entry of rows_of_
+    std::vector<Group> groups_;
+    std::vector<Cell> cells_, sums_;  // of rows_of_, of groups_: a cell for each aggregate
+    // Of the key that is spread now: each report's group, and the reports that have one.
+    std::vector<uint32_t> group_of_, touched_;
     bool all_there_ = false;
     uint32_t next_ = 0, given_ = 0;
     std::vector<int64_t> key_;

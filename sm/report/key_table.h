@@ -1,7 +1,6 @@
 // key_table.h - a hash table of keys, each some 64-bit numbers, that gives them numbers from 0 on.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -42,6 +41,12 @@ private:
         DCHECK(keys_.size() % width_ == 0 && 2 * size() <= slots_.size());
         DCHECK((slots_.size() & (slots_.size() - 1)) == 0);
     }
+    // Keys are short: a call of memcmp costs more.
+    bool equal(const int64_t* a, const int64_t* b) const {
+        size_t i = 0;
+        while (i < width_ && a[i] == b[i]) ++i;
+        return i == width_;
+    }
     size_t slot_of(const int64_t* key) const {
         uint64_t h = width_;
         for (size_t i = 0; i < width_; ++i) {
@@ -50,8 +55,7 @@ private:
         }
         for (size_t at = h;; ++at) {
             const size_t slot = at & (slots_.size() - 1);
-            if (slots_[slot] == 0 ||
-                std::equal(key, key + width_, keys_.data() + (slots_[slot] - 1) * width_))
+            if (slots_[slot] == 0 || equal(key, keys_.data() + (slots_[slot] - 1) * width_))
                 return slot;
         }
     }

@@ -49,14 +49,7 @@ public:
             const std::lock_guard lock(shared_.sets->mutex);
             if (shared_.sets->full()) return fail(ErrorCode::out_of_memory, "sets of reports");
         }
-        rows = select(conditions_, rows, shared_);
-        if (!rows) return out;
-        if (rows->lanes.size() > columns_) {
-            auto fewer = std::make_shared<Batch>(*rows);
-            fewer->lanes.resize(columns_);
-            rows = std::move(fewer);
-        }
-        out.made.push_back(std::move(rows));
+        if ((rows = select(conditions_, rows, shared_, columns_))) out.made.push_back(rows);
         return out;
     }
     double progress() const override { return source_->progress(); }
