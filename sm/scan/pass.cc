@@ -401,7 +401,7 @@ void Service::deliver(Pass& pass, Turn& turn) {
         DCHECK(scan.needed.count() == scan.left);
         for (Block& block : share.blocks) scan.queue.push_back(std::move(block));
         if (scan.left == 0) end(scan, {});
-        else if (!share.blocks.empty()) scan.ready.notify_all();
+        else if (!share.blocks.empty()) scan.announce();
     }
     DCHECK(turn.made.size() >= turn.kept);
     const uint64_t fresh = turn.made.size() - turn.kept;

@@ -43,6 +43,10 @@
 #include "sm/scan/policy.h"
 #include "threads/thread/fork_watch.h"
 
+namespace lockstep::sm::report {
+class Operators;
+}  // namespace lockstep::sm::report
+
 namespace lockstep::sm::scan {
 
 class Pacer;
@@ -103,7 +107,12 @@ struct ScanState {
     bool ended = false;        // nothing more is made for it
     Error error{};             // why, if not by its last chunk
     Condition ready;
+    std::function<void()> on_ready;  // called where `ready` is notified
 
+    void announce() {
+        ready.notify_all();
+        if (on_ready) on_ready();
+    }
     static constexpr size_t kQueueMax = 2;
     bool sated() const { return queue.size() >= kQueueMax; }
     void assert_state() const {
@@ -131,6 +140,19 @@ public:
     double progress(const ScanState& scan);
     uint64_t behind(const ScanState& scan);
     void cancel(ScanState& scan);
+    // For operators that read scans. poll(): as next(), and pending in place of a wait. watch():
+    // `ready` is called, with mutex_ held, when there is more; null: not any more. start(): a
+    // thread on a worker that serves passes. Errors: store_closed, forked, too_many.
+    enum class Polled : uint8_t { block, pending, ended };
+    Result<Polled> poll(ScanState& scan, Block& out);
+    void watch(ScanState& scan, std::function<void()> ready);
+    Result<void> start(const char* name, threads::ThreadFn fn);
+    // Of a worker's time, for what serves a scan.
+    double share() const { return hooks_.share; }
+    uint32_t workers() const { return hooks_.workers; }
+    bool forked() const { return fork_mark_.forked(); }
+    // Those of the store (sm/report). Set once, before the first report.
+    std::shared_ptr<report::Operators> operators;
     // Ends all scans and groups with store_closed, and all threads soon. `wait`: until no call of
     // another kernel thread is inside; blocks it.
     void stop(bool wait);
@@ -156,6 +178,7 @@ private:
         DCHECK(hooks_.workers > 0);
         return hooks_.first_worker + next_worker_++ % hooks_.workers;
     }
+    Result<bool> take(ScanState& scan, Block& out);
     Result<void> consume(ScanState& scan, FunctionRef<Result<bool>(const Block&)> fn);
     Result<void> add(const std::shared_ptr<ScanState>& scan, Described object);
     void serve(const std::shared_ptr<Pass>& pass);
