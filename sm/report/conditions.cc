@@ -59,8 +59,7 @@ void Conditions::select(const Batch& batch, const Shared& shared, std::vector<ui
     DCHECK(rows.size() == ids.size() && rows.size() <= batch.rows);
 }
 
-BatchRef select(Conditions& conditions, const BatchRef& batch, const Shared& shared,
-                size_t lanes) {
+BatchRef select(Conditions& conditions, const BatchRef& batch, const Shared& shared, size_t lanes) {
     lanes = std::min(lanes, batch->lanes.size());
     if (conditions.empty() && lanes == batch->lanes.size()) return batch;
     std::vector<uint32_t> rows, ids;

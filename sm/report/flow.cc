@@ -218,8 +218,8 @@ void Operators::end(Packet& p, Error error) {
         run->done = true;
         run->finished.notify_all();
     }
-    const auto place = std::ranges::find(packets_, &p, &std::shared_ptr<Packet>::get);
-    DCHECK(place != packets_.end());
+    DCHECK(p.place->get() == &p);
+    const auto place = p.place;
     dropped_.push_back(std::move(*place));
     packets_.erase(place);
 }

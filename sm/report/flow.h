@@ -91,7 +91,7 @@ private:
     Result<std::vector<Rows>> in_cycle(const Roots& plan, const Reads& reads,
                                        const AnswerOptions& options);
     std::vector<Ticket*> begin_cycle(Cycle& cycle);
-    void run_cycle(std::vector<Ticket*>& tickets, const Reads& reads, const AnswerOptions& options);
+    bool run_cycle(std::vector<Ticket*>& tickets, const Reads& reads, const AnswerOptions& options);
     void end_cycle(const std::string& type, Cycle& cycle);
     Result<std::vector<Rows>> compute(const Roots& plans, const Reads& reads,
                                       const AnswerOptions& options);
@@ -133,8 +133,8 @@ private:
     std::unordered_map<std::string, Packet*> hosts_;
     std::unordered_map<std::string, Nanos> ended_;  // when a signature's packet ended last
     std::map<std::string, std::shared_ptr<Cycle>> cycles_;
-    std::weak_ptr<Texts> texts_;
     size_t runs_ = 0;
+    std::shared_ptr<Texts> texts_;  // of all runs; new when none is left
     AnswerStats stats_;
 };
 

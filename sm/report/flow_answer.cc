@@ -17,7 +17,6 @@ struct Operators::Ticket {
     bool alone = false;  // it computes its own plan
     bool done = false;
     std::vector<Rows> rows = {};
-    Error error = {};
 };
 
 // Reports of one type and one state. While a cycle runs, those that come wait for its end.
@@ -120,10 +119,10 @@ Result<std::vector<Rows>> Operators::in_cycle(const Roots& plan, const Reads& re
     cycle->changed.wait(mutex_, [&] { return ticket.leads || ticket.alone || ticket.done; });
     if (ticket.leads) {
         std::vector<Ticket*> tickets = begin_cycle(*cycle);
-        if (tickets.size() >= std::max<size_t>(options.together_min, 2)) {
-            lock.unlock();
-            run_cycle(tickets, reads, options);
-            lock.lock();
+        lock.unlock();
+        const bool done = run_cycle(tickets, reads, options);
+        lock.lock();
+        if (done) {
             for (Ticket* const one : tickets) one->done = true;
             end_cycle(type, *cycle);
         } else {
@@ -141,7 +140,7 @@ Result<std::vector<Rows>> Operators::in_cycle(const Roots& plan, const Reads& re
     }
     DCHECK(ticket.done && !ticket.alone);
     cycle->assert_state();
-    if (ticket.error.code != ErrorCode::none) return std::unexpected(ticket.error);
+    DCHECK(ticket.rows.size() == 1);
     return std::move(ticket.rows);
 }
 
@@ -157,14 +156,18 @@ std::vector<Operators::Ticket*> Operators::begin_cycle(Cycle& cycle) {
     return std::exchange(cycle.waiting, {});
 }
 
-void Operators::run_cycle(std::vector<Ticket*>& tickets, const Reads& reads,
+// False: each report is to run alone, because they are few, or because one of them fails. The
+// constants of one are no reason for another one's error.
+bool Operators::run_cycle(std::vector<Ticket*>& tickets, const Reads& reads,
                           const AnswerOptions& options) {
+    if (tickets.size() < std::max<size_t>(options.together_min, 2)) return false;
     Roots plans;
     for (const Ticket* const ticket : tickets) plans.push_back(ticket->plan);
     auto rows = compute(plans, reads, options);
-    for (size_t i = 0; i < tickets.size(); ++i)
-        if (rows.has_value()) tickets[i]->rows.push_back(std::move((*rows)[i]));
-        else tickets[i]->error = rows.error();
+    if (!rows.has_value()) return false;
+    DCHECK(rows->size() == tickets.size());
+    for (size_t i = 0; i < tickets.size(); ++i) tickets[i]->rows.push_back(std::move((*rows)[i]));
+    return true;
 }
 
 void Operators::end_cycle(const std::string& type, Cycle& cycle) {

@@ -89,9 +89,9 @@ void Operators::begin(Run& run, const Roots& plans, const Reads& reads,
     if (options.sharing != Sharing::none && plans.size() == 1) run.state = reads.state;
     {
         const std::lock_guard lock(mutex_);
-        run.shared.texts = texts_.lock();
-        if (!run.shared.texts) texts_ = run.shared.texts = std::make_shared<Texts>();
-        ++runs_;
+        DCHECK((runs_ == 0) == (texts_ == nullptr));
+        if (runs_++ == 0) texts_ = std::make_shared<Texts>();
+        run.shared.texts = texts_;
         if (ended_.size() > kEndedMax) ended_.clear();
         run.sink = std::make_shared<Packet>(StageKind::sink);
         run.sink->run = &run;
@@ -112,6 +112,8 @@ void Operators::wait(Run& run) {
     ++stats_.answers;
     DCHECK(runs_ > 0 && run.sink->ended());
     if (--runs_ == 0) {
+        DCHECK(packets_.empty());
+        texts_ = nullptr;
         ended_.clear();
         for (const auto& at : stages_) at->wake.notify_all();
     }
@@ -120,7 +122,7 @@ void Operators::wait(Run& run) {
 
 void Operators::build(Run& run, const Nodes& nodes, const std::shared_ptr<Packet>& packet) {
     Packet& p = *packet;
-    packets_.push_back(packet);
+    p.place = packets_.insert(packets_.end(), packet);
     p.plans = run.plans;
     p.of_state = run.state;
     p.work = make_operator(nodes, p.kind, run.shared, run.rows);

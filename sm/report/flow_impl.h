@@ -50,7 +50,8 @@ struct Operators::Packet : std::enable_shared_from_this<Packet> {
     double progress = 0;           // of a scan
     std::vector<BatchRef> window;  // all that it has made, while that is in memory
     bool window_open = true;
-    Run* run = nullptr;  // of a sink that has not ended
+    Run* run = nullptr;                                  // of a sink that has not ended
+    std::list<std::shared_ptr<Packet>>::iterator place;  // in packets_
 
     bool ended() const { return state == State::ended; }
     bool waits() const {

@@ -1,12 +1,16 @@
-// answers.cc - many reports of one type as one, against one of them and against one by one.
+// answers.cc - many reports of one type as one, against one of them and against one by one; light
+// reports beside heavy ones.
 //
 // Concepts   Each report sums ORDER_LINE by the number of the line, for a window of 1% of the items
 //            that it draws. Costs are CPU time of the process, and variants alternate.
+//            A light report fetches one item by its key. Clients ask for it at fixed times,
+//            whatever the answers take.
 #include <lockstep/plan.h>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "threads/base/try.h"
 #include "tools/bench/bench.h"
@@ -78,6 +82,69 @@ Result<void> compare(Store& store, Report& out) {
     return {};
 }
 
+constexpr uint64_t kLightRate = 400, kLightClients = 16;
+
+// One of the clients that fetch kLightRate items a second together, from `from` to `end`. The
+// number that it got in time.
+Result<uint64_t> fetch_items(Store& store, uint64_t client, Nanos from, Nanos end) {
+    constexpr Nanos kStep = kSecond / kLightRate;
+    constexpr AnswerOptions kOptions = {.sharing = Sharing::cycle, .together_min = 2};
+    Rng rng(client + 1);
+    uint64_t got = 0;
+    for (Nanos at = from + kStep * client; at < end; at += kStep * kLightClients) {
+        if (const Nanos now = clock_now(); now < at) sleep_for(at - now);
+        lockstep::Report report = TRY(store.report({.max_age = kSecond}));
+        const Rows rows = TRY(report.answer(
+            Plan::scan("item", {"i_price"}, {{"i_id", Compare::equal, {rng.between(1, kItems)}}}),
+            kOptions));
+        if (rows.rows() != 1) return fail(ErrorCode::corrupt_page, "item");
+        if (clock_now() >= end) break;
+        ++got;
+    }
+    return got;
+}
+
+// Joins all lines with their items until `stop`; how often.
+Result<uint64_t> join_lines(Store& store, const std::atomic<bool>& stop) {
+    const Plan plan =
+        Plan::scan("order_line", {"ol_i_id", "ol_number", "ol_quantity"})
+            .join(Plan::scan("item", {"i_id", "i_price"}), {{"ol_i_id", "i_id"}})
+            .group({"ol_number"}, {Aggregate::sum(col("ol_quantity") * col("i_price"), "worth")});
+    uint64_t done = 0;
+    for (; !stop.load(); ++done) {
+        lockstep::Report report = TRY(store.report({.max_age = kSecond}));
+        TRY(report.answer(plan, {.sharing = Sharing::none}));
+    }
+    return done;
+}
+
+// The share of the light reports that were answered in time, beside some heavy ones.
+Result<double> light_share(Store& store, size_t heavy, double seconds, Report& out) {
+    std::atomic<bool> stop{false};
+    std::vector<Handle<uint64_t>> light, joins;
+    for (size_t i = 0; i < heavy; ++i)
+        joins.push_back(store.start([&] { return join_lines(store, stop); }));
+    const Nanos from = clock_now() + kSecond / 5;
+    const Nanos end = from + static_cast<Nanos>(seconds * static_cast<double>(kSecond));
+    for (uint64_t client = 0; client < kLightClients; ++client)
+        light.push_back(store.start(
+            [&store, client, from, end] { return fetch_items(store, client, from, end); }));
+    uint64_t got = 0, joined = 0;
+    for (auto& handle : light) got += TRY(handle.join());
+    stop.store(true);
+    for (auto& handle : joins) joined += TRY(handle.join());
+    if (heavy != 0) out.note(fmt::format("{} heavy reports ended meanwhile", joined));
+    return static_cast<double>(got) / (seconds * static_cast<double>(kLightRate));
+}
+
+Result<void> light_beside_heavy(Store& store, double seconds, Report& out) {
+    const double alone = TRY(light_share(store, 0, seconds, out));
+    out.measurement("light fetches kept alone", alone, "", ">= 0.95");
+    const double beside = TRY(light_share(store, 4, seconds, out));
+    out.measurement("light fetches kept beside heavy reports", beside, "", ">= 0.95");
+    return {};
+}
+
 }  // namespace
 
 Result<void> bench_answers(const Settings& settings, Report& report) {
@@ -90,6 +157,7 @@ Result<void> bench_answers(const Settings& settings, Report& report) {
     TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     TRY(store.checkpoint());
     TRY(compare(store, report));
+    TRY(light_beside_heavy(store, settings.seconds, report));
     return store.close();
 }
 

@@ -149,6 +149,25 @@ TEST_F(Sharings, ATopOfNothingEndsWhatIsBelow) {
               (std::vector<Row>{{397, 397 % 7}, {398, 398 % 7}, {399, 399 % 7}}));
 }
 
+// Reports that run at once number texts together. An old answer does not keep those of later ones.
+TEST_F(Sharings, TextsLastAsLongAsAnAnswer) {
+    std::vector<std::shared_ptr<Texts>> seen;
+    Reads noting = reads();
+    noting.scan = [&, scan = noting.scan](const ScanOptions& options, const std::string& name,
+                                          const std::shared_ptr<Texts>& texts) {
+        seen.push_back(texts);
+        return scan(options, name, texts);
+    };
+    const std::vector<Plan> both = {scan("a"), scan("b")};
+    const auto first = operators_->answer(both, noting, {});
+    const auto second = operators_->answer(both, noting, {});
+    ASSERT_TRUE(first && second);
+    ASSERT_EQ(seen.size(), 4u);
+    EXPECT_EQ(seen[0], seen[1]);
+    EXPECT_EQ(seen[2], seen[3]);
+    EXPECT_NE(seen[0], seen[2]);
+}
+
 TEST_F(Sharings, ErrorsReachAllThatTakeFromAnOperator) {
     const auto code_of = [&](const Plan& plan) {
         const auto rows = answers({plan, plan});

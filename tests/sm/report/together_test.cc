@@ -187,6 +187,35 @@ TEST_F(Together, AReportWaitsForOneCycle) {
     EXPECT_EQ(operators_->stats().together, 20u);
 }
 
+// A wrong constant of one is no reason for another one's error.
+TEST_F(Together, AWrongReportOfACycleFailsAlone) {
+    Table& lines = *tables_["lines"];
+    lines.release(1);
+    const AnswerOptions options{.sharing = Sharing::cycle, .together_min = 2};
+    const Reference right =
+        Reference::scan("lines", lines, {"line", "day"}).where({{"day", Compare::at_least, {50}}});
+    const Plan wrong =
+        Plan::scan("lines", {"line", "day"}).where({{"day", Compare::at_least, {"50"}}});
+    std::atomic<size_t> failed{0};
+    std::vector<std::thread> callers;
+    const auto call = [&](const Plan& plan) {
+        callers.emplace_back([&, plan] {
+            const auto rows = answers({plan}, options);
+            if (rows) EXPECT_EQ(rows_of((*rows)[0]), right.sorted());
+            else EXPECT_EQ(rows.error().code, ErrorCode::bad_argument);
+            failed += !rows;
+        });
+    };
+    call(right.plan);
+    while (lines.pulled == 0) std::this_thread::yield();
+    for (int i = 0; i < 5; ++i) call(i == 2 ? wrong : right.plan);
+    while (operators_->stats().waiting < 5) std::this_thread::yield();
+    lines.release(SIZE_MAX);
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_EQ(failed, 1u);
+    EXPECT_EQ(operators_->stats().cycles, 2u);
+}
+
 // What a report of another state waits for is not this one's cycle.
 TEST_F(Together, StatesHaveCyclesOfTheirOwn) {
     Table& lines = *tables_["lines"];
