@@ -10,7 +10,6 @@
 #include "sm/core/txn_local.h"
 #include "sm/engine/engine.h"
 #include "sm/report/flow.h"
-#include "sm/scan/pacer.h"
 #include "sm/scan/service.h"
 #include "threads/base/try.h"
 
@@ -34,11 +33,7 @@ std::shared_ptr<sm::report::Operators> operators_of(sm::scan::Service& service) 
     place.start = [&service](std::function<void()> serve) {
         return service.start("operators", std::move(serve));
     };
-    place.make_rest = [share = service.share()]() -> std::function<void(bool)> {
-        const auto none = std::make_shared<std::atomic<Nanos>>(0);
-        const auto pacer = std::make_shared<sm::scan::Pacer>(share, *none);
-        return [none, pacer](bool waited) { waited ? pacer->waited() : pacer->rest(); };
-    };
+    place.make_pacer = [&service] { return service.pacer(); };
     return std::make_shared<sm::report::Operators>(std::move(place));
 }
 

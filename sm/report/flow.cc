@@ -27,9 +27,7 @@ uint64_t Operators::Packet::left() const {
 }
 
 void Operators::serve_stage(AtStage& at) {
-    const auto rest = place_.make_rest ? place_.make_rest() : [](bool waited) {
-        if (!waited) threads::yield();
-    };
+    scan::Pacer pacer = place_.make_pacer();
     std::unique_lock lock(mutex_);
     for (;;) {
         at.assert_state(place_.workers);
@@ -40,15 +38,14 @@ void Operators::serve_stage(AtStage& at) {
             drop_ended(lock);
             lock.unlock();
             packet = nullptr;
-            rest(false);
+            pacer.rest();
             lock.lock();
         }
         if (!at.line.empty()) continue;
         if (runs_ == 0) break;
+        pacer.waits();
         at.wake.wait(mutex_, [&] { return !at.line.empty() || runs_ == 0; });
-        lock.unlock();
-        rest(true);
-        lock.lock();
+        pacer.waited();
     }
     DCHECK(at.threads > 0);
     if (--at.threads == 0) at.used = false;

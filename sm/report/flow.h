@@ -38,6 +38,7 @@
 #include <lockstep/stage_stats.h>
 #include <lockstep/sync.h>
 #include "sm/report/operator.h"
+#include "sm/scan/pacer.h"
 
 namespace lockstep::sm::report {
 
@@ -48,9 +49,8 @@ inline constexpr size_t kTogetherMax = 4096;
 struct Place {
     // Starts a user thread that serves a stage. close() of the store waits for it.
     std::function<Result<void>(std::function<void()> serve)> start = nullptr;
-    // Makes what a thread calls between two steps, and with true after it has waited. Null: it
-    // yields.
-    std::function<std::function<void(bool waited)>()> make_rest = nullptr;
+    // The pacer of the calling thread, which `start` has started.
+    std::function<scan::Pacer()> make_pacer = nullptr;
     size_t workers = 1;
     bool resolve_deadlocks = true;
 };

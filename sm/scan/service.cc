@@ -237,6 +237,14 @@ void Service::watch(ScanState& scan, std::function<void()> ready) {
     scan.on_ready = std::move(ready);
 }
 
+Budget& Service::budget() {
+    const uint32_t place = threads::worker_index() - hooks_.first_worker;
+    CHECK(place < budgets_.size());
+    return budgets_[place];
+}
+
+Pacer Service::pacer() { return {hooks_.share, budget()}; }
+
 Result<void> Service::start(const char* name, threads::ThreadFn fn) {
     if (fork_mark_.forked()) return in_child();
     const Inside inside(*this);
@@ -254,8 +262,11 @@ Result<void> Service::consume(ScanState& scan, FunctionRef<Result<bool>(const Bl
     while (TRY(next(scan, block))) {
         const Nanos began = threads::now();
         const Result<bool> more = fn(block);
-        if (threads::worker_index() == scan.pass->worker)
-            scan.pass->functions.fetch_add(threads::now() - began, std::memory_order_relaxed);
+        if (threads::worker_index() == scan.pass->worker) {
+            const Nanos used = threads::now() - began;
+            budget().use(used);
+            count(counters_.busy_nanos, used);
+        }
         if (more.has_value() && *more) continue;
         cancel(scan);
         if (!more.has_value()) return std::unexpected(more.error());

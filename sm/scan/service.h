@@ -22,8 +22,8 @@
 //            RB-6 No latch and no lock of the service is held while a function of the application
 //                 runs: each() calls it between two calls of next().
 //                 [test: ReportsFailures.AFunctionMayCallEverything, ChunkReader.LeavesOfAnIndex]
-//            RB-7 A server rests after each leaf, and keeps to scan_share, its scans' functions
-//                 included. [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
+//            RB-7 A server rests after each leaf. All that serves reports on a worker keeps to
+//                 scan_share, functions of scans included. [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
 // Blocking   Said at each function. mutex_ is held briefly; only `hooks` run without it.
 #pragma once
 
@@ -40,6 +40,7 @@
 #include "sm/scan/chunk_reader.h"
 #include "sm/scan/filter.h"
 #include "sm/scan/group.h"
+#include "sm/scan/pacer.h"
 #include "sm/scan/policy.h"
 #include "threads/thread/fork_watch.h"
 
@@ -49,7 +50,6 @@ class Operators;
 
 namespace lockstep::sm::scan {
 
-class Pacer;
 class Service;
 
 // An index or heap with its columns.
@@ -66,7 +66,7 @@ struct Hooks {
     std::function<Result<Described>(std::string_view name)> find;
     std::function<bool()> on_own_thread;
     uint32_t first_worker = 0, workers = 1;  // those that serve passes
-    double share = 0.25;                     // of one, for a pass
+    double share = 0.25;                     // of one, for all that serves reports
     uint64_t bytes = 64 << 20;
     uint64_t pool_bytes = 64 << 20;
 };
@@ -127,7 +127,7 @@ struct ScanState {
 
 class Service : public std::enable_shared_from_this<Service> {
 public:
-    explicit Service(Hooks hooks) : hooks_(std::move(hooks)) {
+    explicit Service(Hooks hooks) : hooks_(std::move(hooks)), budgets_(hooks_.workers) {
         DCHECK(hooks_.workers > 0 && hooks_.share > 0);
     }
     // As Store::report(), Report::scan(), and the calls of Scan.
@@ -147,8 +147,8 @@ public:
     Result<Polled> poll(ScanState& scan, Block& out);
     void watch(ScanState& scan, std::function<void()> ready);
     Result<void> start(const char* name, threads::ThreadFn fn);
-    // Of a worker's time, for what serves a scan.
-    double share() const { return hooks_.share; }
+    // Of the calling thread, which serves scans and was started for it.
+    Pacer pacer();
     uint32_t workers() const { return hooks_.workers; }
     bool forked() const { return fork_mark_.forked(); }
     // Those of the store (sm/report). Set once, before the first report.
@@ -174,6 +174,7 @@ private:
         counter.fetch_add(by, std::memory_order_relaxed);
     }
     ReportProgress progress_of(const ReportState& report, Nanos now) const;
+    Budget& budget();
     uint32_t next_worker() {  // under mutex_
         DCHECK(hooks_.workers > 0);
         return hooks_.first_worker + next_worker_++ % hooks_.workers;
@@ -195,6 +196,7 @@ private:
     const Hooks hooks_;
     const threads::ForkMark fork_mark_;
     Counters counters_;
+    std::vector<Budget> budgets_;  // of workers that serve passes; each used by its threads only
     Mutex mutex_;
     Condition idle_;
     // All under mutex_. A pass serves scans of one object that have the same columns.

@@ -82,7 +82,7 @@ Result<void> compare(Store& store, Report& out) {
     return {};
 }
 
-constexpr uint64_t kLightRate = 400, kLightClients = 16;
+constexpr uint64_t kLightRate = 400, kLightClients = 64;
 
 // One of the clients that fetch kLightRate items a second together, from `from` to `end`. The
 // number that it got in time.

@@ -118,15 +118,16 @@ protected:
     void open(bool resolve_deadlocks) {
         if (runtime_) runtime_->stop();
         runtime_ = *threads::Runtime::start({.workers = 2});
-        operators_ = std::make_shared<Operators>(
-            Place{.start = [this](std::function<void()> serve) -> Result<void> {
-                      const auto spawned =
-                          runtime_->spawn(next_worker_++ % 2, "operators", std::move(serve));
-                      if (!spawned) return std::unexpected(spawned.error());
-                      return {};
-                  },
-                  .workers = 2,
-                  .resolve_deadlocks = resolve_deadlocks});
+        operators_ = std::make_shared<Operators>(Place{
+            .start = [this](std::function<void()> serve) -> Result<void> {
+                const auto spawned =
+                    runtime_->spawn(next_worker_++ % 2, "operators", std::move(serve));
+                if (!spawned) return std::unexpected(spawned.error());
+                return {};
+            },
+            .make_pacer = [this] { return scan::Pacer(1, budgets_[threads::worker_index()]); },
+            .workers = 2,
+            .resolve_deadlocks = resolve_deadlocks});
     }
     Table& table(const std::string& name, std::vector<std::string> columns) {
         auto& table = tables_[name];
@@ -168,6 +169,7 @@ protected:
     std::map<std::string, std::unique_ptr<Table>> tables_;
     const char states_[4] = {};
     uint32_t next_worker_ = 0;
+    scan::Budget budgets_[2];
 };
 
 }  // namespace lockstep::sm::report::in_memory
