@@ -76,7 +76,7 @@ public:
         : node_(*nodes[0]),
           shared_(std::move(shared)),
           alone_{shared_.texts, std::make_shared<IdSets>(1)},
-          rows_of_(node_.columns.size() + 2),
+          rows_of_(node_.columns.size() + 1),
           group_of_(shared_.sets->reports(), kNoGroup) {}
 
     Result<Schema> bind(std::span<const Schema* const> inputs) override {
@@ -88,14 +88,13 @@ public:
             columns_.push_back(*column);
             schema.fields.push_back(inputs[0]->fields[*column]);
         }
-        if (columns_.size() > 63) return fail(ErrorCode::bad_argument, "plan: a group by too much");
+        if (columns_.size() > 32) return fail(ErrorCode::bad_argument, "plan: a group by too much");
         for (const Aggregate& one : node_.aggregates) {
             const std::vector<Where>* const when[1] = {&one.when};
             summaries_.push_back({&one, TRY(Expression::bind(one.of, *inputs[0])),
                                   TRY(Conditions::make(when, *inputs[0], alone_))});
             schema.fields.push_back({one.name, summaries_.back().kind()});
         }
-        key_.resize(columns_.size() + 2);
         return schema;
     }
     size_t wants() const override { return all_there_ ? kNone : 0; }
@@ -115,19 +114,26 @@ public:
 
 private:
     static constexpr uint32_t kNoGroup = UINT32_MAX;
+    static constexpr int64_t kSetMask = UINT32_MAX;
+    static int64_t null_bit(size_t column) { return static_cast<int64_t>(1ull << (32 + column)); }
     struct Group {
         uint32_t entry, report;  // an entry of rows_of_ with its key
     };
     // Entries with one key, but for the set, one behind the other.
     void sort_entries() {
-        KeyTable keys(columns_.size() + 1);
-        for (uint32_t entry = 0; entry < rows_of_.size(); ++entry)
-            order_.emplace_back(keys.add(rows_of_.key(entry)), entry);
+        const size_t width = columns_.size() + 1;
+        KeyTable keys(width);
+        std::vector<int64_t> key(width);
+        for (uint32_t entry = 0; entry < rows_of_.size(); ++entry) {
+            std::copy_n(rows_of_.key(entry), width, key.data());
+            key.back() &= ~kSetMask;
+            order_.emplace_back(keys.add(key.data()), entry);
+        }
         std::ranges::sort(order_);
         DCHECK(order_.size() == rows_of_.size());
     }
     void assert_state() const {
-        DCHECK(key_.size() == columns_.size() + 2 && summaries_.size() == node_.aggregates.size());
+        DCHECK(summaries_.size() == node_.aggregates.size());
         DCHECK(cells_.size() == rows_of_.size() * summaries_.size());
         DCHECK(sums_.size() == groups_.size() * summaries_.size());
         DCHECK(next_ <= order_.size() && given_ <= groups_.size());
@@ -145,18 +151,19 @@ private:
     }
     Result<void> take(const Batch& batch) {
         DCHECK(batch.table == nullptr);
-        at_.resize(batch.rows);
-        for (size_t i = 0; i < batch.rows; ++i) {
-            int64_t nulls = 0;
-            for (size_t k = 0; k < columns_.size(); ++k) {
-                const Lane& lane = *batch.lanes[columns_[k]];
-                key_[k] = lane.values[i];
-                nulls |= static_cast<int64_t>(lane.is_null(i)) << k;
+        const size_t width = columns_.size() + 1;
+        keys_.resize(batch.rows * width);
+        for (size_t i = 0; i < batch.rows; ++i)
+            keys_[i * width + columns_.size()] = batch.ids.empty() ? IdSets::kAll : batch.ids[i];
+        for (size_t k = 0; k < columns_.size(); ++k) {
+            const Lane& lane = *batch.lanes[columns_[k]];
+            for (size_t i = 0; i < batch.rows; ++i) {
+                keys_[i * width + k] = lane.values[i];
+                if (lane.is_null(i)) keys_[i * width + columns_.size()] |= null_bit(k);
             }
-            key_[columns_.size()] = nulls;
-            key_.back() = batch.ids.empty() ? IdSets::kAll : batch.ids[i];
-            at_[i] = rows_of_.add(key_.data());
         }
+        at_.resize(batch.rows);
+        rows_of_.add_all(keys_, at_);
         cells_.resize(rows_of_.size() * summaries_.size());
         assert_state();
         for (size_t a = 0; a < summaries_.size(); ++a) TRY(add(batch, a));
@@ -165,8 +172,11 @@ private:
     Result<void> add(const Batch& batch, size_t a) {
         Summary& summary = summaries_[a];
         const LaneRef lane = TRY(summary.expression.of(batch));
+        constexpr uint32_t kAhead = 16;
         const auto add_row = [&](uint32_t row) {
             DCHECK(at_[row] * summaries_.size() + a < cells_.size());
+            if (row + kAhead < batch.rows)
+                __builtin_prefetch(&cells_[at_[row + kAhead] * summaries_.size() + a]);
             return lane->is_null(row) ||
                    summary.add(cells_[at_[row] * summaries_.size() + a], lane->values[row], 1);
         };
@@ -194,7 +204,7 @@ private:
                 touched_.clear();
             }
             const Cell* const from = cells_.data() + entry * summaries_.size();
-            const auto set = static_cast<uint32_t>(rows_of_.key(entry)[columns_.size() + 1]);
+            const auto set = static_cast<uint32_t>(rows_of_.key(entry)[columns_.size()]);
             shared_.sets->each(set, [&](uint32_t report) {
                 const uint32_t group = group_of(entry, report);  // which may move sums_
                 Cell* const to = sums_.data() + group * summaries_.size();
@@ -217,7 +227,7 @@ private:
             const auto [entry, report] = groups_[given_];
             const int64_t* const key = columns_.empty() ? nullptr : rows_of_.key(entry);
             for (size_t k = 0; k < columns_.size(); ++k)
-                lanes[k]->add(key[k], (key[columns_.size()] >> k & 1) != 0);
+                lanes[k]->add(key[k], (key[columns_.size()] & null_bit(k)) != 0);
             for (size_t a = 0; a < summaries_.size(); ++a)
                 summaries_[a].give(sums_[given_ * summaries_.size() + a],
                                    *lanes[columns_.size() + a]);
@@ -239,7 +249,8 @@ private:
     const Shared shared_, alone_;  // alone_: for conditions that all reports have
     std::vector<size_t> columns_;
     std::vector<Summary> summaries_;
-    // A key is the values, a bit for each that is null, and a set of reports.
+    // A key is the values, and a number: a set of reports, and above it a bit for each value that is
+    // null.
     KeyTable rows_of_;
     std::vector<std::pair<uint32_t, uint32_t>> order_;  // number of the key, entry of rows_of_
     std::vector<Group> groups_;
@@ -248,7 +259,7 @@ private:
     std::vector<uint32_t> group_of_, touched_;
     bool all_there_ = false;
     uint32_t next_ = 0, given_ = 0;
-    std::vector<int64_t> key_;
+    std::vector<int64_t> keys_;  // of a batch
     std::vector<uint32_t> at_, rows_, ids_;
 };
 

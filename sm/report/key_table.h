@@ -1,7 +1,9 @@
 // key_table.h - a hash table of keys, each some 64-bit numbers, that gives them numbers from 0 on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "threads/base/check.h"
@@ -35,6 +37,21 @@ public:
         DCHECK(find(this->key(number)) == number && number != kNone);
         return number;
     }
+    // Of many keys, one behind the other, and their numbers. What each needs of a table that is
+    // larger than the cache is fetched ahead.
+    void add_all(std::span<const int64_t> keys, std::span<uint32_t> numbers) {
+        DCHECK(keys.size() == numbers.size() * width_);
+        constexpr size_t kAtOnce = 16;
+        for (size_t from = 0; from < numbers.size(); from += kAtOnce) {
+            const size_t end = std::min(numbers.size(), from + kAtOnce);
+            for (size_t i = from; i < end; ++i)
+                __builtin_prefetch(&slots_[first_slot(&keys[i * width_])]);
+            for (size_t i = from; i < end; ++i)
+                if (const uint32_t at = slots_[first_slot(&keys[i * width_])]; at != 0)
+                    __builtin_prefetch(key(at - 1));
+            for (size_t i = from; i < end; ++i) numbers[i] = add(&keys[i * width_]);
+        }
+    }
 
 private:
     void assert_state() const {
@@ -47,14 +64,16 @@ private:
         while (i < width_ && a[i] == b[i]) ++i;
         return i == width_;
     }
-    size_t slot_of(const int64_t* key) const {
+    size_t first_slot(const int64_t* key) const {
         uint64_t h = width_;
         for (size_t i = 0; i < width_; ++i) {
             h = (h ^ static_cast<uint64_t>(key[i])) * 0x9e3779b97f4a7c15;
             h ^= h >> 32;
         }
-        for (size_t at = h;; ++at) {
-            const size_t slot = at & (slots_.size() - 1);
+        return h & (slots_.size() - 1);
+    }
+    size_t slot_of(const int64_t* key) const {
+        for (size_t slot = first_slot(key);; slot = (slot + 1) & (slots_.size() - 1)) {
             if (slots_[slot] == 0 || equal(key, keys_.data() + (slots_[slot] - 1) * width_))
                 return slot;
         }

@@ -69,6 +69,12 @@ protected:
                     .top(1 + rng_.below(10));
         }
     }
+    // A report of shape 0 that reads more batches than one.
+    Reference held() {
+        return Reference::scan("lines", *tables_["lines"], {"part", "amount"},
+                               {{"day", Compare::at_least, {-9}}, {"day", Compare::less, {1000}}})
+            .group({"part"}, "amount");
+    }
     Rng rng_{seed_of_run(1)};
 };
 constexpr int kShapes = 7;
@@ -175,7 +181,7 @@ TEST_F(Together, AReportWaitsForOneCycle) {
             ++done;
         });
     };
-    call(draw(0));
+    call(held());
     while (lines.pulled == 0) std::this_thread::yield();
     for (int i = 0; i < 20; ++i) call(draw(0));
     while (operators_->stats().waiting < 20) std::this_thread::yield();
@@ -220,7 +226,7 @@ TEST_F(Together, AWrongReportOfACycleFailsAlone) {
 TEST_F(Together, StatesHaveCyclesOfTheirOwn) {
     Table& lines = *tables_["lines"];
     lines.release(1);
-    const Reference expected = draw(0);
+    const Reference expected = held();
     const AnswerOptions options{.sharing = Sharing::cycle};
     std::thread first([&] { EXPECT_TRUE(answers({expected.plan}, options, 0)); });
     while (lines.pulled == 0) std::this_thread::yield();
