@@ -8,6 +8,7 @@
 #include "sm/report/conditions.h"
 #include "sm/report/expression.h"
 #include "sm/report/key_table.h"
+#include "threads/base/hints.h"
 #include "threads/base/try.h"
 
 namespace lockstep::sm::report {
@@ -176,7 +177,7 @@ private:
         const auto add_row = [&](uint32_t row) {
             DCHECK(at_[row] * summaries_.size() + a < cells_.size());
             if (row + kAhead < batch.rows)
-                __builtin_prefetch(&cells_[at_[row + kAhead] * summaries_.size() + a]);
+                prefetch_line_to_write(&cells_[at_[row + kAhead] * summaries_.size() + a]);
             return lane->is_null(row) ||
                    summary.add(cells_[at_[row] * summaries_.size() + a], lane->values[row], 1);
         };
@@ -249,8 +250,7 @@ private:
     const Shared shared_, alone_;  // alone_: for conditions that all reports have
     std::vector<size_t> columns_;
     std::vector<Summary> summaries_;
-    // A key is the values, and a number: a set of reports, and above it a bit for each value that is
-    // null.
+    // A key is the values, and a number: a set of reports, and above it a bit for each null value.
     KeyTable rows_of_;
     std::vector<std::pair<uint32_t, uint32_t>> order_;  // number of the key, entry of rows_of_
     std::vector<Group> groups_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/base/hints.h"
 
 namespace lockstep::sm::report {
 
@@ -45,10 +46,10 @@ public:
         for (size_t from = 0; from < numbers.size(); from += kAtOnce) {
             const size_t end = std::min(numbers.size(), from + kAtOnce);
             for (size_t i = from; i < end; ++i)
-                __builtin_prefetch(&slots_[first_slot(&keys[i * width_])]);
+                prefetch_line(&slots_[first_slot(&keys[i * width_])]);
             for (size_t i = from; i < end; ++i)
                 if (const uint32_t at = slots_[first_slot(&keys[i * width_])]; at != 0)
-                    __builtin_prefetch(key(at - 1));
+                    prefetch_line(key(at - 1));
             for (size_t i = from; i < end; ++i) numbers[i] = add(&keys[i * width_]);
         }
     }

@@ -1,13 +1,13 @@
 // pacer.h - keeps the threads of reports to a share of their worker's time while others have work.
 //
-// Concepts   A *budget* has the time that such threads of one worker have used in a window of 10 ms:
-//            servers of passes, functions of scans, stages of operators. Each has a *pacer*. It says
-//            after each slice of its work that it may rest, and lets ready threads of its worker
-//            run. If the budget's threads have used their share of the window, and others a tenth of
-//            what has passed of it, it sleeps until the window ends. Others that need less, such as
-//            the pool's cleaner, need not wait for it anyway. Time in which nobody was ready is
-//            nobody's: the worker ended transfers, or had no CPU. So a worker without other work is
-//            not left idle.
+// Concepts   A *budget* has the time that such threads of one worker have used in a window of 10
+//            ms: servers of passes, functions of scans, stages of operators. Each has a *pacer*. It
+//            says after each slice of its work that it may rest, and lets ready threads of its
+//            worker run. If the budget's threads have used their share of the window, and others a
+//            tenth of what has passed of it, it sleeps until the window ends. Others that need
+//            less, such as the pool's cleaner, need not wait for it anyway. Time in which nobody
+//            was ready is nobody's: the worker ended transfers, or had no CPU. So a worker without
+//            other work is not left idle.
 // Invariants RB-7 (service.h)
 // Blocking   rest() suspends the user thread. Only threads of one worker use a budget.
 #pragma once

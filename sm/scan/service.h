@@ -23,7 +23,8 @@
 //                 runs: each() calls it between two calls of next().
 //                 [test: ReportsFailures.AFunctionMayCallEverything, ChunkReader.LeavesOfAnIndex]
 //            RB-7 A server rests after each leaf. All that serves reports on a worker keeps to
-//                 scan_share, functions of scans included. [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
+//                 scan_share, functions of scans included.
+//                 [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
 // Blocking   Said at each function. mutex_ is held briefly; only `hooks` run without it.
 #pragma once
 

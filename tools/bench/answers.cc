@@ -1,11 +1,11 @@
 // answers.cc - many reports of one type as one, against one of them and against one by one; light
 // reports beside heavy ones.
 //
-// Concepts   Each report sums ORDER_LINE by the number of the line, for a window of the items that it
-//            draws: 1%, or half of them. Costs are CPU time of the process, and variants alternate.
-//            A light report fetches one item by its key. Clients ask for it at fixed times,
-//            whatever the answers take. These too are CPU time, which endless heavy reports beside
-//            them make pass as the worker's own time.
+// Concepts   Each report sums ORDER_LINE by the number of the line, for a window of the items that
+//            it draws: 1%, or half of them. Costs are CPU time of the process, and variants
+//            alternate. A light report fetches one item by its key. Clients ask for it at fixed
+//            times, whatever the answers take. These too are CPU time, which endless heavy reports
+//            beside them make pass as the worker's own time.
 #include <lockstep/plan.h>
 
 #include <fmt/core.h>
@@ -100,22 +100,21 @@ Result<void> crossover(Store& store, int64_t window, Report& out) {
 
 constexpr uint64_t kLightRate = 400, kLightClients = 64;
 
-// One of the clients that fetch kLightRate items a second together, from `from` to `end`. The
-// number that it got in time.
+// One of the clients that fetch kLightRate items a second together, from `from` to `end`. How many
+// it got before it was to ask for the next one.
 Result<uint64_t> fetch_items(Store& store, uint64_t client, Nanos from, Nanos end) {
-    constexpr Nanos kStep = kSecond / kLightRate;
+    constexpr Nanos kStep = kSecond / kLightRate, kPause = kStep * kLightClients;
     constexpr AnswerOptions kOptions = {.sharing = Sharing::cycle, .together_min = 2};
     Rng rng(client + 1);
     uint64_t got = 0;
-    for (Nanos at = from + kStep * client; at < end; at += kStep * kLightClients) {
+    for (Nanos at = from + kStep * client; at < end; at += kPause) {
         while (cpu_time() < at) sleep_for(kMillisecond);
         lockstep::Report report = TRY(store.report({.max_age = kSecond}));
         const Rows rows = TRY(report.answer(
             Plan::scan("item", {"i_price"}, {{"i_id", Compare::equal, {rng.between(1, kItems)}}}),
             kOptions));
         if (rows.rows() != 1) return fail(ErrorCode::corrupt_page, "item");
-        if (cpu_time() >= end) break;
-        ++got;
+        got += cpu_time() < at + kPause;
     }
     return got;
 }
