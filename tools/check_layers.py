@@ -37,6 +37,7 @@ LAYERS = [
     ["sm/space"],
     ["sm/btree", "sm/heap"],
     ["sm/scan"],
+    ["sm/report"],
     ["sm/recovery"],
     ["sm/backup"],
     ["sm/host"],

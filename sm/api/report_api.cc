@@ -9,6 +9,7 @@
 #include "sm/catalog/catalog.h"
 #include "sm/core/txn_local.h"
 #include "sm/engine/engine.h"
+#include "sm/report/flow.h"
 #include "sm/scan/service.h"
 #include "threads/base/try.h"
 
@@ -24,6 +25,17 @@ Result<sm::scan::Object> object_of(sm::Catalog& catalog, txn::Transaction& txn,
     const Result<sm::HeapFile*> heap = catalog.heap(txn, name);
     if (heap) return *heap;
     return std::unexpected(tree.error());
+}
+
+// Their threads keep to the share of a worker that passes have. A thread serves a stage as long as
+// answers are computed, so the service lives.
+std::shared_ptr<sm::report::Operators> operators_of(sm::scan::Service& service) {
+    sm::report::Place place{.workers = service.workers()};
+    place.start = [&service](std::function<void()> serve) {
+        return service.start("operators", std::move(serve));
+    };
+    place.make_pacer = [&service] { return service.pacer(); };
+    return std::make_shared<sm::report::Operators>(std::move(place));
 }
 
 }  // namespace
@@ -74,6 +86,7 @@ void Store::serve_reports(sm::Engine& engine) {
     hooks.bytes = engine.options.scan_bytes;
     hooks.pool_bytes = engine.options.pool_bytes;
     engine.reports = std::make_shared<sm::scan::Service>(std::move(hooks));
+    engine.reports->operators = operators_of(*engine.reports);
 }
 
 Result<Report> Store::report(const ReportOptions& options) {

@@ -24,8 +24,8 @@ using namespace node;
 
 namespace {
 
-constexpr size_t kGroup = KeyWalk::kKeys;  // rows; also the parts of a record
-constexpr size_t kLogBytes = 2048;         // of payload in one record
+constexpr size_t kWalked = KeyWalk::kKeys;  // rows; also the parts of a record
+constexpr size_t kLogBytes = 2048;          // of payload in one record
 static_assert(kLogBytes < kPageBytes);
 
 // The longest run of ascending keys at the front.
@@ -81,9 +81,9 @@ private:
     uint32_t undo_bytes_ = 0;
     char* begin_ = bytes_;
     char* end_ = bytes_;
-    Room pages_[kGroup];
-    Unmade<Slice, kGroup> payloads_;
-    uint32_t undo_[kGroup];
+    Room pages_[kWalked];
+    Unmade<Slice, kWalked> payloads_;
+    uint32_t undo_[kWalked];
     char bytes_[kLogBytes];
 };
 
@@ -103,7 +103,7 @@ bool Changes::latch_changed(const Lookup& row, ExclusivePage& page) {
 
 // The row's leaf becomes the last part if the row is still where it was seen.
 bool Changes::latch(const Lookup& row, const OptimisticPage& seen) {
-    DCHECK(parts_ < kGroup);
+    DCHECK(parts_ < kWalked);
     ExclusivePage& page = *new (&pages_[parts_].page) ExclusivePage;
     if (seen.page == nullptr || !env_.pool->upgrade(seen, row.hint.page, page)) [[unlikely]]
         if (!latch_changed(row, page)) return false;
@@ -145,7 +145,7 @@ Result<bool> Changes::add(const Lookup& row, const OptimisticPage& seen, const B
     if (most > kLogBytes) [[unlikely]]
         return false;
     const bool same_leaf = parts_ != 0 && row.hint.page == leaf_;
-    if (static_cast<size_t>(bytes_ + kLogBytes - end_) < most || (parts_ == kGroup && !same_leaf))
+    if (static_cast<size_t>(bytes_ + kLogBytes - end_) < most || (parts_ == kWalked && !same_leaf))
         [[unlikely]] {
         TRY(log());
         return add(row, seen, range);
@@ -166,7 +166,7 @@ Result<bool> Changes::add(const Lookup& row, const OptimisticPage& seen, const B
 
 Result<void> Changes::log() {
     finish_part();
-    Unmade<ChangePart, kGroup> parts;
+    Unmade<ChangePart, kWalked> parts;
     size_t n = 0;
     for (size_t i = 0; i < parts_; ++i) {
         const Slice payload = payloads_.items[i];
@@ -223,14 +223,14 @@ Result<size_t> BTree::modify_each(txn::Transaction& txn, std::span<Lookup> rows,
 
 Result<size_t> BTree::modify_group(txn::Transaction& txn, std::span<Lookup> rows, size_t first,
                                    ChangeMany change) {
-    DCHECK(rows.size() <= kGroup && threads::current()->latch_depth == 0);
-    Unmade<OptimisticPage, kGroup> seen;
+    DCHECK(rows.size() <= kWalked && threads::current()->latch_depth == 0);
+    Unmade<OptimisticPage, kWalked> seen;
     const size_t found = TRY(fetch_group(txn, rows, Access::write, false, seen.items));
     // Since the locks were asked for (UP-1).
     if (upkeep_for(txn) != nullptr) [[unlikely]]
         return modify_each(txn, rows, first, change);
     const TxnId id = txn.id;
-    Unmade<ByteRange, kGroup> made;
+    Unmade<ByteRange, kWalked> made;
     ByteRange* const ranges = made.items;
     for (size_t i = 0; i < rows.size(); ++i) {
         new (&ranges[i]) ByteRange;

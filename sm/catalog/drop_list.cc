@@ -12,10 +12,10 @@ namespace {
 
 constexpr char kMark = '\0';
 
-struct EntryValue {
+struct DropValue {
     uint32_t object, kind, page;
 };
-static_assert(kOnDisk<EntryValue, 12>);
+static_assert(kOnDisk<DropValue, 12>);
 
 std::string key_of(const DropEntry& entry) {
     std::string key(1, kMark);
@@ -32,7 +32,7 @@ std::string key_of(const DropEntry& entry) {
 
 Result<void> DropList::add(txn::Transaction& txn, const DropEntry& entry) {
     entry.assert_state();
-    const EntryValue value{entry.object.value, static_cast<uint32_t>(entry.kind), entry.page.value};
+    const DropValue value{entry.object.value, static_cast<uint32_t>(entry.kind), entry.page.value};
     return tree_.insert(txn, key_of(entry), {reinterpret_cast<const char*>(&value), sizeof value});
 }
 
@@ -55,7 +55,7 @@ txn::LockName DropList::lock_name(const DropEntry& entry) {
 
 Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
     if (key.empty() || key[0] != kMark) return false;
-    EntryValue v;
+    DropValue v;
     if (value.size() != sizeof v)
         return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
     std::memcpy(&v, value.data(), sizeof v);

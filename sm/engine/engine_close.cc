@@ -16,6 +16,7 @@
 #include "sm/observe/control.h"
 #include "sm/observe/txn_watch.h"
 #include "sm/recovery/recovery.h"
+#include "sm/report/flow.h"
 #include "sm/scan/service.h"
 #include "sm/services/ghost_cleaner.h"
 #include "sm/services/prepared_txns.h"
@@ -173,7 +174,9 @@ void Engine::stop_reports() {
         const std::lock_guard lock(reports_mutex);
         service = reports;
     }
-    if (service) service->stop(!stepped());
+    if (!service) return;
+    service->stop(!stepped());
+    service->operators->stop();
 }
 
 // The application's own user threads: they may still begin transactions.

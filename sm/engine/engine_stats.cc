@@ -9,6 +9,7 @@
 #include "sm/engine/engine.h"
 #include "sm/needs/needs.h"
 #include "sm/recovery/recovery.h"
+#include "sm/report/flow.h"
 #include "sm/scan/service.h"
 #include "sm/services/ghost_cleaner.h"
 #include "sm/services/prepared_txns.h"
@@ -161,7 +162,10 @@ ReportStats Engine::report_stats() {
         const std::lock_guard lock(reports_mutex);
         service = reports;
     }
-    return service ? service->stats() : ReportStats{};
+    if (!service) return {};
+    ReportStats stats = service->stats();
+    stats.answers = service->operators->stats();
+    return stats;
 }
 
 StepsStats Engine::steps_stats() {

@@ -46,10 +46,10 @@ Result<HeapFile::Outcome> HeapFile::splice(txn::Transaction& txn, ExclusivePage&
     const Slot& s = slot(*page, number.value);
     DCHECK((s.state & (kLive | kGhost)) == kLive && skip <= s.length);
     const uint32_t capacity = capacity_for(skip + record.size());
-    if (capacity > s.capacity && free_bytes(*page) + s.capacity < capacity) {
+    if (capacity > s.capacity && free_now(*page) + s.capacity < capacity) {
         const uint32_t needed = capacity - s.capacity;
-        if (free_bytes(*page) + data(*page).reclaimable >= needed) TRY(reclaim(txn, page, needed));
-        if (free_bytes(*page) + s.capacity < capacity) return Outcome::no_room;
+        if (free_now(*page) + data(*page).reclaimable >= needed) TRY(reclaim(txn, page, needed));
+        if (free_now(*page) + s.capacity < capacity) return Outcome::no_room;
     }
     const Slice before = content(*page, s).substr(skip);
     const Difference d = difference(before, record);
@@ -103,7 +103,7 @@ Result<bool> HeapFile::move(txn::Transaction& txn, RecordId id, Slice record) {
         // X lock held since update_in_place saw it.
         CHECK(s);
         if (s->state & kStub) copy = link_of(content(*home, *s));
-        fits_home = free_bytes(*home) + s->capacity >= capacity_for(record.size());
+        fits_home = free_now(*home) + s->capacity >= capacity_for(record.size());
     }
     if (copy.page != kPageNone && fits_home) return move_home(txn, id, copy, record);
     const PageId fresh = TRY(page_with_room(txn, room_for(sizeof(Link) + record.size())))->id();
@@ -120,7 +120,7 @@ Result<bool> HeapFile::move_home(txn::Transaction& txn, RecordId id, RecordId co
     const Slot& s = slot(*home, id.slot.value);
     // The record's lock keeps it where it is (HF-2).
     DCHECK((s.state & kStub) && link_of(content(*home, s)) == copy);
-    if (free_bytes(*home) + s.capacity < capacity_for(record.size())) return false;
+    if (free_now(*home) + s.capacity < capacity_for(record.size())) return false;
     const ReplacePayload back{
         id.slot.value, kLive, s.state, 0, sizeof(Link), static_cast<uint16_t>(record.size()), 0};
     RemovePayload remove;
@@ -140,7 +140,7 @@ Result<bool> HeapFile::move_away(txn::Transaction& txn, RecordId id, RecordId co
     if (copy.page != kPageNone) pages.want(copy.page);
     TRY(pages.latch(*env_.pool));
     ExclusivePage& target = pages.of(fresh);
-    if (free_bytes(*target) < room_for(sizeof(Link) + record.size())) return false;
+    if (free_now(*target) < room_for(sizeof(Link) + record.size())) return false;
     uint32_t index = 0;
     for (; index < data(*target).slot_count; ++index)
         if (slot(*target, index).state == kEmpty &&

@@ -123,7 +123,7 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
             }
             continue;
         }
-        DCHECK(page->header.object == id_.value && free_bytes(*page) >= room_for(record.size()));
+        DCHECK(page->header.object == id_.value && free_now(*page) >= room_for(record.size()));
         DCHECK(id.slot.value >= data(*page).slot_count ||
                slot(*page, id.slot.value).state == kEmpty);
         const PutPayload head{id.slot.value, kLive, 0};

@@ -83,7 +83,7 @@ inline uint32_t room_for(size_t length) {
     return heap::capacity_for(length) + static_cast<uint32_t>(sizeof(heap::Slot));
 }
 
-inline uint32_t free_bytes(const Page& page) { return heap::data(page).free_bytes; }
+inline uint32_t free_now(const Page& page) { return heap::data(page).free_bytes; }
 
 // Up to three data pages, latched in ascending order (HF-5).
 struct LatchedPages {

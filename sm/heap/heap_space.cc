@@ -30,11 +30,11 @@ Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t b
         }
         ExclusivePage page = std::move(*fixed);
         DCHECK(is_data_page(*page));
-        if (free_bytes(*page) >= bytes) [[likely]]
+        if (free_now(*page) >= bytes) [[likely]]
             return page;
-        if (free_bytes(*page) + data(*page).reclaimable >= bytes) {
+        if (free_now(*page) + data(*page).reclaimable >= bytes) {
             TRY(reclaim(txn, page, bytes));
-            if (free_bytes(*page) >= bytes) return page;
+            if (free_now(*page) >= bytes) return page;
         }
     }
     return find_page(txn, bytes);
@@ -115,9 +115,9 @@ void HeapFile::Hints::prune() {
             continue;
         }
         ExclusivePage page = std::move(*fixed);
-        if (free_bytes(*page) < bytes && free_bytes(*page) + data(*page).reclaimable >= bytes)
+        if (free_now(*page) < bytes && free_now(*page) + data(*page).reclaimable >= bytes)
             TRY(reclaim(txn, page, bytes));
-        if (free_bytes(*page) >= bytes) return page;
+        if (free_now(*page) >= bytes) return page;
         const bool promising = class_of(*page) >= class_needed(bytes);
         page.release();
         hints.latch.lock();

@@ -239,6 +239,8 @@ std::string metrics_text(const StoreStats& stats, const StepsStats& steps,
     write_store(text, stats);
     const Instance<ReportStats> of_reports[] = {{&reports, ""}};
     text.metrics<ReportStats>(kReportMetrics, of_reports);
+    const Instance<AnswerStats> of_answers[] = {{&reports.answers, ""}};
+    text.metrics<AnswerStats>(kAnswerMetrics, of_answers);
     write_steps(text, steps);
     return text.take();
 }

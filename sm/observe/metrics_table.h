@@ -362,6 +362,29 @@ inline constexpr Metric<ReportStats> kReportMetrics[] = {
     {"lockstep_report_behind_chunks_max", "", kGauge, kPlain, &ReportStats::behind_max,
      "Key ranges that were read without the slowest scan, and are kept or read again for it."},
 };
+
+inline constexpr Metric<AnswerStats> kAnswerMetrics[] = {
+    {"lockstep_answers_total", "", kCounter, kPlain, &AnswerStats::answers,
+     "Plans of reports that have been computed, or have failed."},
+    {"lockstep_operators_total", "", kCounter, kPlain, &AnswerStats::operators,
+     "Operators of plans begun."},
+    {"lockstep_operators_shared_total", "", kCounter, kPlain, &AnswerStats::shared,
+     "Times that a plan used an operator that another one had begun."},
+    {"lockstep_operator_threads", "", kGauge, kPlain, &AnswerStats::threads,
+     "User threads of the operators' stages now."},
+    {"lockstep_operator_sharing_misses_total", "", kCounter, kPlain, &AnswerStats::sharing_misses,
+     "Operators begun although the same one had run since their report began."},
+    {"lockstep_answer_cycles_total", "", kCounter, kPlain, &AnswerStats::cycles,
+     "Cycles of reports of one type."},
+    {"lockstep_answers_as_one_total", "", kCounter, kPlain, &AnswerStats::together,
+     "Plans that were computed as one with others of their type."},
+    {"lockstep_answers_waiting", "", kGauge, kPlain, &AnswerStats::waiting,
+     "Reports that wait for their cycle now."},
+    {"lockstep_operator_deadlocks_total", "", kCounter, kPlain, &AnswerStats::deadlocks,
+     "Deadlocks between operators that were resolved."},
+    {"lockstep_operators_kept_total", "", kCounter, kPlain, &AnswerStats::kept,
+     "Operators whose rows were kept in memory to resolve a deadlock."},
+};
 // clang-format on
 
 // MT-2
@@ -395,6 +418,7 @@ static_assert(well_formed(kStrayMetrics));
 static_assert(well_formed(kCtxPointMetrics));
 static_assert(well_formed(kTunerMetrics));
 static_assert(well_formed(kReportMetrics));
+static_assert(well_formed(kAnswerMetrics));
 
 // MT-1: a value more in one of the structs needs a row more above.
 static_assert(sizeof(StoreStats) == sizeof(uint64_t) * std::size(kStoreMetrics) +
@@ -417,7 +441,8 @@ static_assert(sizeof(CtxPointStats) ==
               sizeof(std::string) + sizeof(uint64_t) * std::size(kCtxPointMetrics));
 static_assert(sizeof(TunerStats) ==
               sizeof(uint64_t) * (1 + std::size(kTunerMetrics)));  // 1: mode and team_max
-static_assert(sizeof(ReportStats) ==
-              sizeof(uint64_t) * std::size(kReportMetrics) + sizeof(std::vector<ReportProgress>));
+static_assert(sizeof(ReportStats) == sizeof(uint64_t) * std::size(kReportMetrics) +
+                                         sizeof(AnswerStats) + sizeof(std::vector<ReportProgress>));
+static_assert(sizeof(AnswerStats) == sizeof(uint64_t) * std::size(kAnswerMetrics));
 
 }  // namespace lockstep::sm

@@ -142,6 +142,18 @@ bool Filter::Term::met_by(double number) const {
     }
 }
 
+// What lies in an interval of both lists, which ascend.
+auto Filter::meet(const Intervals& a, const Intervals& b) -> Intervals {
+    Intervals out;
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+        const Interval both{std::max(a[i].low, b[j].low), std::min(a[i].high, b[j].high)};
+        if (both.low <= both.high) out.push_back(both);
+        a[i].high < b[j].high ? ++i : ++j;
+    }
+    DCHECK(std::ranges::is_sorted(out, {}, &Interval::low));
+    return out;
+}
+
 void Filter::bind_integers(Term& term, const Column& column, std::span<const Constant> values) {
     const bool is_signed = type_row(column.type).is_signed;
     for (const Constant& value : values) {
@@ -212,7 +224,10 @@ Result<Filter> Filter::make(const Columns& columns, std::span<const Where> where
         Term term{
             .column = static_cast<uint16_t>(*place), .type = column.type, .compare = one.compare};
         TRY(bind(term, column, one));
-        out.terms_.push_back(std::move(term));
+        const auto same = std::ranges::find(out.terms_, term.column, &Term::column);
+        if (same != out.terms_.end() && type_row(column.type).integer())
+            same->intervals = meet(same->intervals, term.intervals);
+        else out.terms_.push_back(std::move(term));
     }
     return out;
 }

@@ -44,16 +44,18 @@ private:
     struct Interval {
         uint64_t low, high;
     };
+    using Intervals = std::vector<Interval>;
     struct Term {
         uint16_t column;
         ColumnType type;
         Compare compare;
-        std::vector<Interval> intervals = {};  // of integers; ascending, disjoint
+        Intervals intervals = {};  // of all conditions on integers; ascending, disjoint
         std::vector<double> reals = {};
         std::vector<std::string> texts = {};
         bool met_by(Slice text) const;
         bool met_by(double number) const;
     };
+    static Intervals meet(const Intervals& a, const Intervals& b);
     static Result<void> bind(Term& term, const Column& column, const Where& where);
     static void bind_integers(Term& term, const Column& column, std::span<const Constant> values);
     void filter_term(const Term& term, const ColumnData& data, std::vector<uint32_t>& rows) const;

@@ -1,17 +1,18 @@
-// pacer.h - keeps a thread to a share of its worker's time while others have work.
+// pacer.h - keeps the threads of reports to a share of their worker's time while others have work.
 //
-// Concepts   The thread says after each slice of its work that it may rest. It then lets ready
-//            threads of its worker run. Some of them are functions of the thread's own scans: their
-//            time counts as its own. If others have used a tenth of the window of 10 ms, and the
-//            thread has used its share of it, it sleeps until the window ends. Others that need
+// Concepts   A *budget* has the time that such threads of one worker have used in a window of 10
+//            ms: servers of passes, functions of scans, stages of operators. Each has a *pacer*. It
+//            says after each slice of its work that it may rest, and lets ready threads of its
+//            worker run. If the budget's threads have used their share of the window, and others a
+//            tenth of what has passed of it, it sleeps until the window ends. Others that need
 //            less, such as the pool's cleaner, need not wait for it anyway. Time in which nobody
 //            was ready is nobody's: the worker ended transfers, or had no CPU. So a worker without
 //            other work is not left idle.
 // Invariants RB-7 (service.h)
-// Blocking   rest() suspends the user thread.
+// Blocking   rest() suspends the user thread. Only threads of one worker use a budget.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <utility>
 
 #include <lockstep/types.h>
@@ -20,64 +21,95 @@
 
 namespace lockstep::sm::scan {
 
-class Pacer {
+class alignas(kCacheLineBytes) Budget {
 public:
     static constexpr Nanos kWindow = 10 * kMillisecond;
 
-    // `share` of a worker's time, above 0 and at most 1. `functions`: the time of the scans'
-    // functions on this worker, which they add when they end, and the pacer takes.
-    Pacer(double share, std::atomic<Nanos>& functions) : share_(share), functions_(functions) {
-        DCHECK(share > 0 && share <= 1);
-        begin_window(threads::now());
-    }
-    // The slice ends, and the next one begins when the call returns.
-    void rest() {
-        assert_state();
-        const Nanos now = threads::now();
-        DCHECK(now >= slice_began_);
-        use(now - slice_began_);
-        const bool others = threads::yield_to_few(UINT32_MAX);
-        if (!others) threads::yield();  // for what the worker itself has to do
-        const Nanos back = threads::now(), own = functions_.exchange(0, std::memory_order_relaxed);
-        use(own);
-        if (others && back - now > own) used_by_others_ += back - now - own;
-        if (back >= window_end_) return begin_window(back);
-        if (used_by_others_ > kWindow / 10 &&
-            static_cast<double>(used_) > share_ * static_cast<double>(kWindow)) {
-            threads::sleep_until(window_end_);
-            return begin_window(threads::now());
-        }
-        slice_began_ = back;
-    }
-    // The thread has waited for something else than its turn.
-    void waited() {
-        const Nanos now = threads::now();
-        if (now >= window_end_) return begin_window(now);
-        slice_began_ = now;
-        assert_state();
-    }
-    // Time that it has used since the last call, in nanoseconds.
-    Nanos take_used() { return std::exchange(used_in_all_, 0); }
-
-private:
     void use(Nanos time) {
         used_ += time;
         used_in_all_ += time;
     }
+    // A number from which used_since() counts.
+    Nanos used() const { return used_in_all_; }
+    Nanos used_since(Nanos before) const {
+        DCHECK(before <= used_in_all_);
+        return used_in_all_ - before;
+    }
+    // Threads were ready from `from`, when used() was `before`, until now. What is not the budget's
+    // own of it is that of others; each moment counts once, whoever waited meanwhile.
+    void note_others(Nanos from, Nanos before, Nanos now) {
+        if (from < noted_until_) {
+            from = noted_until_;
+            before = used_at_noted_;
+        }
+        noted_until_ = now;
+        used_at_noted_ = used_in_all_;
+        if (const Nanos own = used_since(before); now - from > own)
+            used_by_others_ += now - from - own;
+    }
     void begin_window(Nanos now) {
-        slice_began_ = now;
+        if (now < window_end_) return;
         window_end_ = now + kWindow;
         used_ = used_by_others_ = 0;
-        assert_state();
     }
-    void assert_state() const {
-        DCHECK(window_end_ >= kWindow && slice_began_ <= window_end_);
-        DCHECK(share_ > 0 && share_ <= 1);
+    // When those that have used the share must sleep until; 0: they need not.
+    Nanos sleeps_until(double share) const {
+        const bool spent = 9 * used_by_others_ > used_ &&
+                           static_cast<double>(used_) > share * static_cast<double>(kWindow);
+        DCHECK(window_end_ >= kWindow);
+        return spent ? window_end_ : 0;
+    }
+
+private:
+    Nanos window_end_ = 0, used_ = 0, used_by_others_ = 0;  // of the window
+    Nanos used_in_all_ = 0, noted_until_ = 0, used_at_noted_ = 0;
+};
+
+class Pacer {
+public:
+    // `share` of a worker's time, above 0 and at most 1. On a thread of the budget's worker.
+    Pacer(double share, Budget& budget) : share_(share), budget_(budget) {
+        DCHECK(share > 0 && share <= 1);
+        begin_slice();
+    }
+    // The slice ends, and the next one begins when the call returns.
+    void rest() {
+        end_slice();
+        const Nanos now = slice_began_, before = budget_.used();
+        const bool others = threads::yield_to_few(UINT32_MAX);
+        if (!others) threads::yield();  // for what the worker itself has to do
+        const Nanos back = threads::now();
+        if (others) budget_.note_others(now, before, back);
+        if (const Nanos until = budget_.sleeps_until(share_); until > back)
+            threads::sleep_until(until);
+        begin_slice();
+    }
+    // The thread is about to wait for something else than its turn; it has waited.
+    void waits() { end_slice(); }
+    void waited() { begin_slice(); }
+    // Time that it has used since the last call, in nanoseconds.
+    Nanos take_used() { return std::exchange(used_, 0); }
+
+private:
+    void begin_slice() {
+        slice_began_ = threads::now();
+        before_ = budget_.used();
+        budget_.begin_window(slice_began_);
+    }
+    // Where it parked meanwhile, others of the budget have noted their time.
+    void end_slice() {
+        const Nanos now = threads::now(), siblings = budget_.used_since(before_);
+        DCHECK(now >= slice_began_);
+        const Nanos own = now - slice_began_ - std::min(siblings, now - slice_began_);
+        budget_.use(own);
+        used_ += own;
+        slice_began_ = now;
+        before_ = budget_.used();
     }
 
     const double share_;
-    std::atomic<Nanos>& functions_;
-    Nanos slice_began_ = 0, window_end_ = 0, used_ = 0, used_by_others_ = 0, used_in_all_ = 0;
+    Budget& budget_;
+    Nanos slice_began_ = 0, before_ = 0, used_ = 0;
 };
 
 }  // namespace lockstep::sm::scan

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "sm/scan/pacer.h"
 #include "threads/base/try.h"
 
 namespace lockstep::sm::scan {
@@ -60,7 +59,7 @@ Result<void> cut_out(const ScanState& scan, const std::shared_ptr<const BlockDat
 }  // namespace
 
 void Service::serve(const std::shared_ptr<Pass>& pass) {
-    Pacer pacer(hooks_.share, pass->functions);
+    Pacer pacer = this->pacer();
     std::unique_lock lock(mutex_);
     DCHECK(threads::current() != nullptr && !pass->cut);
     while (!stopping_ && take_in(*pass, lock)) {
@@ -68,6 +67,7 @@ void Service::serve(const std::shared_ptr<Pass>& pass) {
         Turn turn;
         if (!choose(*pass, turn)) {
             if (pass->scans.empty()) break;
+            pacer.waits();
             pass->wake.wait(mutex_, [&] { return std::exchange(pass->poked, false); });
             pacer.waited();
             continue;
@@ -401,7 +401,7 @@ void Service::deliver(Pass& pass, Turn& turn) {
         DCHECK(scan.needed.count() == scan.left);
         for (Block& block : share.blocks) scan.queue.push_back(std::move(block));
         if (scan.left == 0) end(scan, {});
-        else if (!share.blocks.empty()) scan.ready.notify_all();
+        else if (!share.blocks.empty()) scan.announce();
     }
     DCHECK(turn.made.size() >= turn.kept);
     const uint64_t fresh = turn.made.size() - turn.kept;

@@ -32,9 +32,8 @@ struct Pass {
     std::vector<std::string> cuts;  // chunk i begins at cuts[i - 1] and ends at cuts[i]
     size_t cursor = 0;
     std::map<size_t, std::vector<PageId>> brought;  // by chunk: pages that were read ahead for it
-    std::atomic<Nanos> functions{0};  // time of the scans' functions on the worker; see Pacer
-    const Policy* policy = nullptr;   // since the first scan was admitted
-    std::vector<uint64_t> used;       // by chunk: the last turn that took it
+    const Policy* policy = nullptr;                 // since the first scan was admitted
+    std::vector<uint64_t> used;                     // by chunk: the last turn that took it
     uint64_t turns = 0;
     // What the policy sees, made anew by look().
     std::vector<ScanView> views;   // of `scans`

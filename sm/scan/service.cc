@@ -16,7 +16,7 @@ namespace lockstep::sm::scan {
 namespace {
 
 [[gnu::cold]] Unexpected closed() { return fail(ErrorCode::store_closed, "report"); }
-[[gnu::cold]] Unexpected forked() { return fail(ErrorCode::forked, "report"); }
+[[gnu::cold]] Unexpected in_child() { return fail(ErrorCode::forked, "report"); }
 
 // Ascending, each once.
 std::vector<uint16_t> set_of(std::vector<uint16_t> places) {
@@ -88,7 +88,7 @@ private:
 };
 
 Result<std::shared_ptr<ReportState>> Service::open(Nanos max_age) {
-    if (fork_mark_.forked()) return forked();
+    if (fork_mark_.forked()) return in_child();
     const Inside inside(*this);
     if (!inside) return closed();
     std::shared_ptr<GroupUse> use;
@@ -131,7 +131,7 @@ Result<std::shared_ptr<ReportState>> Service::open(Nanos max_age) {
 
 Result<std::shared_ptr<ScanState>> Service::scan(ReportState& report, std::string_view name,
                                                  const ScanOptions& options) {
-    if (fork_mark_.forked()) return forked();
+    if (fork_mark_.forked()) return in_child();
     const Inside inside(*this);
     if (!inside) return closed();
     if (options.policy > ScanPolicy::full) return fail(ErrorCode::bad_argument, "policy of a scan");
@@ -195,7 +195,7 @@ Result<void> Service::add(const std::shared_ptr<ScanState>& scan, Described obje
 }
 
 Result<bool> Service::next(ScanState& scan, Block& out) {
-    if (fork_mark_.forked()) return forked();
+    if (fork_mark_.forked()) return in_child();
     std::unique_lock lock(mutex_);
     scan.assert_state();
     const Nanos pause = threads::waits_are_watched() ? threads::kWatchPause : kNever;
@@ -205,6 +205,11 @@ Result<bool> Service::next(ScanState& scan, Block& out) {
         threads::look_between_waits();  // which may cancel the scan
         lock.lock();
     }
+    return take(scan, out);
+}
+
+// Under mutex_; the scan has a block or has ended.
+Result<bool> Service::take(ScanState& scan, Block& out) {
     if (!scan.queue.empty()) {
         DCHECK(scan.queue.front().rows() > 0);
         const bool was_sated = scan.sated();
@@ -218,13 +223,50 @@ Result<bool> Service::next(ScanState& scan, Block& out) {
     return false;
 }
 
+Result<Service::Polled> Service::poll(ScanState& scan, Block& out) {
+    if (fork_mark_.forked()) return in_child();
+    const std::lock_guard lock(mutex_);
+    scan.assert_state();
+    if (!scan.ended && scan.queue.empty()) return Polled::pending;
+    return TRY(take(scan, out)) ? Polled::block : Polled::ended;
+}
+
+void Service::watch(ScanState& scan, std::function<void()> ready) {
+    if (fork_mark_.forked()) return;
+    const std::lock_guard lock(mutex_);
+    scan.on_ready = std::move(ready);
+}
+
+Budget& Service::budget() {
+    const uint32_t place = threads::worker_index() - hooks_.first_worker;
+    CHECK(place < budgets_.size());
+    return budgets_[place];
+}
+
+Pacer Service::pacer() { return {hooks_.share, budget()}; }
+
+Result<void> Service::start(const char* name, threads::ThreadFn fn) {
+    if (fork_mark_.forked()) return in_child();
+    const Inside inside(*this);
+    if (!inside) return closed();
+    uint32_t worker = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        worker = next_worker();
+    }
+    return hooks_.start(static_cast<int>(worker), name, std::move(fn));
+}
+
 Result<void> Service::consume(ScanState& scan, FunctionRef<Result<bool>(const Block&)> fn) {
     Block block;
     while (TRY(next(scan, block))) {
         const Nanos began = threads::now();
         const Result<bool> more = fn(block);
-        if (threads::worker_index() == scan.pass->worker)
-            scan.pass->functions.fetch_add(threads::now() - began, std::memory_order_relaxed);
+        if (threads::worker_index() == scan.pass->worker) {
+            const Nanos used = threads::now() - began;
+            budget().use(used);
+            count(counters_.busy_nanos, used);
+        }
         if (more.has_value() && *more) continue;
         cancel(scan);
         if (!more.has_value()) return std::unexpected(more.error());
@@ -235,7 +277,7 @@ Result<void> Service::consume(ScanState& scan, FunctionRef<Result<bool>(const Bl
 
 Result<void> Service::each(const std::shared_ptr<ScanState>& scan,
                            FunctionRef<Result<bool>(const Block&)> fn) {
-    if (fork_mark_.forked()) return forked();
+    if (fork_mark_.forked()) return in_child();
     const Inside inside(*this);
     if (!inside) return closed();
     if (hooks_.on_own_thread()) return consume(*scan, fn);
@@ -279,7 +321,7 @@ void Service::end(ScanState& scan, const Error& error) {
     scan.error = error;
     scan.use.reset();
     scan.assert_state();
-    scan.ready.notify_all();
+    scan.announce();
 }
 
 void Service::end_all(Pass& pass, const Error& error) {

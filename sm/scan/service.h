@@ -22,8 +22,9 @@
 //            RB-6 No latch and no lock of the service is held while a function of the application
 //                 runs: each() calls it between two calls of next().
 //                 [test: ReportsFailures.AFunctionMayCallEverything, ChunkReader.LeavesOfAnIndex]
-//            RB-7 A server rests after each leaf, and keeps to scan_share, its scans' functions
-//                 included. [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
+//            RB-7 A server rests after each leaf. All that serves reports on a worker keeps to
+//                 scan_share, functions of scans included.
+//                 [test: ChunkReader.LeavesOfAnIndex, Pacer.KeepsItsShareBesideOthers]
 // Blocking   Said at each function. mutex_ is held briefly; only `hooks` run without it.
 #pragma once
 
@@ -40,12 +41,16 @@
 #include "sm/scan/chunk_reader.h"
 #include "sm/scan/filter.h"
 #include "sm/scan/group.h"
+#include "sm/scan/pacer.h"
 #include "sm/scan/policy.h"
 #include "threads/thread/fork_watch.h"
 
+namespace lockstep::sm::report {
+class Operators;
+}  // namespace lockstep::sm::report
+
 namespace lockstep::sm::scan {
 
-class Pacer;
 class Service;
 
 // An index or heap with its columns.
@@ -62,7 +67,7 @@ struct Hooks {
     std::function<Result<Described>(std::string_view name)> find;
     std::function<bool()> on_own_thread;
     uint32_t first_worker = 0, workers = 1;  // those that serve passes
-    double share = 0.25;                     // of one, for a pass
+    double share = 0.25;                     // of one, for all that serves reports
     uint64_t bytes = 64 << 20;
     uint64_t pool_bytes = 64 << 20;
 };
@@ -103,7 +108,12 @@ struct ScanState {
     bool ended = false;        // nothing more is made for it
     Error error{};             // why, if not by its last chunk
     Condition ready;
+    std::function<void()> on_ready;  // called where `ready` is notified
 
+    void announce() {
+        ready.notify_all();
+        if (on_ready) on_ready();
+    }
     static constexpr size_t kQueueMax = 2;
     bool sated() const { return queue.size() >= kQueueMax; }
     void assert_state() const {
@@ -118,7 +128,7 @@ struct ScanState {
 
 class Service : public std::enable_shared_from_this<Service> {
 public:
-    explicit Service(Hooks hooks) : hooks_(std::move(hooks)) {
+    explicit Service(Hooks hooks) : hooks_(std::move(hooks)), budgets_(hooks_.workers) {
         DCHECK(hooks_.workers > 0 && hooks_.share > 0);
     }
     // As Store::report(), Report::scan(), and the calls of Scan.
@@ -131,6 +141,19 @@ public:
     double progress(const ScanState& scan);
     uint64_t behind(const ScanState& scan);
     void cancel(ScanState& scan);
+    // For operators that read scans. poll(): as next(), and pending in place of a wait. watch():
+    // `ready` is called, with mutex_ held, when there is more; null: not any more. start(): a
+    // thread on a worker that serves passes. Errors: store_closed, forked, too_many.
+    enum class Polled : uint8_t { block, pending, ended };
+    Result<Polled> poll(ScanState& scan, Block& out);
+    void watch(ScanState& scan, std::function<void()> ready);
+    Result<void> start(const char* name, threads::ThreadFn fn);
+    // Of the calling thread, which serves scans and was started for it.
+    Pacer pacer();
+    uint32_t workers() const { return hooks_.workers; }
+    bool forked() const { return fork_mark_.forked(); }
+    // Those of the store (sm/report). Set once, before the first report.
+    std::shared_ptr<report::Operators> operators;
     // Ends all scans and groups with store_closed, and all threads soon. `wait`: until no call of
     // another kernel thread is inside; blocks it.
     void stop(bool wait);
@@ -152,10 +175,12 @@ private:
         counter.fetch_add(by, std::memory_order_relaxed);
     }
     ReportProgress progress_of(const ReportState& report, Nanos now) const;
+    Budget& budget();
     uint32_t next_worker() {  // under mutex_
         DCHECK(hooks_.workers > 0);
         return hooks_.first_worker + next_worker_++ % hooks_.workers;
     }
+    Result<bool> take(ScanState& scan, Block& out);
     Result<void> consume(ScanState& scan, FunctionRef<Result<bool>(const Block&)> fn);
     Result<void> add(const std::shared_ptr<ScanState>& scan, Described object);
     void serve(const std::shared_ptr<Pass>& pass);
@@ -172,6 +197,7 @@ private:
     const Hooks hooks_;
     const threads::ForkMark fork_mark_;
     Counters counters_;
+    std::vector<Budget> budgets_;  // of workers that serve passes; each used by its threads only
     Mutex mutex_;
     Condition idle_;
     // All under mutex_. A pass serves scans of one object that have the same columns.

@@ -224,7 +224,8 @@ class Docs(unittest.TestCase):
                 capture_output=True,
                 text=True,
             )
-        self.assertEqual((done.returncode, done.stdout), (0, "bread: 1920.00\ntea: 1497.00\n"))
+        says = "bread: 1920.00\ntea: 1497.00\nbread: 192000 cents\ntea: 149700 cents\n"
+        self.assertEqual((done.returncode, done.stdout), (0, says))
 
     def test_shell_blocks_run(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:

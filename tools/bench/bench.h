@@ -87,6 +87,8 @@ Result<void> bench_backup(const Settings&, Report&);
 Result<void> bench_reads(const Settings&, Report&);
 Result<void> bench_snapshots(const Settings&, Report&);
 Result<void> bench_reports(const Settings&, Report&);
+Result<void> bench_answers(const Settings&, Report&);
+Result<void> bench_qpipe(const Settings&, Report&);
 Result<void> bench_commits(const Settings&, Report&);
 Result<void> bench_steps(const Settings&, Report&);
 Result<void> bench_tpcc_steps(const Settings&, Report&);

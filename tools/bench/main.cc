@@ -62,6 +62,11 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"production-line",
          "how long requests wait when a queue forms batches by different rules, in virtual time",
          bench_production_line},
+        {"answers",
+         "plans of reports: 1,024 of one type as one against one, and one by one, as ratios; and "
+         "light ones beside heavy ones",
+         bench_answers},
+        {"qpipe", "a mix of queries by what they share, as ratios of throughput", bench_qpipe},
         {"scan-policies",
          "16 streams of scans on one table: reads and latency by policy, in virtual time",
          bench_scan_policies},

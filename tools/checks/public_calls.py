@@ -17,7 +17,8 @@ from source import finish, root, without_comments
 # a call; and what takes handles of the C interface, which sm_c_calls_test and sm_c_procedures_test
 # call.
 VALUES = {
-    *("Announcement", "Block", "Column", "Columns", "Constant", "Function", "Packet", "SharedByte"),
+    *("Aggregate", "Announcement", "Block", "Column", "Columns", "Constant", "Expr", "Function"),
+    *("Packet", "Plan", "Rows", "SharedByte", "col"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "KeyReader", "LogBuckets", "Lsn"),
     *("ManualClock", "MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats"),
     *("StepsStats", "StoreFailure", "Strays", "ThreadWaits", "Unexpected"),

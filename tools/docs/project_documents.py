@@ -18,6 +18,7 @@ PAGES = {
     "tools/xa/README.md": "contribute/xa.md",
     "threads/io/README.md": "contribute/io.md",
     "sm/scan/README.md": "explanation/reports.md",
+    "sm/report/README.md": "explanation/plans.md",
     "tools/python/MEASUREMENTS.md": "benchmarks/measurements_python.md",
     "ARCHITECTURE.md": "explanation/architecture.md",
     "threads/README.md": "explanation/threads.md",

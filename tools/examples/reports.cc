@@ -1,6 +1,7 @@
 // reports.cc - the program of the tutorial on SQL over live data: the same report without SQL.
 //
 // The comments with arrows mark the parts that the tutorial shows.
+#include <lockstep/plan.h>
 #include <lockstep/report.h>
 #include <lockstep/store.h>
 
@@ -61,10 +62,25 @@ Result<void> report(Store& store) {
 }
 // --8<-- [end:report]
 
+// --8<-- [start:plan]
+Result<void> sums_by_plan(Store& store) {
+    Report report = LOCKSTEP_TRY(store.report({.max_age = kSecond}));
+    const Plan plan = Plan::scan("orders", {"price", "item"}, {{"number", Compare::less, {900}}})
+                          .group({"item"}, {Aggregate::sum(col("price"), "cents")})
+                          .order({{"cents", true}});
+    const Rows rows = LOCKSTEP_TRY(report.answer(plan, {.sharing = Sharing::cycle}));
+    for (size_t row = 0; row < rows.rows(); ++row)
+        std::printf("%s: %" PRId64 " cents\n", std::string(rows.text(row, 0)).c_str(),
+                    rows.integer(row, 1));
+    return {};
+}
+// --8<-- [end:plan]
+
 Result<void> work(const char* path) {
     Store store = LOCKSTEP_TRY(Store::open(path, {}));
     LOCKSTEP_TRY(store.run([&](Txn& txn) { return sell(store, txn); }));
     LOCKSTEP_TRY(report(store));
+    LOCKSTEP_TRY(sums_by_plan(store));
     return store.close();
 }
 

@@ -42,13 +42,16 @@ struct Settings {
     uint32_t warehouses = 1, workers = 2, streams = 4;
     double seconds = 10, max_age = 1;
     uint64_t seed = 1;
-    ScanPolicy policy = ScanPolicy::automatic;
+    AnswerOptions answer;
 };
 
 const Names<ScanPolicy> kPolicyNames = {
     {"automatic", ScanPolicy::automatic}, {"normal", ScanPolicy::normal},
     {"attach", ScanPolicy::attach},       {"elevator", ScanPolicy::elevator},
     {"relevance", ScanPolicy::relevance}, {"full", ScanPolicy::full}};
+
+const Names<Sharing> kSharingNames = {
+    {"none", Sharing::none}, {"pipeline", Sharing::pipeline}, {"cycle", Sharing::cycle}};
 
 Nanos nanos(double seconds) { return static_cast<Nanos>(seconds * 1e9); }
 
@@ -88,7 +91,7 @@ private:
             const Nanos began = clock_.now();
             Report report = TRY(db_.store->report({.max_age = nanos(settings_.max_age)}));
             note_state(report.sees(), began);
-            TRY(answer(query, by, report, settings_.policy));
+            TRY(answer(query, by, report, settings_.answer));
             const std::lock_guard lock(work_.mutex);
             ++work_.done[static_cast<size_t>(query)];
             work_.seconds[static_cast<size_t>(query)] +=
@@ -125,7 +128,7 @@ Result<uint32_t> compare_answers(Database& db, const Settings& settings, const c
         const auto query = static_cast<QueryId>(i);
         const Constants by = draw(query, db, rng);
         Report report = TRY(db.store->report());
-        const Answer ours = TRY(answer(query, by, report, settings.policy));
+        const Answer ours = TRY(answer(query, by, report, settings.answer));
         Answer expected;
         TRY(db.store->run(
             [&](Txn& txn) -> Result<void> {
@@ -180,6 +183,10 @@ Json print_results(const RunReport& alone, const RunReport& beside, const Work& 
            "scans a chunk made");
     figure("chunks made", made, "");
     figure("chunks made again", static_cast<double>(after.made_again - before.made_again), "");
+    figure("operators", static_cast<double>(after.answers.operators), "");
+    figure("operators shared", static_cast<double>(after.answers.shared), "");
+    figure("sharing misses", static_cast<double>(after.answers.sharing_misses), "");
+    figure("reports that ran as one", static_cast<double>(after.answers.together), "");
     figure("states of the store", static_cast<double>(after.states - before.states), "");
     return json;
 }
@@ -253,8 +260,10 @@ int run(int argc, char** argv) {
     app.add_option("--max-age", settings.max_age, "How old a report's state may be, in seconds")
         ->check(number_in(0, 1e6))
         ->capture_default_str();
-    app.add_option("--policy", settings.policy, "How passes choose (default: automatic)")
+    app.add_option("--policy", settings.answer.policy, "How passes choose (default: automatic)")
         ->transform(chosen_from(kPolicyNames));
+    app.add_option("--sharing", settings.answer.sharing, "What reports share (default: pipeline)")
+        ->transform(chosen_from(kSharingNames));
     app.add_option("--seed", settings.seed, "Seed of all that is drawn")->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     auto store =

@@ -35,7 +35,7 @@ struct Item {
 };
 
 // All rows of the tables that the queries read.
-struct Rows {
+struct Contents {
     std::vector<Line> lines;
     std::map<OrderId, OrderRecord> orders;
     std::map<uint32_t, Item> items;
@@ -48,8 +48,8 @@ Record record_of(Slice value) {
     return out;
 }
 
-Result<Rows> read(Database& db, Txn& txn) {
-    Rows out;
+Result<Contents> read(Database& db, Txn& txn) {
+    Contents out;
     Cursor lines = db.order_line.scan(txn);
     while (TRY(lines.next()))
         out.lines.push_back({order_of(lines.key()), number_at(lines.key(), 7, 1),
@@ -74,7 +74,7 @@ Answer as_answer(const std::map<int64_t, std::vector<int64_t>>& groups) {
     return out;
 }
 
-Answer best_sellers(const Rows& rows) {
+Answer best_sellers(const Contents& rows) {
     std::vector<std::pair<Time, OrderId>> newest;
     for (const auto& [id, order] : rows.orders) newest.emplace_back(order.entry_d, id);
     std::ranges::sort(newest, std::greater());
@@ -94,7 +94,7 @@ Answer best_sellers(const Rows& rows) {
 }
 
 // Queries over lines, each with its order and its item.
-Answer over_lines(QueryId query, const Constants& by, const Rows& rows) {
+Answer over_lines(QueryId query, const Constants& by, const Contents& rows) {
     std::map<int64_t, std::vector<int64_t>> groups;
     std::map<OrderId, bool> delivered;
     int64_t sum = 0, promoted = 0;
@@ -140,7 +140,7 @@ Answer over_lines(QueryId query, const Constants& by, const Rows& rows) {
 }  // namespace
 
 Result<Answer> naive_answer(QueryId query, const Constants& by, Database& db, Txn& txn) {
-    const Rows rows = TRY(read(db, txn));
+    const Contents rows = TRY(read(db, txn));
     return query == QueryId::best_sellers ? best_sellers(rows) : over_lines(query, by, rows);
 }
 

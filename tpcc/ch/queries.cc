@@ -1,10 +1,7 @@
-// queries.cc - the plans over blocks of columns.
+// queries.cc - the queries as plans of operators.
 #include "tpcc/ch/queries.h"
 
-#include <algorithm>
-#include <map>
-#include <unordered_map>
-#include <unordered_set>
+#include <lockstep/plan.h>
 
 #include "threads/base/try.h"
 
@@ -13,241 +10,115 @@ namespace lockstep::tpcc::ch {
 namespace {
 
 constexpr size_t kNewestOrders = 3333, kBestItems = 50;
+const std::vector<JoinKey> kLineOfOrder = {
+    {"ol_w_id", "o_w_id"}, {"ol_d_id", "o_d_id"}, {"ol_o_id", "o_id"}};
 
-uint64_t order_number(uint16_t w, uint8_t d, uint32_t o) {
-    return uint64_t{w} << 40 | uint64_t{d} << 32 | o;
+Where at_least(const char* column, int64_t value) { return {column, Compare::at_least, {value}}; }
+Where less(const char* column, int64_t value) { return {column, Compare::less, {value}}; }
+
+// Lines delivered within the window of the constants.
+Plan lines(std::vector<std::string> columns, const Constants& by) {
+    return Plan::scan("order_line", std::move(columns),
+                      {at_least("ol_delivery_d", by.from), less("ol_delivery_d", by.to)});
+}
+// Lines with their orders, if they were not delivered before the entry of the order.
+Plan with_order(const Plan& of_lines, const Plan& orders) {
+    return of_lines.join(orders, kLineOfOrder)
+        .compute("after", col("ol_delivery_d") - col("o_entry_d"))
+        .where({at_least("after", 0)});
 }
 
-// The scans of one query.
-class Plan {
-public:
-    Plan(Report& report, ScanPolicy policy, const Constants& by)
-        : report_(report), policy_(policy), by_(by) {}
-    Result<Answer> q1();
-    Result<Answer> q4();
-    Result<Answer> q6();
-    Result<Answer> q12();
-    Result<Answer> q14();
-    Result<Answer> q19();
-    Result<Answer> best_sellers();
-
-private:
-    // Calls fn(block) with each block of the table's columns.
-    template <class Fn>
-    Result<void> each(const char* table, std::vector<std::string> columns, std::vector<Where> where,
-                      Fn fn) {
-        Scan scan = TRY(report_.scan(
-            table, {.columns = std::move(columns), .where = std::move(where), .policy = policy_}));
-        return scan.each([&](const Block& block) -> Result<bool> {
-            fn(block);
-            return true;
-        });
-    }
-    Where at_least(const char* column, int64_t value) const {
-        return {column, Compare::at_least, {value}};
-    }
-    Where less(const char* column, int64_t value) const { return {column, Compare::less, {value}}; }
-    Where between(const char* column) const { return {column, Compare::at_most, {by_.high}}; }
-
-    Report& report_;
-    const ScanPolicy policy_;
-    const Constants& by_;
-};
-
 // ol_number: quantity, amount, lines, of what was delivered since `from`.
-Result<Answer> Plan::q1() {
-    std::array<std::array<int64_t, 3>, 256> groups{};
-    TRY(each("order_line", {"ol_number", "ol_quantity", "ol_amount"},
-             {at_least("ol_delivery_d", by_.from)}, [&](const Block& block) {
-                 const auto number = block.numbers<uint8_t>(0),
-                            quantity = block.numbers<uint8_t>(1);
-                 const auto amount = block.numbers<int64_t>(2);
-                 for (size_t i = 0; i < block.rows(); ++i) {
-                     auto& group = groups[number[i]];
-                     group[0] += quantity[i];
-                     group[1] += amount[i];
-                     ++group[2];
-                 }
-             }));
-    Answer out;
-    for (size_t number = 0; number < groups.size(); ++number)
-        if (const auto& g = groups[number]; g[2] != 0)
-            out.push_back({static_cast<int64_t>(number), g[0], g[1], g[2]});
-    return out;
+Plan q1(const Constants& by) {
+    return Plan::scan("order_line", {"ol_number", "ol_quantity", "ol_amount"},
+                      {at_least("ol_delivery_d", by.from)})
+        .group({"ol_number"},
+               {Aggregate::sum(col("ol_quantity"), "quantity"),
+                Aggregate::sum(col("ol_amount"), "amount"), Aggregate::count("lines")})
+        .order({{"ol_number"}});
 }
 
 // o_ol_cnt: orders of the window with a line that was delivered at or after their entry.
-Result<Answer> Plan::q4() {
-    struct Order {
-        Time entry;
-        uint8_t lines;
-        bool delivered = false;
-    };
-    std::unordered_map<uint64_t, Order> orders;
-    TRY(each(
-        "orders", {"o_w_id", "o_d_id", "o_id", "o_entry_d", "o_ol_cnt"},
-        {at_least("o_entry_d", by_.from), less("o_entry_d", by_.to)}, [&](const Block& block) {
-            for (size_t i = 0; i < block.rows(); ++i)
-                orders[order_number(block.numbers<uint16_t>(0)[i], block.numbers<uint8_t>(1)[i],
-                                    block.numbers<uint32_t>(2)[i])] = {
-                    block.numbers<int64_t>(3)[i], block.numbers<uint8_t>(4)[i]};
-        }));
-    TRY(each("order_line", {"ol_w_id", "ol_d_id", "ol_o_id", "ol_delivery_d"},
-             {at_least("ol_delivery_d", by_.from)}, [&](const Block& block) {
-                 for (size_t i = 0; i < block.rows(); ++i) {
-                     const auto order = orders.find(order_number(block.numbers<uint16_t>(0)[i],
-                                                                 block.numbers<uint8_t>(1)[i],
-                                                                 block.numbers<uint32_t>(2)[i]));
-                     if (order != orders.end())
-                         order->second.delivered |=
-                             block.numbers<int64_t>(3)[i] >= order->second.entry;
-                 }
-             }));
-    std::map<int64_t, int64_t> counts;
-    for (const auto& [number, order] : orders)
-        if (order.delivered) ++counts[order.lines];
-    Answer out;
-    for (const auto& [lines, count] : counts) out.push_back({lines, count});
-    return out;
+Plan q4(const Constants& by) {
+    const Plan orders = Plan::scan("orders", {"o_w_id", "o_d_id", "o_id", "o_entry_d", "o_ol_cnt"},
+                                   {at_least("o_entry_d", by.from), less("o_entry_d", by.to)});
+    const Plan since = Plan::scan("order_line", {"ol_w_id", "ol_d_id", "ol_o_id", "ol_delivery_d"},
+                                  {at_least("ol_delivery_d", by.from)});
+    return with_order(since, orders)
+        .group({"ol_w_id", "ol_d_id", "ol_o_id", "o_ol_cnt"})
+        .group({"o_ol_cnt"}, {Aggregate::count("orders")})
+        .order({{"o_ol_cnt"}});
 }
 
 // The amount of the lines of a window and of some quantities.
-Result<Answer> Plan::q6() {
-    int64_t sum = 0;
-    TRY(each("order_line", {"ol_amount"},
-             {at_least("ol_delivery_d", by_.from), less("ol_delivery_d", by_.to),
-              at_least("ol_quantity", by_.low), between("ol_quantity")},
-             [&](const Block& block) {
-                 for (const int64_t amount : block.numbers<int64_t>(0)) sum += amount;
-             }));
-    return Answer{{sum}};
+Plan q6(const Constants& by) {
+    return Plan::scan("order_line", {"ol_amount"},
+                      {at_least("ol_delivery_d", by.from),
+                       less("ol_delivery_d", by.to),
+                       at_least("ol_quantity", by.low),
+                       {"ol_quantity", Compare::at_most, {by.high}}})
+        .group({}, {Aggregate::sum(col("ol_amount"), "amount")});
 }
 
 // o_ol_cnt: lines of orders with carrier 1 or 2, and of others, delivered in the window and not
 // before the entry of the order.
-Result<Answer> Plan::q12() {
-    struct Order {
-        Time entry;
-        uint8_t lines;
-        bool high;
-    };
-    std::unordered_map<uint64_t, Order> orders;
-    TRY(each(
-        "orders", {"o_w_id", "o_d_id", "o_id", "o_entry_d", "o_ol_cnt", "o_carrier_id"}, {},
-        [&](const Block& block) {
-            for (size_t i = 0; i < block.rows(); ++i) {
-                const uint8_t carrier = block.is_null(5, i) ? 0 : block.numbers<uint8_t>(5)[i];
-                orders[order_number(block.numbers<uint16_t>(0)[i], block.numbers<uint8_t>(1)[i],
-                                    block.numbers<uint32_t>(2)[i])] = {
-                    block.numbers<int64_t>(3)[i], block.numbers<uint8_t>(4)[i],
-                    carrier == 1 || carrier == 2};
-            }
-        }));
-    std::map<int64_t, std::array<int64_t, 2>> counts;
-    TRY(each("order_line", {"ol_w_id", "ol_d_id", "ol_o_id", "ol_delivery_d"},
-             {at_least("ol_delivery_d", by_.from), less("ol_delivery_d", by_.to)},
-             [&](const Block& block) {
-                 for (size_t i = 0; i < block.rows(); ++i) {
-                     const auto order = orders.find(order_number(block.numbers<uint16_t>(0)[i],
-                                                                 block.numbers<uint8_t>(1)[i],
-                                                                 block.numbers<uint32_t>(2)[i]));
-                     if (order == orders.end() ||
-                         order->second.entry > block.numbers<int64_t>(3)[i])
-                         continue;
-                     ++counts[order->second.lines][order->second.high ? 0 : 1];
-                 }
-             }));
-    Answer out;
-    for (const auto& [lines, count] : counts) out.push_back({lines, count[0], count[1]});
-    return out;
+Plan q12(const Constants& by) {
+    const Plan orders =
+        Plan::scan("orders", {"o_w_id", "o_d_id", "o_id", "o_entry_d", "o_ol_cnt", "o_carrier_id"});
+    const std::vector<Where> high = {{"o_carrier_id", Compare::in, {1, 2}}};
+    return with_order(lines({"ol_w_id", "ol_d_id", "ol_o_id", "ol_delivery_d"}, by), orders)
+        .group({"o_ol_cnt"}, {Aggregate::count("high", high), Aggregate::count("all")})
+        .compute("low", col("all") - col("high"))
+        .order({{"o_ol_cnt"}});
 }
 
 // The amount of items whose data begin with the prefix, and of all items, in the window.
-Result<Answer> Plan::q14() {
-    std::unordered_set<uint32_t> items;
-    TRY(each("item", {"i_id"}, {{"i_data", Compare::prefix, {by_.prefix}}},
-             [&](const Block& block) {
-                 for (const uint32_t item : block.numbers<uint32_t>(0)) items.insert(item);
-             }));
-    int64_t promoted = 0, sum = 0;
-    TRY(each("order_line", {"ol_i_id", "ol_amount"},
-             {at_least("ol_delivery_d", by_.from), less("ol_delivery_d", by_.to)},
-             [&](const Block& block) {
-                 const auto item = block.numbers<uint32_t>(0);
-                 const auto amount = block.numbers<int64_t>(1);
-                 for (size_t i = 0; i < block.rows(); ++i) {
-                     sum += amount[i];
-                     if (items.contains(item[i])) promoted += amount[i];
-                 }
-             }));
-    return Answer{{promoted, sum}};
+Plan q14(const Constants& by) {
+    const Plan items = Plan::scan("item", {"i_id"}, {{"i_data", Compare::prefix, {by.prefix}}});
+    return lines({"ol_i_id", "ol_amount"}, by)
+        .left_join(items, {{"ol_i_id", "i_id"}})
+        .group({}, {Aggregate::sum(col("ol_amount"), "promoted", {at_least("i_id", 0)}),
+                    Aggregate::sum(col("ol_amount"), "all")});
 }
 
 // The amount of lines of one warehouse with at most so many pieces of items in a range of prices.
-Result<Answer> Plan::q19() {
-    std::unordered_set<uint32_t> items;
-    TRY(each(
+Plan q19(const Constants& by) {
+    const Plan items = Plan::scan(
         "item", {"i_id"},
-        {at_least("i_price", int64_t{by_.low} * 100), less("i_price", int64_t{by_.high} * 100)},
-        [&](const Block& block) {
-            for (const uint32_t item : block.numbers<uint32_t>(0)) items.insert(item);
-        }));
-    int64_t sum = 0;
-    TRY(each(
-        "order_line", {"ol_i_id", "ol_amount"},
-        {{"ol_w_id", Compare::equal, {by_.warehouse}}, {"ol_quantity", Compare::at_most, {10}}},
-        [&](const Block& block) {
-            const auto item = block.numbers<uint32_t>(0);
-            for (size_t i = 0; i < block.rows(); ++i)
-                if (items.contains(item[i])) sum += block.numbers<int64_t>(1)[i];
-        }));
-    return Answer{{sum}};
+        {at_least("i_price", int64_t{by.low} * 100), less("i_price", int64_t{by.high} * 100)});
+    return Plan::scan("order_line", {"ol_i_id", "ol_amount"},
+                      {{"ol_w_id", Compare::equal, {by.warehouse}},
+                       {"ol_quantity", Compare::at_most, {10}}})
+        .semi_join(items, {{"ol_i_id", "i_id"}})
+        .group({}, {Aggregate::sum(col("ol_amount"), "amount")});
 }
 
 // i_id, pieces, price: the items that sold most in the newest orders.
-Result<Answer> Plan::best_sellers() {
-    std::vector<std::pair<Time, uint64_t>> newest;  // a heap: the oldest of them first
-    TRY(each("orders", {"o_w_id", "o_d_id", "o_id", "o_entry_d"}, {}, [&](const Block& block) {
-        for (size_t i = 0; i < block.rows(); ++i) {
-            const std::pair order(
-                block.numbers<int64_t>(3)[i],
-                order_number(block.numbers<uint16_t>(0)[i], block.numbers<uint8_t>(1)[i],
-                             block.numbers<uint32_t>(2)[i]));
-            if (newest.size() == kNewestOrders) {
-                if (order < newest.front()) continue;
-                std::ranges::pop_heap(newest, std::greater());
-                newest.pop_back();
-            }
-            newest.push_back(order);
-            std::ranges::push_heap(newest, std::greater());
-        }
-    }));
-    std::unordered_set<uint64_t> orders;
-    for (const auto& [entry, order] : newest) orders.insert(order);
-    std::unordered_map<uint32_t, int64_t> pieces;
-    TRY(each("order_line", {"ol_w_id", "ol_d_id", "ol_o_id", "ol_i_id", "ol_quantity"}, {},
-             [&](const Block& block) {
-                 for (size_t i = 0; i < block.rows(); ++i)
-                     if (orders.contains(order_number(block.numbers<uint16_t>(0)[i],
-                                                      block.numbers<uint8_t>(1)[i],
-                                                      block.numbers<uint32_t>(2)[i])))
-                         pieces[block.numbers<uint32_t>(3)[i]] += block.numbers<uint8_t>(4)[i];
-             }));
-    std::vector<std::pair<int64_t, int64_t>> best;  // -pieces, item
-    for (const auto& [item, count] : pieces) best.emplace_back(-count, item);
-    std::ranges::sort(best);
-    best.resize(std::min(best.size(), kBestItems));
-    std::unordered_map<int64_t, int64_t> prices;
-    for (const auto& [count, item] : best) prices[item] = 0;
-    TRY(each("item", {"i_id", "i_price"}, {}, [&](const Block& block) {
-        for (size_t i = 0; i < block.rows(); ++i)
-            if (const auto price = prices.find(block.numbers<uint32_t>(0)[i]);
-                price != prices.end())
-                price->second = block.numbers<int64_t>(1)[i];
-    }));
-    Answer out;
-    for (const auto& [count, item] : best) out.push_back({item, -count, prices[item]});
-    return out;
+Plan best_sellers() {
+    const Plan newest =
+        Plan::scan("orders", {"o_w_id", "o_d_id", "o_id", "o_entry_d"})
+            .top(kNewestOrders,
+                 {{"o_entry_d", true}, {"o_w_id", true}, {"o_d_id", true}, {"o_id", true}});
+    const Plan best =
+        Plan::scan("order_line", {"ol_w_id", "ol_d_id", "ol_o_id", "ol_i_id", "ol_quantity"})
+            .semi_join(newest, kLineOfOrder)
+            .group({"ol_i_id"}, {Aggregate::sum(col("ol_quantity"), "pieces")})
+            .top(kBestItems, {{"pieces", true}, {"ol_i_id"}});
+    return best.join(Plan::scan("item", {"i_id", "i_price"}), {{"ol_i_id", "i_id"}})
+        .order({{"pieces", true}, {"ol_i_id"}});
+}
+
+Plan plan_of(QueryId query, const Constants& by) {
+    switch (query) {
+        case QueryId::q1: return q1(by);
+        case QueryId::q4: return q4(by);
+        case QueryId::q6: return q6(by);
+        case QueryId::q12: return q12(by);
+        case QueryId::q14: return q14(by);
+        case QueryId::q19: return q19(by);
+        case QueryId::best_sellers: break;
+    }
+    return best_sellers();
 }
 
 }  // namespace
@@ -267,18 +138,15 @@ Constants draw(QueryId query, const Database& db, Rng& rng) {
     return out;
 }
 
-Result<Answer> answer(QueryId query, const Constants& by, Report& report, ScanPolicy policy) {
-    Plan plan(report, policy, by);
-    switch (query) {
-        case QueryId::q1: return plan.q1();
-        case QueryId::q4: return plan.q4();
-        case QueryId::q6: return plan.q6();
-        case QueryId::q12: return plan.q12();
-        case QueryId::q14: return plan.q14();
-        case QueryId::q19: return plan.q19();
-        case QueryId::best_sellers: return plan.best_sellers();
-    }
-    return fail(ErrorCode::bad_argument, "query");
+Result<Answer> answer(QueryId query, const Constants& by, Report& report,
+                      const AnswerOptions& options) {
+    const Rows rows = TRY(report.answer(plan_of(query, by), options));
+    Answer out(rows.rows());
+    for (size_t row = 0; row < rows.rows(); ++row)
+        for (size_t column = 0; column < rows.columns(); ++column)
+            if (query != QueryId::q12 || rows.name(column) != "all")
+                out[row].push_back(rows.integer(row, column));
+    return out;
 }
 
 }  // namespace lockstep::tpcc::ch

@@ -1,5 +1,5 @@
-// queries.h - queries of CH-benCHmark: a plan over the columns of a report, and a plain evaluation
-// over cursors that the plan must agree with.
+// queries.h - queries of CH-benCHmark: a plan of operators, and a plain evaluation over cursors
+// with the same answer.
 //
 // Concepts   Each query draws its constants from a seed, so no two are alike. Windows of time are
 //            relative to the load, because delivery dates are those of the run.
@@ -12,7 +12,7 @@
 #include <array>
 #include <vector>
 
-#include <lockstep/report.h>
+#include <lockstep/plan.h>
 #include "tpcc/database.h"
 
 namespace lockstep::tpcc::ch {
@@ -33,9 +33,10 @@ Constants draw(QueryId query, const Database& db, Rng& rng);
 // Rows of an answer, in the order that the query asks for: groups, sums in cents and counts.
 using Answer = std::vector<std::vector<int64_t>>;
 
-// Scans what the query needs and computes the answer. Suspends a user thread, blocks any other.
-// Errors: those of Report::scan() and Scan::next().
-Result<Answer> answer(QueryId query, const Constants& by, Report& report, ScanPolicy policy);
+// The answer of the query's plan. Suspends a user thread, blocks any other. Errors: those of
+// Report::answer().
+Result<Answer> answer(QueryId query, const Constants& by, Report& report,
+                      const AnswerOptions& options);
 // The same by cursors within a transaction, row by row. Errors: those of Cursor::next().
 Result<Answer> naive_answer(QueryId query, const Constants& by, Database& db, Txn& txn);
 

@@ -22,6 +22,7 @@
 
 #include <concepts>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -117,6 +118,20 @@ struct ReportProgress {
     uint64_t behind = 0;          // the largest Scan::behind() of them
 };
 
+// What the operators of plans have done and do (plan.h). Plain numbers since the store was opened.
+struct AnswerStats {
+    uint64_t answers = 0;  // that have ended
+    // Operators that were begun, and the uses of one that another report had begun. Threads now.
+    uint64_t operators = 0, shared = 0, threads = 0;
+    // Operators that were begun although the same one had run since their report began.
+    uint64_t sharing_misses = 0;
+    // Cycles that ran, reports that ran as one with others, and those that wait for a cycle now.
+    uint64_t cycles = 0, together = 0, waiting = 0;
+    // Deadlocks between operators that were resolved, and the operators whose rows were kept in
+    // memory for it.
+    uint64_t deadlocks = 0, kept = 0;
+};
+
 // What the reports of a store have done and do. Plain numbers, most of them since the store was
 // opened.
 struct ReportStats {
@@ -133,9 +148,14 @@ struct ReportStats {
     // (Options::scan_bytes), and the largest Scan::behind().
     uint64_t reports_open = 0, scans_open = 0, passes_open = 0, state_oldest_nanos = 0,
              kept_bytes = 0, behind_max = 0;
+    AnswerStats answers = {};
     // The reports that are open, in the order in which they began.
     std::vector<ReportProgress> open = {};
 };
+
+class Plan;
+class Rows;
+struct AnswerOptions;
 
 // The rows of an index or heap in one report. Movable. The destructor is cancel().
 class Scan {
@@ -200,6 +220,13 @@ public:
     // bad_argument (unknown column or impossible condition, which the error names),
     // snapshot_too_old, store_closed, forked, and those of Store::run().
     Result<Scan> scan(std::string_view name, const ScanOptions& options = {});
+    // Computes plans (plan.h, which has their types): their answers, in the order of the plans.
+    // Suspends a user thread, blocks any other. Without options: those of AnswerOptions{}. Errors:
+    // those of scan() and Scan::next(); bad_argument also for a column that a plan does not have,
+    // for kinds that do not fit, and for a result that does not fit 64 bits.
+    Result<std::vector<Rows>> answer(std::span<const Plan> plans, const AnswerOptions& options);
+    Result<Rows> answer(const Plan& plan, const AnswerOptions& options);
+    Result<Rows> answer(const Plan& plan);
     // The end of the log that it sees: transactions whose commit returned a smaller one are in it.
     Lsn sees() const;
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include <lockstep/need.h>
-#include <lockstep/report.h>
+#include <lockstep/plan.h>
 #include "tests/sm/api/public_calls_lines.h"
 #include "threads/base/try.h"
 
@@ -67,6 +67,19 @@ Result<void> read_each(Report& report) {
     return scan.each([](const Block&) -> Result<bool> { return true; });
 }
 
+Result<void> answer_some(Report& report) {
+    (void)TRY(report.answer(std::vector{Plan::scan("i", {"k"})}, AnswerOptions{}));
+    return {};
+}
+Result<void> answer_one(Report& report) {
+    (void)TRY(report.answer(Plan::scan("i", {"k"}), AnswerOptions{}));
+    return {};
+}
+Result<void> answer_plainly(Report& report) {
+    (void)TRY(report.answer(Plan::scan("i", {"k"})));
+    return {};
+}
+
 std::vector<PublicCall> store_calls() {
     return {
         CALL("Store::open(path, options)", may, open_another(w)),
@@ -104,6 +117,9 @@ std::vector<PublicCall> store_calls() {
         CALL("Store::report_stats()", never, done([&] { (void)w.store.report_stats(); })),
         CALL("Report::~Report()", never, destroyed<Report>()),
         CALL("Report::scan(name, options)", may, with_report(w, begin_scan)),
+        CALL("Report::answer(plans, options)", may, with_report(w, answer_some)),
+        CALL("Report::answer(plan, options)", may, with_report(w, answer_one)),
+        CALL("Report::answer(plan)", may, with_report(w, answer_plainly)),
         CALL("Report::sees()", never, done([] { (void)Report().sees(); })),
         CALL("Scan::~Scan()", never, destroyed<Scan>()),
         CALL("Scan::columns()", never, done([] { (void)Scan().columns(); })),

@@ -8,26 +8,28 @@ namespace lockstep::sm::scan::pacer_test {
 
 constexpr Nanos kSlice = 50 * kMicrosecond, kTime = 400 * kMillisecond;
 
-// The part of kTime that a paced thread uses. `busy`: how much of it another one has work, in
-// slices of `slice`. `own`: the other is a function of the paced thread's scans.
-double used_beside(double share, Nanos busy, bool own = false, Nanos slice = 100 * kMicrosecond) {
+// The part of kTime that paced threads use. `busy`: how much of it another one has work, in slices
+// of `slice`. `own`: the other is a function of the paced threads' scans.
+double used_beside(double share, Nanos busy, bool own = false, Nanos slice = 100 * kMicrosecond,
+                   size_t paced = 1) {
     ManualClock clock;
     const Nanos begin = clock.now();
     auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
     Nanos used = 0;
-    std::atomic<Nanos> functions{0};
-    EXPECT_TRUE(runtime->spawn(0, "paced", [&] {
-        Pacer pacer(share, functions);
-        while (clock.now() < begin + kTime) {
-            clock.advance(kSlice);
-            used += kSlice;
-            pacer.rest();
-        }
-    }));
+    Budget budget;
+    for (size_t i = 0; i < paced; ++i)
+        EXPECT_TRUE(runtime->spawn(0, "paced", [&] {
+            Pacer pacer(share, budget);
+            while (clock.now() < begin + kTime) {
+                clock.advance(kSlice);
+                used += kSlice;
+                pacer.rest();
+            }
+        }));
     EXPECT_TRUE(runtime->spawn(0, "other", [&] {
         while (clock.now() < begin + busy) {
             clock.advance(slice);
-            if (own) functions += slice;
+            if (own) budget.use(slice);
             threads::yield();
         }
     }));
@@ -57,6 +59,17 @@ TEST(Pacer, LeavesNoWorkerIdle) {
     EXPECT_NEAR(used_beside(0.05, kTime, false, 3 * kMicrosecond), 50.0 / 53, 0.02);
 }
 
+// As one: with a share each they would take nearly all, and take each other for others.
+TEST(Pacer, ThreadsOfAWorkerShareABudget) {
+    for (const size_t paced : {2, 8}) {
+        EXPECT_NEAR(used_beside(0.25, kTime, false, 100 * kMicrosecond, paced), 0.25, 0.05)
+            << paced;
+        EXPECT_GT(used_beside(0.05, 0, false, 0, paced), 0.99) << paced;
+        // Others that need 1 in 20 of the time leave the rest.
+        EXPECT_GT(used_beside(0.05, kTime, false, 2 * paced * kMicrosecond, paced), 0.94) << paced;
+    }
+}
+
 // Time that passes while nobody else is ready, as when the worker ends transfers, is not work of
 // others.
 TEST(Pacer, TimeOfNobodyDoesNotCount) {
@@ -70,11 +83,11 @@ TEST(Pacer, TimeOfNobodyDoesNotCount) {
         mutable Nanos now_ = 1;
     } clock;
     auto runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
-    std::atomic<Nanos> functions{0};
+    Budget budget;
     Nanos took = 0;
     unsigned looks = 0;
     EXPECT_TRUE(runtime->spawn(0, "paced", [&] {
-        Pacer pacer(0.01, functions);
+        Pacer pacer(0.01, budget);
         const Nanos begin = clock.now();
         for (; looks < 5000; ++looks) pacer.rest();
         took = clock.now() - begin;
