@@ -402,7 +402,7 @@ void TxnWatch::warn_of_limit() {
 
 std::string TxnWatch::describe_in_doubt(const Seen& seen) const {
     DCHECK(seen.state == txn::TxnState::prepared);
-    const std::string gid = prepared_.gid_of(seen.id);
+    std::string gid = prepared_.gid_of(seen.id);
     if (gid.empty()) return gid;
     return text_of(seen.id) + ", in doubt as " + printable(gid, kGidBytesMax) + ", pins " +
            std::to_string(pinned(seen)) + " bytes of the log, of log_bytes " +

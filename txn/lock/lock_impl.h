@@ -159,7 +159,7 @@ struct LockManager::Impl {
         wrong_thread,
         unwanted  // a wait, by an owner that never waits
     };
-    Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode,
+    Result<Grant> acquire(LockBucket& latched, LockOwner& owner, LockName name, LockMode mode,
                           Ask ask);
     // Keeps the latch. may_yield: answer `later` instead of queueing behind a holder that only
     // needs the CPU.

@@ -59,7 +59,7 @@ struct World {
 enum class Waits : uint8_t { never, may };
 
 // A call of the public headers.
-struct PublicCall {
+struct PublicCall {  // NOLINT(bugprone-reserved-identifier): of the copy of its arrays
     // `run` gives the outcome in words. It takes the world, or the world and a transaction.
     template <class Run>
     PublicCall(const char* call, Waits wait, Run run) : name(call), waits(wait) {

@@ -142,8 +142,8 @@ protected:
         auto txn = w.store.begin({.isolation = Isolation::read_committed});
         EXPECT_TRUE(txn);
         const auto savepoint = txn->savepoint();
-        auto open = std::unique_ptr<OpenTxn>(new OpenTxn{
-            std::move(*txn), *savepoint, Index().scan(*txn), find_by(*txn, Index(), "value")});
+        auto open = std::make_unique<OpenTxn>(std::move(*txn), *savepoint, Index().scan(*txn),
+                                              find_by(*txn, Index(), "value"));
         open->cursor = w.index.scan(open->txn, "k", "l");
         open->by = find_by(open->txn, w.secondary, "value");
         EXPECT_TRUE(open->cursor.next().value_or(false) && open->by.next().value_or(false));

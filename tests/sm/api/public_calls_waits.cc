@@ -22,7 +22,7 @@ namespace {
 
 // A coroutine that runs by itself; its frame goes at its end.
 struct Detached {
-    struct promise_type {
+    struct promise_type {  // NOLINT(readability-identifier-naming): the language names it
         Detached get_return_object() { return {}; }
         std::suspend_never initial_suspend() noexcept { return {}; }
         std::suspend_never final_suspend() noexcept { return {}; }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "threads/base/try.h"
 #include "tools/cli/opening.h"
 
 namespace lockstep::cli {

@@ -62,10 +62,11 @@ Result<void> run(kv::ServerOptions options) {
 template <class T>
 CLI::Validator chosen_from(const std::map<std::string, T>& names) {
     std::vector<std::string> list;
+    list.reserve(names.size());
     for (const auto& entry : names) list.push_back(entry.first);
     const CLI::Validator member = CLI::IsMember(list);
     return {[names, member](std::string& text) {
-                const std::string wrong = member(text);
+                std::string wrong = member(text);
                 if (wrong.empty()) text = std::to_string(static_cast<unsigned>(names.at(text)));
                 return wrong;
             },
