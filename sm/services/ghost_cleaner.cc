@@ -154,8 +154,11 @@ Result<void> GhostCleaner::round(bool all, Nanos until) {
 Result<void> GhostCleaner::process_notes(bool all, Nanos until) {
     Result<void> result;
     const Nanos now = threads::now();
-    // While the log is scarce, a checkpoint must make room first: what cleans up logs, too.
-    const auto ends = [&] { return threads::now() >= until || engine_.log->scarce(); };
+    // On a full device a checkpoint must make room first: what cleans up logs, too.
+    const auto ends = [&] {
+        const txn::Log& log = *engine_.log;
+        return threads::now() >= until || log.wants_start(log.start(), log.tail());
+    };
     Node* tried = state_->take_tried();
     // New ones may come all the time.
     for (size_t left = fresh_.load(std::memory_order_relaxed); left > 0 && !ends(); --left) {
