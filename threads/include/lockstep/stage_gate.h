@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include <lockstep/standard.h>
+
 namespace lockstep {
 
 // How many of the requests that wait at a stage make a batch.
