@@ -39,6 +39,8 @@ class FullDisk : public testing::TestWithParam<Shape> {
 protected:
     SimDisk disk{{.seed = seed_of_run()}};
     SimStore store{disk, seed_of_run(), 2};
+    SimStore* opened = &store;  // another one after a crash
+    uint64_t capacity = 0;
     uint32_t filled[4] = {};  // records of each writer that were acknowledged
 
     void SetUp() override {
@@ -51,7 +53,8 @@ protected:
                 return {};
             }));
         });
-        disk.set_capacity(disk.bytes_used() + GetParam().spare_bytes);
+        capacity = disk.bytes_used() + GetParam().spare_bytes;
+        disk.set_capacity(capacity);
         fill();
     }
     static void expect_ok(const Result<void>& done) { EXPECT_TRUE(done) << done.error().text(); }
@@ -75,10 +78,10 @@ protected:
         ASSERT_TRUE(store.step_until([&] { return ended == GetParam().writers; }));
     }
     Result<void> insert(uint32_t writer, uint32_t n) {
-        return store->run([&](Txn& txn) -> Result<void> {
+        return (*opened)->run([&](Txn& txn) -> Result<void> {
             const std::string value(GetParam().value_bytes, static_cast<char>('a' + n % 26));
             for (const char* name : {"kept", "dropped"})
-                TRY(TRY(store->index(name)).insert(txn, key(writer, n), value));
+                TRY(TRY((*opened)->index(name)).insert(txn, key(writer, n), value));
             return {};
         });
     }
@@ -86,8 +89,8 @@ protected:
     void erase_all(uint32_t piece) {
         for (uint32_t writer = 0; writer < GetParam().writers; ++writer)
             for (uint32_t n = 0; n < filled[writer] && !HasFailure(); n += piece)
-                expect_ok(store->run([&](Txn& txn) -> Result<void> {
-                    const Index index = TRY(store->index("kept"));
+                expect_ok((*opened)->run([&](Txn& txn) -> Result<void> {
+                    const Index index = TRY((*opened)->index("kept"));
                     for (uint32_t i = n; i < std::min(n + piece, filled[writer]); ++i)
                         TRY(index.erase(txn, key(writer, i)));
                     return {};
@@ -96,7 +99,7 @@ protected:
     uint64_t give_back() {
         uint64_t sum = 0;
         for (int turn = 0; turn < 200; ++turn) {
-            const Result<uint64_t> bytes = store->give_back_space();
+            const Result<uint64_t> bytes = (*opened)->give_back_space();
             EXPECT_EQ(code_of(bytes), ErrorCode::none);
             sum += bytes.value_or(0);
             sleep_for(10 * kMillisecond);
@@ -105,26 +108,31 @@ protected:
     }
     // All that a user does to get out, and then goes on.
     void get_out() {
-        store.on_thread([&] {
+        opened->on_thread([&] {
             erase_all(20);
-            expect_ok(store->run([&](Txn& txn) { return store->drop(txn, "dropped"); }));
+            expect_ok((*opened)->run([&](Txn& txn) { return (*opened)->drop(txn, "dropped"); }));
             EXPECT_GT(give_back(), GetParam().spare_bytes / 8);
-            ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
-                TRY(store->create_index(txn, "dropped"));
+            ASSERT_OK((*opened)->run([&](Txn& txn) -> Result<void> {
+                TRY((*opened)->create_index(txn, "dropped"));
                 return {};
             }));
             for (uint32_t n = 0; n < filled[0] / GetParam().again && !HasFailure(); ++n)
                 expect_ok(insert(0, n));
         });
-        expect_ok(store.close());
+        expect_ok(opened->close());
     }
 };
 
 TEST_P(FullDisk, ErasesDropsAndGivesBack) { get_out(); }
 
 TEST_P(FullDisk, TheSameAfterACrash) {
-    store.abandon();
-    ASSERT_OK(store.open());
+    const auto left = disk.image(seed_of_run(), threads::SimCrash::keep_all);
+    left->set_capacity(capacity);
+    (void)store.close();
+    SimStore again(*left, seed_of_run(), 2);
+    again.options().log_segment_bytes = GetParam().log_segment_bytes;
+    ASSERT_OK(again.open());
+    opened = &again;
     get_out();
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include <lockstep/standard.h>
+#include <lockstep/standard.h>  // keep: it refuses older standards
 
 namespace lockstep {
 
