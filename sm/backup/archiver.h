@@ -42,7 +42,7 @@ class Archiver {
 public:
     static constexpr Nanos kPause = 100 * kMillisecond;
     static constexpr Nanos kAttemptMax = 10 * kSecond;
-    static constexpr Nanos kLateMin = kSecond;
+    static constexpr Nanos kLateMin = 50 * kMillisecond;
 
     // Holds the log from its start. `target` as Options say. Before the log's flusher starts.
     // `disk` has the archive, and must outlive this object.
