@@ -168,7 +168,7 @@ protected:
     std::shared_ptr<Operators> operators_;
     std::map<std::string, std::unique_ptr<Table>> tables_;
     const char states_[4] = {};
-    uint32_t next_worker_ = 0;
+    std::atomic<uint32_t> next_worker_ = 0;
     scan::Budget budgets_[2];
 };
 
