@@ -8,6 +8,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ namespace lockstep::space_reuse_test {
 constexpr uint64_t kLive = 6 << 20;  // bytes; more than the pool
 constexpr uint64_t kChangesMax = 5'000;
 constexpr Nanos kCloseMax = 5 * kSecond;
+constexpr size_t kStampBytes = 15;  // of key_of()
 
 enum class Load : uint8_t { overwrite, queue, scattered };
 const char* name_of(Load load) {
@@ -89,32 +91,56 @@ protected:
         const StoreStats stats = store_->stats();
         EXPECT_EQ(stats.pages_to_free, 0u);
     }
-    // Bytes of records put until the live ones have been replaced `times` times.
-    void run_load(Load load, size_t value_bytes, int times);
+    // A number names a record of the load, whatever object has it.
+    Result<void> put(Txn& txn, uint64_t n, size_t bytes);
+    Result<void> erase(Txn& txn, uint64_t n);
+    // Records of `value_bytes` and, in keys and entries, `other_bytes` are put until the live ones
+    // have been replaced `times` times.
+    void run_load(Load load, size_t value_bytes, int times, size_t other_bytes = kStampBytes);
 
     std::string directory_;
     std::optional<Store> store_;
     Index index_;
+    Heap heap_;                           // if it is open, the load is its
+    std::map<uint64_t, RecordId> there_;  // the heap's record of each number
+    uint64_t puts_ = 0;  // each value begins with its number
     Rng rng_{seed_of_run()};
 };
 
-void SpaceReuse::run_load(Load load, size_t value_bytes, int times) {
-    const uint64_t live = kLive / (value_bytes + 15);
-    const std::string value(value_bytes, 'v');
+Result<void> SpaceReuse::put(Txn& txn, uint64_t n, size_t bytes) {
+    std::string value = key_of(puts_++);
+    value.resize(bytes, 'v');
+    if (!heap_) return index_.put(txn, key_of(n), value);
+    value.resize(bytes - rng_.below(bytes / 4 + 1));  // another length: records move
+    if (const auto at = there_.find(n); at != there_.end()) {
+        EXPECT_TRUE(TRY(heap_.update(txn, at->second, value)));
+        return {};
+    }
+    there_[n] = TRY(heap_.insert(txn, value));
+    return {};
+}
+
+Result<void> SpaceReuse::erase(Txn& txn, uint64_t n) {
+    EXPECT_TRUE(heap_ ? TRY(heap_.erase(txn, there_.extract(n).mapped()))
+                      : TRY(index_.erase(txn, key_of(n))));
+    return {};
+}
+
+void SpaceReuse::run_load(Load load, size_t value_bytes, int times, size_t other_bytes) {
+    const uint64_t live = kLive / (value_bytes + other_bytes);
     std::deque<uint64_t> there;
     uint64_t next = 0;
-    const auto batch = std::max<uint64_t>(1, (64 << 10) / (value_bytes + 15));
-    const auto put = [&](Txn& txn, uint64_t key) { return index_.put(txn, key_of(key), value); };
+    const auto batch = std::max<uint64_t>(1, (64 << 10) / (value_bytes + other_bytes));
     for (uint64_t done = 0; done < live;) {
         ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
-            for (uint64_t n = 0; n < batch; ++n) TRY(put(txn, done + n));
+            for (uint64_t n = 0; n < batch; ++n) TRY(put(txn, done + n, value_bytes));
             return {};
         }));
         done += batch;
         next = done;
     }
     for (uint64_t n = 0; n < next; ++n) there.push_back(n);
-    const uint64_t bytes = next * (value_bytes + 15);
+    const uint64_t bytes = next * (value_bytes + other_bytes);
     // Each change reads a leaf that is not in the pool.
     const uint64_t changes = std::min(next * static_cast<uint64_t>(times), kChangesMax);
     for (uint64_t changed = 0; changed < changes; changed += batch) {
@@ -123,11 +149,11 @@ void SpaceReuse::run_load(Load load, size_t value_bytes, int times) {
                 size_t at = 0;
                 if (load != Load::queue) at = rng_.below(there.size());
                 if (load == Load::overwrite) {
-                    TRY(put(txn, there[at]));
+                    TRY(put(txn, there[at], value_bytes));
                     continue;
                 }
-                TRY(put(txn, next));
-                EXPECT_TRUE(TRY(index_.erase(txn, key_of(there[at]))));
+                TRY(put(txn, next, value_bytes));
+                TRY(erase(txn, there[at]));
                 there[at] = there.front();
                 there.pop_front();
                 there.push_back(next++);
@@ -160,6 +186,70 @@ INSTANTIATE_TEST_SUITE_P(
     Loads, SpaceReuseBySize,
     ::testing::Combine(::testing::Values(Load::overwrite, Load::queue, Load::scattered),
                        ::testing::Values(100, 2100, 2990, 3000, 10'000, 100'000, 700'000)),
+    [](const auto& info) {
+        return std::string(name_of(std::get<0>(info.param))) +
+               std::to_string(std::get<1>(info.param));
+    });
+
+class SpaceReuseOfHeaps : public SpaceReuse,
+                          public ::testing::WithParamInterface<std::tuple<Load, size_t>> {};
+
+TEST_P(SpaceReuseOfHeaps, TheFileStaysWithinThreeTimesTheLiveBytes) {
+    const auto [load, bytes] = GetParam();
+    const auto open_heap = [&] {
+        open();
+        auto made = store_->run([&](Txn& txn) { return store_->open_or_create_heap(txn, "h"); });
+        ASSERT_OK(made);
+        heap_ = *made;
+    };
+    open_heap();
+    run_load(load, bytes, 4);
+    close_soon();
+    open_heap();
+    expect_sound();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Loads, SpaceReuseOfHeaps,
+    ::testing::Combine(::testing::Values(Load::overwrite, Load::queue, Load::scattered),
+                       ::testing::Values(100, 2100, 8000)),
+    [](const auto& info) {
+        return std::string(name_of(std::get<0>(info.param))) +
+               std::to_string(std::get<1>(info.param));
+    });
+
+class SpaceReuseOfSecondaries : public SpaceReuse,
+                                public ::testing::WithParamInterface<std::tuple<Load, size_t>> {};
+
+// Each change moves ten entries of the secondary index to keys that grow, so leaves empty on one
+// side of it and fill on the other. The entries of a record take as much as its value does.
+TEST_P(SpaceReuseOfSecondaries, TheFileStaysWithinThreeTimesTheLiveBytes) {
+    constexpr size_t kEntries = 10;
+    const auto [load, bytes] = GetParam();
+    const auto entries = [bytes](Slice, Slice value, SecondaryKeys& keys) {
+        for (size_t n = 0; n < kEntries; ++n)
+            keys.add(std::string(value.substr(0, kStampBytes)) + static_cast<char>('0' + n) +
+                     std::string(bytes / kEntries, 'e'));
+    };
+    const auto open_both = [&] {
+        open_index();
+        ASSERT_OK(store_->run([&](Txn& txn) {
+            return store_->open_or_create_index(txn, "s", {.of = index_, .key = entries});
+        }));
+    };
+    open_both();
+    // An entry is its key, the primary's key and the length of one of them.
+    constexpr size_t kEntryBytes = kStampBytes + 1 + kStampBytes + 2;
+    run_load(load, bytes, 3, kStampBytes + bytes + kEntries * kEntryBytes);
+    close_soon();
+    open_both();
+    expect_sound();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Loads, SpaceReuseOfSecondaries,
+    ::testing::Combine(::testing::Values(Load::overwrite, Load::queue),
+                       ::testing::Values(1000, 3000)),
     [](const auto& info) {
         return std::string(name_of(std::get<0>(info.param))) +
                std::to_string(std::get<1>(info.param));
