@@ -103,7 +103,7 @@ protected:
     Index index_;
     Heap heap_;                           // if it is open, the load is its
     std::map<uint64_t, RecordId> there_;  // the heap's record of each number
-    uint64_t puts_ = 0;  // each value begins with its number
+    uint64_t puts_ = 0;                   // each value begins with its number
     Rng rng_{seed_of_run()};
 };
 
@@ -209,14 +209,14 @@ TEST_P(SpaceReuseOfHeaps, TheFileStaysWithinThreeTimesTheLiveBytes) {
     expect_sound();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Loads, SpaceReuseOfHeaps,
-    ::testing::Combine(::testing::Values(Load::overwrite, Load::queue, Load::scattered),
-                       ::testing::Values(100, 2100, 8000)),
-    [](const auto& info) {
-        return std::string(name_of(std::get<0>(info.param))) +
-               std::to_string(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Loads, SpaceReuseOfHeaps,
+                         ::testing::Combine(::testing::Values(Load::overwrite, Load::queue,
+                                                              Load::scattered),
+                                            ::testing::Values(100, 2100, 8000)),
+                         [](const auto& info) {
+                             return std::string(name_of(std::get<0>(info.param))) +
+                                    std::to_string(std::get<1>(info.param));
+                         });
 
 class SpaceReuseOfSecondaries : public SpaceReuse,
                                 public ::testing::WithParamInterface<std::tuple<Load, size_t>> {};
@@ -246,14 +246,13 @@ TEST_P(SpaceReuseOfSecondaries, TheFileStaysWithinThreeTimesTheLiveBytes) {
     expect_sound();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Loads, SpaceReuseOfSecondaries,
-    ::testing::Combine(::testing::Values(Load::overwrite, Load::queue),
-                       ::testing::Values(1000, 3000)),
-    [](const auto& info) {
-        return std::string(name_of(std::get<0>(info.param))) +
-               std::to_string(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Loads, SpaceReuseOfSecondaries,
+                         ::testing::Combine(::testing::Values(Load::overwrite, Load::queue),
+                                            ::testing::Values(1000, 3000)),
+                         [](const auto& info) {
+                             return std::string(name_of(std::get<0>(info.param))) +
+                                    std::to_string(std::get<1>(info.param));
+                         });
 
 // Single steps, of large values.
 class ReleasedChains : public SpaceReuse {
