@@ -103,7 +103,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
         must_be_durable = std::min(txn.sees, newest_commit());
     DCHECK(must_be_durable <= table.log.tail());
     Result<void> outcome{};
-    if (durable && must_be_durable != kLsnNone) outcome = table.log.wait_durable(must_be_durable);
+    if (durable && must_be_durable != kLsnNone) outcome = table.log.wait_promised(must_be_durable);
     // In a failed store rollbacks may have failed too, so a reader may have seen uncommitted data.
     if (outcome && table.log.failed() && !(durable && end != kLsnNone))
         outcome = table.log.refused();

@@ -52,7 +52,7 @@ Result<void> TransactionTable::prepare(Transaction& txn, Slice gid, Nanos time) 
         end = space.lsn + space.bytes;
     }
     DCHECK(txn.state == TxnState::prepared && end > txn.last_lsn);
-    const auto durable = table.log.wait_durable(end);
+    const auto durable = table.log.wait_promised(end);
     table.detach(txn);
     return durable;
 }

@@ -70,8 +70,8 @@ auto change_once(Engine* engine, const BTree* tree, const CallOptions& options,
     DCHECK(seen != kLsnNone);
     const Lsn point = std::min(seen, engine.txns->newest_commit());
     DCHECK(point <= engine.log->tail());
-    if (point <= engine.log->durable()) return {};
-    return engine.run_and_wait([&] { return engine.log->wait_durable(point); });
+    if (engine.log->is_promised(point)) return {};
+    return engine.run_and_wait([&] { return engine.log->wait_promised(point); });
 }
 
 // What forbids a read on the calling thread. `call`: the gate let it in.

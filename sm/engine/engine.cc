@@ -119,13 +119,15 @@ T* own(std::unique_ptr<T>& owner, std::unique_ptr<T> part) {
     return owner.get();
 }
 
-txn::LogOptions log_options_of(const threads::Directory& directory, const Options& o) {
+txn::LogOptions log_options_of(const threads::Disk& disk, const threads::Directory& directory,
+                               const Options& o) {
     return {.directory = directory,
             .segment_bytes = o.log_segment_bytes.value(),
             .capacity_bytes = o.log_bytes,
             .ring_bytes = o.log_ring_bytes.value(),
             .lazy_flush_interval = o.lazy_flush_interval,
             .sync = o.sync,
+            .outlives_process = disk.outlives_process(),
             .mappings = o.test_hooks ? o.test_hooks->mappings : nullptr};
 }
 
@@ -237,9 +239,12 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (hooks && hooks->disk) {
         engine->disk = hooks->disk;
     } else {
-        engine->own_disk_ = threads::make_disk(backend_of(options.io));
+        const bool in_memory = path == threads::kMemoryPath;
+        engine->own_disk_ = in_memory ? threads::make_memory_disk(backend_of(options.io))
+                                      : threads::make_disk(backend_of(options.io));
         engine->disk = engine->own_disk_.get();
     }
+    if (!engine->disk->outlives_process()) TRY(engine->adapt_to_memory());
     engine->disk->set_file_mode(options.file_mode);
     engine->directory = threads::Directory::opened(*engine->disk, path);
     if (options.read_only) TRY(engine->open_files_to_read());
@@ -276,6 +281,15 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     engine->watch_slices();
     TRY(engine->start_control());
     return engine;
+}
+
+Result<void> Engine::adapt_to_memory() {
+    DCHECK(runtime == nullptr);
+    options.sync = false;
+    if (!options.control) return {};
+    return fail_with(
+        ErrorCode::bad_option, "control",
+        "a store in memory has no directory for the socket; open it without `control`");
 }
 
 // What was fixed when the store was made.
@@ -345,7 +359,7 @@ Result<void> Engine::build(bool fresh) {
     needs_team = std::make_unique<NeedsTeam>(*this);
     runtime->set_team_hook(needs_team.get());
 
-    log_options = log_options_of(directory, options);
+    log_options = log_options_of(*disk, directory, options);
     TRY(open_log(fresh));
     TRY(build_archive());
     log->on_failure(

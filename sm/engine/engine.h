@@ -124,6 +124,7 @@ public:
 private:
     Result<bool> open_files();
     bool holds_store() const;
+    Result<void> adapt_to_memory();
     Result<void> take_fixed_options();
     Result<void> adopt();
     Result<void> open_files_to_read();

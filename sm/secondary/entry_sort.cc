@@ -1,17 +1,13 @@
 // entry_sort.cc - blocks, runs and their merge.
 #include "sm/secondary/entry_sort.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <tbb/parallel_sort.h>
 #include <algorithm>
+#include <optional>
 
 #include "sm/btree/btree_node.h"
 #include "threads/base/hints.h"
 #include "threads/base/try.h"
-#include "threads/io/size_signal.h"
 #include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
@@ -74,56 +70,33 @@ void EntryBlock::finish() {
     assert_state();
 }
 
-// A file that has no name.
 class EntrySorter::Run {
 public:
+    explicit Run(threads::Disk& disk) : disk_(disk) {}
     ~Run() {
-        if (fd_ >= 0) ::close(fd_);
+        if (file_) disk_.close(*file_);
     }
     Result<void> open(const threads::Directory& directory) {
-        DCHECK(fd_ < 0);
+        DCHECK(!file_);
         DCHECK(threads::current() == nullptr);  // not on a worker
-        const threads::Place here = directory.here();
-        const int at = directory.is_open() ? here.in.value : AT_FDCWD;
-        fd_ = ::openat(at, here.name.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        // Not every file system can do that.
-        for (int n = 0; fd_ < 0 && n < kNamesMax; ++n) {
-            const std::string name = here.name + "/sort." + std::to_string(n);
-            fd_ = ::openat(at, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-            if (fd_ >= 0) (void)::unlinkat(at, name.c_str(), 0);
-            else if (errno != EEXIST) break;
-        }
-        if (fd_ < 0) return fail_os(ErrorCode::io_error, errno, "file for sorting");
+        file_ = TRY(disk_.open_unnamed(directory.here()));
         return {};
     }
     Result<void> append(const char* from, size_t bytes) {
-        DCHECK(fd_ >= 0 && from != nullptr);
-        const threads::SizeSignalBlocked blocked;
-        while (bytes > 0) {
-            const ssize_t n = ::pwrite(fd_, from, bytes, static_cast<off_t>(bytes_));
-            if (n < 0 && errno == EINTR) continue;
-            if (n <= 0)
-                return fail_os(errno == ENOSPC ? ErrorCode::no_space : ErrorCode::io_error, errno,
-                               "file for sorting in the store's directory", bytes_);
-            bytes_ += static_cast<uint64_t>(n);
-            from += n;
-            bytes -= static_cast<size_t>(n);
-        }
+        DCHECK(file_ && from != nullptr);
+        TRY(disk_.write_now(*file_, bytes_, from, bytes));
+        bytes_ += bytes;
         return {};
     }
     // Bytes read; 0 at the end.
     Result<size_t> read(uint64_t at, char* to, size_t bytes) const {
-        DCHECK(fd_ >= 0 && at <= bytes_ && bytes > 0);
-        for (;;) {
-            const ssize_t n = ::pread(fd_, to, bytes, static_cast<off_t>(at));
-            if (n >= 0) return static_cast<size_t>(n);
-            if (errno != EINTR) return fail_os(ErrorCode::io_error, errno, "file for sorting", at);
-        }
+        DCHECK(file_ && at <= bytes_ && bytes > 0);
+        return disk_.read_now(*file_, at, to, bytes);
     }
 
 private:
-    static constexpr int kNamesMax = 1000;  // taken at the same time, or left by kills
-    int fd_ = -1;
+    threads::Disk& disk_;
+    std::optional<threads::FileId> file_;  // without a name
     uint64_t bytes_ = 0;
 };
 
@@ -241,8 +214,9 @@ private:
     bool begun_ = false;
 };
 
-EntrySorter::EntrySorter(threads::Directory directory, size_t memory, bool parallel)
-    : directory_(std::move(directory)), memory_max_(memory), parallel_(parallel) {}
+EntrySorter::EntrySorter(threads::Disk& disk, threads::Directory directory, size_t memory,
+                         bool parallel)
+    : disk_(disk), directory_(std::move(directory)), memory_max_(memory), parallel_(parallel) {}
 EntrySorter::~EntrySorter() = default;
 
 Result<void> EntrySorter::add(std::unique_ptr<EntryBlock> block) {
@@ -279,7 +253,7 @@ std::unique_ptr<EntrySource> EntrySorter::sort_blocks() const {
 
 Result<void> EntrySorter::write_run() {
     const auto sorted = sort_blocks();
-    auto run = std::make_unique<Run>();
+    auto run = std::make_unique<Run>(disk_);
     TRY(run->open(directory_));
     std::vector<char> buffer;
     buffer.reserve(kWriteBytes + kHead + 2 * kKeyBytesMax);

@@ -62,11 +62,11 @@ class EntrySorter {
 public:
     // With `parallel` it sorts on all threads of oneTBB. `memory`: bytes of blocks and of what
     // sorting them takes; SIZE_MAX: no runs.
-    // `directory`: of the runs, on the machine's file system.
-    EntrySorter(threads::Directory directory, size_t memory, bool parallel);
+    // `directory`: of the runs. `disk` outlives the sorter.
+    EntrySorter(threads::Disk& disk, threads::Directory directory, size_t memory, bool parallel);
     ~EntrySorter();
 
-    // Errors: no_space and io_error of a run.
+    // Errors: those of a run's file.
     Result<void> add(std::unique_ptr<EntryBlock> block);
     // Everything that was added, sorted. Belongs to the sorter. Once.
     Result<EntrySource*> sort();
@@ -86,6 +86,7 @@ private:
     std::unique_ptr<EntrySource> sort_blocks() const;
     Result<void> write_run();
 
+    threads::Disk& disk_;
     const threads::Directory directory_;
     const size_t memory_max_;
     const bool parallel_;

@@ -152,9 +152,10 @@ public:
     using Leaves = std::unique_ptr<LeafBatch>;
     using Batch = std::unique_ptr<std::string>;  // u16 key bytes, u16 value bytes, key, value
 
-    Crew(const Secondary& secondary, const KeyFunction& function,
-         const threads::Directory& directory, uint64_t memory)
-        : secondary_(secondary), function_(function), sorter_(directory, memory, true) {}
+    Crew(const Host& host, const Secondary& secondary, const KeyFunction& function, uint64_t memory)
+        : secondary_(secondary),
+          function_(function),
+          sorter_(*host.disk, host.directory, memory, true) {}
 
     // On a user thread of its own, so that offload() does not suspend the creator.
     Result<void> start(Host& host) {
@@ -278,7 +279,7 @@ private:
         if (progress_) progress_(state_);
     }
     Result<void> alone(std::unique_ptr<LeafBatch> batch) {
-        EntrySorter sorter({}, SIZE_MAX, false);
+        EntrySorter sorter(*host_.disk, {}, SIZE_MAX, false);
         Extractor extractor(secondary_, *function_);
         for (;;) {
             auto block = std::make_unique<EntryBlock>();
@@ -301,7 +302,7 @@ private:
         return {};
     }
     Result<void> with_crew(std::unique_ptr<LeafBatch> batch) {
-        const auto crew = std::make_unique<Crew>(secondary_, *function_, host_.directory, memory_);
+        const auto crew = std::make_unique<Crew>(host_, secondary_, *function_, memory_);
         TRY(crew->start(host_));
         Result<void> done = feed(*crew, std::move(batch));
         if (done)

@@ -104,6 +104,22 @@ def test_a_store_is_open_once(tmp_path, store):
         lockstep.open(store.path)
 
 
+def test_a_store_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with lockstep.open(":memory:", **SMALL) as one:
+        with lockstep.open(":memory:", **SMALL) as other:
+            one.index("i", create=True)["k"] = "v"
+            assert one.index("i")["k"] == b"v"
+            with pytest.raises(lockstep.NoSuchObject):
+                other.index("i")
+        one.backup("copy")
+        with pytest.raises(lockstep.BadPath, match=":memory:"):
+            one.backup(":memory:")
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+    with lockstep.open("copy") as copy:
+        assert copy.index("i")["k"] == b"v"
+
+
 def test_read_only(tmp_path):
     with lockstep.open(tmp_path / "s", **SMALL) as store:
         store.index("i", create=True)

@@ -81,6 +81,14 @@ def check_command_line():
     for command in ("verify", "dump", "stat", "salvage", "dump-log", "prepared"):
         says = "path cannot be used [no store]: no/where holds no store; check the path\n"
         refused(command, "no/where", says=f"lockstep: no/where: bad_path: {says}")
+    says = "path cannot be used [store in memory]: it would be gone when this command ends; "
+    for command in (("verify",), ("put", "i", "k", "v")):
+        refused(
+            command[0],
+            ":memory:",
+            *command[1:],
+            says=f"lockstep: :memory:: bad_path: {says}name a directory\n",
+        )
     assert run("help") == run("--help")
     assert run("help", "verify") == run("verify", "--help")
     text = run("--help", says="lockstep [OPTIONS] COMMAND\n")

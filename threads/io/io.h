@@ -144,6 +144,13 @@ public:
     virtual void set_file_mode(uint32_t mode) { DCHECK((mode & ~0666u) == 0); }
     // The same, but as this file has them. For a process with the rights of root, its owner, too.
     virtual Result<void> make_files_like([[maybe_unused]] FileId file) { return {}; }
+    // A new file without a name, on the file system of this directory. It is gone when it is closed,
+    // and after a crash. Error: unsupported on a simulated disk.
+    virtual Result<FileId> open_unnamed([[maybe_unused]] const Place& directory) {
+        return fail(ErrorCode::unsupported, "file without a name");
+    }
+    // Whether a file can be there when the process has ended.
+    virtual bool outlives_process() const { return true; }
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;
     // Allocates real blocks up to `bytes`, which read as zero; never shrinks. Error no_space leaves
@@ -185,5 +192,8 @@ public:
 enum class IoBackend : uint8_t { automatic, io_uring, pool };
 // The machine's file system. `automatic` uses io_uring, or the pool where the kernel refuses it.
 std::unique_ptr<Disk> make_disk(IoBackend backend = IoBackend::automatic);
+// The same with one directory more, kMemoryPath, whose files lie in memory (memory_disk.h).
+inline constexpr std::string_view kMemoryPath = ":memory:";
+std::unique_ptr<Disk> make_memory_disk(IoBackend backend = IoBackend::automatic);
 
 }  // namespace lockstep::threads

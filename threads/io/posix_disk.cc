@@ -24,6 +24,7 @@ namespace lockstep::threads {
 namespace {
 
 constexpr size_t kBounceBytes = 1u << 20;
+constexpr int kNamesMax = 1000;  // taken at the same time, or left by kills
 
 // Repeats the call while it is interrupted. The result, or -errno.
 template <class Call>
@@ -153,6 +154,21 @@ Result<FileId> PosixDisk::open(const Place& place, uint32_t flags) {
     return FileId{static_cast<int32_t>(fd)};
 }
 
+// Not every file system has files that never had a name.
+Result<FileId> PosixDisk::open_unnamed(const Place& directory) {
+    const int how = O_RDWR | O_CLOEXEC;
+    int64_t fd = open_at(directory, how | O_TMPFILE, 0, 0600);
+    for (int n = 0; fd < 0 && n < kNamesMax; ++n) {
+        const Place named{directory.in, directory.name + "/sort." + std::to_string(n)};
+        fd = open_at(named, how | O_CREAT | O_EXCL, 0, 0600);
+        if (fd >= 0) (void)unlinkat(at(named), named.name.c_str(), 0);
+        else if (fd != -EEXIST) break;
+    }
+    fd = above_streams(fd);
+    if (fd < 0) return fail_at(static_cast<int>(-fd), "file without a name in", directory);
+    return FileId{static_cast<int32_t>(fd)};
+}
+
 // A descriptor of a file that was not there, or -errno.
 int64_t PosixDisk::create(const Place& place, int how, int direct) {
     const FileRights rights = this->rights();
@@ -236,6 +252,11 @@ Result<void> PosixDisk::unlink(const Place& place) {
 // The entry of a new directory lies in its parent. A parent that may not be read cannot be synced.
 Result<void> PosixDisk::make_directory(const Place& place) {
     DCHECK(!place.name.empty());
+    if (place.in == kNoDirectory && place.name == kMemoryPath)
+        return fail_with(
+            ErrorCode::bad_path, "make directory",
+            "\":memory:\" names a store in memory, and nothing that lasts; a directory "
+            "of that name is \"./:memory:\"");
     const char* const name = place.name.c_str();
     const FileRights rights = this->rights();
     if (mkdirat(at(place), name, rights.directory_mode()) == 0) {

@@ -23,12 +23,13 @@ namespace lockstep::threads {
 [[gnu::cold]] std::unexpected<Error> fail_file(int err, const char* what, uint64_t a = 0,
                                                uint64_t b = 0);
 
-class PosixDisk final : public Disk {
+class PosixDisk : public Disk {
 public:
     explicit PosixDisk(IoBackend backend) : backend_(backend) {}
     Result<FileId> open(const Place& place, uint32_t flags) override;
     void set_file_mode(uint32_t mode) override;
     Result<void> make_files_like(FileId file) override;
+    Result<FileId> open_unnamed(const Place& directory) override;
     void close(FileId file) override;
     Result<uint64_t> size(FileId file) override;
     Result<void> allocate(FileId file, uint64_t bytes) override;
@@ -50,8 +51,10 @@ public:
     Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
     bool syncs_after_write() const override { return syncs_->load(std::memory_order_relaxed); }
 
-private:
+protected:
     FileRights rights();
+
+private:
     int64_t create(const Place& place, int how, int direct);
     Result<std::unique_ptr<IoQueue>> make_pool_queue(const Clock& clock);
     Result<void> lock(FileId file, int operation);

@@ -12,6 +12,7 @@
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
+#include "threads/io/io.h"
 #include "tools/base/option_checks.h"
 #include "tools/base/say.h"
 #include "tools/cli/backup_directory.h"
@@ -21,6 +22,9 @@ namespace {
 
 // What is not there may be made.
 Result<void> require_access(const std::string& path) {
+    if (path == threads::kMemoryPath)
+        return fail_with(ErrorCode::bad_path, "store in memory",
+                         "it would be gone when this command ends; name a directory");
     const std::string data = path + "/data";
     if (::access(data.c_str(), R_OK) == 0 || errno != EACCES) return {};
     Unexpected refused = fail_os(ErrorCode::bad_path, EACCES, "no permission");

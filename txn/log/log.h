@@ -59,6 +59,8 @@ struct LogOptions {
     Nanos lazy_flush_interval = 10 * kMillisecond;  // without durable waiters
     // False only in benchmarks of other parts: durable() then means "written".
     bool sync = true;
+    // False: nothing outlives the process, so commits wait for nothing.
+    bool outlives_process = true;
     threads::MappingCache* mappings = nullptr;  // of the ring; must outlive the log
 };
 
@@ -186,6 +188,9 @@ public:
     std::string verify(uint64_t credits) const;
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
+    // The same for what a commit promises: it waits only if something outlives the process.
+    Result<void> wait_promised(Lsn lsn);
+    bool is_promised(Lsn lsn) const;  // without a wait
     void request_flush();  // wakes the flusher without waiting
     // Marks the store failed from outside (a data file's sync failed). Waiters get store_failed.
     // Of several failures the first stays. Any kernel thread.

@@ -344,6 +344,16 @@ void Log::Impl::wake_all(SpinLock& lock, threads::WaitQueue& queue) {
 
 void Log::request_flush() { impl_->kick(kFlushRequest); }
 
+Result<void> Log::wait_promised(Lsn lsn) {
+    DCHECK(lsn != kLsnNone && lsn <= tail());
+    if (!is_promised(lsn)) return wait_durable(lsn);
+    return failed() && lsn > durable() ? impl_->refused() : Result<void>{};
+}
+
+bool Log::is_promised(Lsn lsn) const {
+    return lsn <= durable() || !impl_->options.outlives_process;
+}
+
 Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
     Impl& log = *impl_;
     if (log.durable.load(std::memory_order_acquire) >= lsn.value) return {};

@@ -80,6 +80,11 @@ public:
     // thread. Errors: bad_path, bad_option, bad_version, bad_backup (one that is incomplete or
     // incremental), corrupt_superblock, corrupt_log, store_locked, io_error, no_space,
     // out_of_memory; not_closed with Options::read_only.
+    //
+    // The path ":memory:" makes a new store in memory, which is gone when it is closed. All calls
+    // work on it, backups and archives too, but Options::control. Commits wait for nothing. It
+    // takes memory for its data file and up to Options::log_bytes of log, which rollbacks need,
+    // beside the pool. A full memory is no_space. Each open makes another store.
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;

@@ -30,7 +30,7 @@ protected:
     }
     // Sorts in blocks of 500 entries; the number of runs.
     size_t check(Entries entries, size_t memory, bool parallel) {
-        EntrySorter sorter(directory_, memory, parallel);
+        EntrySorter sorter(*disk_, directory_, memory, parallel);
         for (size_t at = 0; at < entries.size();) {
             auto block = std::make_unique<EntryBlock>();
             for (size_t n = 0; n < 500 && at < entries.size(); ++n, ++at)
@@ -49,6 +49,7 @@ protected:
         return sorter.runs();
     }
     std::string directory_;
+    std::unique_ptr<threads::Disk> disk_ = threads::make_disk(threads::IoBackend::pool);
 };
 
 TEST_F(EntrySort, InMemoryAndInRuns) {
@@ -65,13 +66,13 @@ TEST_F(EntrySort, InMemoryAndInRuns) {
 }
 
 TEST_F(EntrySort, AMissingDirectoryIsAnError) {
-    EntrySorter sorter(directory_ + "/none", 0, false);
+    EntrySorter sorter(*disk_, directory_ + "/none", 0, false);
     auto block = std::make_unique<EntryBlock>();
     block->add("k", "v");
     block->finish();
     const auto added = sorter.add(std::move(block));
     ASSERT_FALSE(added);
-    EXPECT_EQ(added.error().code, ErrorCode::io_error);
+    EXPECT_EQ(added.error().code, ErrorCode::bad_path);
     EXPECT_EQ(added.error().os, ENOENT);
 }
 

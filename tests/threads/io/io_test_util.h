@@ -17,11 +17,12 @@
 
 namespace lockstep::threads {
 
-enum class RigKind { io_uring, pool, sim_clock, sim_polls };
+enum class RigKind { io_uring, pool, memory, sim_clock, sim_polls };
 inline const char* rig_name(RigKind kind) {
     switch (kind) {
         case RigKind::io_uring: return "io_uring";
         case RigKind::pool: return "pool";
+        case RigKind::memory: return "memory";
         case RigKind::sim_clock: return "sim_clock";
         case RigKind::sim_polls: return "sim_polls";
     }
@@ -36,6 +37,9 @@ public:
             disk.reset(sim);
             dir = "sim";
             EXPECT_TRUE(disk->make_directory(dir));
+        } else if (kind == RigKind::memory) {
+            disk = make_memory_disk(IoBackend::pool);
+            dir = kMemoryPath;
         } else {
             disk = make_disk(kind == RigKind::io_uring ? IoBackend::io_uring : IoBackend::pool);
             char name[] = "/tmp/lockstep-io-XXXXXX";
@@ -43,7 +47,7 @@ public:
         }
     }
     ~Rig() {
-        if (!simulated()) std::filesystem::remove_all(dir);
+        if (!simulated() && kind_ != RigKind::memory) std::filesystem::remove_all(dir);
     }
     bool simulated() const { return kind_ == RigKind::sim_clock || kind_ == RigKind::sim_polls; }
     const Clock& clock() const {

@@ -215,8 +215,8 @@ TEST_P(IoStages, WhoFindsTheStageFullComesInLater) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, IoStages,
-                         ::testing::Values(RigKind::io_uring, RigKind::pool, RigKind::sim_clock,
-                                           RigKind::sim_polls),
+                         ::testing::Values(RigKind::io_uring, RigKind::pool, RigKind::memory,
+                                           RigKind::sim_clock, RigKind::sim_polls),
                          [](const auto& info) { return rig_name(info.param); });
 
 class SimStage : public ::testing::Test {

@@ -375,6 +375,7 @@ class Store(Reporting):
 def open(path: Path, **options: Unpack[Options]) -> Store:
     """Opens the store in a directory, and makes it unless create=False. Recovers it after a crash.
 
+    The path ":memory:" makes a new store in memory, which is gone when it is closed.
     Times are in seconds, None is never. `logger` is called on another thread with a level and a
     line. `steps` is a mode or a dictionary of StepsOptions.
     """

@@ -9,8 +9,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-// Opens the store in directory `path`, and makes it unless options->create is false. Blocks. On
-// success *store is a handle, which lockstep_close() ends; on error it is NULL. Errors: those of
+// Opens the store in directory `path`, and makes it unless options->create is false. The path
+// ":memory:" makes a new store in memory, which is gone when it is closed. Blocks. On success
+// *store is a handle, which lockstep_close() ends; on error it is NULL. Errors: those of
 // lockstep::Store::open().
 int lockstep_open(const char* path, const lockstep_options* options, lockstep_store** store,
                   lockstep_error* error);
