@@ -144,7 +144,7 @@ public:
     virtual void set_file_mode(uint32_t mode) { DCHECK((mode & ~0666u) == 0); }
     // The same, but as this file has them. For a process with the rights of root, its owner, too.
     virtual Result<void> make_files_like([[maybe_unused]] FileId file) { return {}; }
-    // A new file without a name, on the file system of this directory. It is gone when it is closed,
+    // A new file without a name, on this directory's file system. It is gone when it is closed,
     // and after a crash. Error: unsupported on a simulated disk.
     virtual Result<FileId> open_unnamed([[maybe_unused]] const Place& directory) {
         return fail(ErrorCode::unsupported, "file without a name");

@@ -191,7 +191,7 @@ public:
     // The same for what a commit promises: it waits only if something outlives the process.
     Result<void> wait_promised(Lsn lsn);
     bool is_promised(Lsn lsn) const;  // without a wait
-    void request_flush();  // wakes the flusher without waiting
+    void request_flush();             // wakes the flusher without waiting
     // Marks the store failed from outside (a data file's sync failed). Waiters get store_failed.
     // Of several failures the first stays. Any kernel thread.
     [[gnu::cold]] void fail_store(StoreFailure why);
