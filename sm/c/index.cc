@@ -35,33 +35,6 @@ lockstep_hint c_hint(const RecordHint& hint) {
     return {hint.page.value, hint.slot, hint.leaves_freed};
 }
 
-Result<size_t> look_up(Txn& txn, const Index& index, lockstep_lookup* rows, size_t count,
-                       Reading how) {
-    Lookup few[kFewLookups];
-    std::unique_ptr<Lookup[]> many;
-    if (count > kFewLookups) {
-        many.reset(new (std::nothrow) Lookup[count]);
-        if (many == nullptr) return fail(ErrorCode::out_of_memory, "rows of lockstep_get_many()");
-    }
-    Lookup* const all = many != nullptr ? many.get() : few;
-    for (size_t i = 0; i < count; ++i) {
-        LOCKSTEP_SOUND(rows[i].key);
-        if (rows[i].buffer == nullptr && rows[i].room != 0) return is_null("buffer of a row");
-        all[i].key = slice_of(rows[i].key);
-        all[i].buffer = {static_cast<std::byte*>(rows[i].buffer), rows[i].room};
-    }
-    const std::span<Lookup> asked(all, count);
-    const size_t found = TRY(how.if_locked == IfLocked::wait
-                                 ? index.get_many(txn, asked, how.access)
-                                 : index.get_many(txn, asked, how.access, how.if_locked));
-    for (size_t i = 0; i < count; ++i) {
-        rows[i].bytes = all[i].bytes;
-        rows[i].found = all[i].found;
-        rows[i].hint = c_hint(all[i].hint);
-    }
-    return found;
-}
-
 // The records of a bulk load. In the session form each call back fetches many: it copies them,
 // since each is valid until the next one is asked for only.
 class LoadSource {
@@ -115,6 +88,33 @@ private:
 };
 
 }  // namespace
+
+Result<size_t> look_up(lockstep_lookup* rows, size_t count,
+                       FunctionRef<Result<size_t>(std::span<Lookup>)> get_many) {
+    if (count != 0) LOCKSTEP_NOT_NULL(rows);
+    if (count > kLookupsMax) return fail(ErrorCode::bad_argument, "count of rows", count);
+    Lookup few[kFewLookups];
+    std::unique_ptr<Lookup[]> many;
+    if (count > kFewLookups) {
+        many.reset(new (std::nothrow) Lookup[count]);
+        if (many == nullptr) return fail(ErrorCode::out_of_memory, "rows of lockstep_get_many()");
+    }
+    Lookup* const all = many != nullptr ? many.get() : few;
+    for (size_t i = 0; i < count; ++i) {
+        LOCKSTEP_SOUND(rows[i].key);
+        if (rows[i].buffer == nullptr && rows[i].room != 0) return is_null("buffer of a row");
+        all[i].key = slice_of(rows[i].key);
+        all[i].buffer = {static_cast<std::byte*>(rows[i].buffer), rows[i].room};
+    }
+    const size_t found = TRY(get_many({all, count}));
+    for (size_t i = 0; i < count; ++i) {
+        rows[i].bytes = all[i].bytes;
+        rows[i].found = all[i].found;
+        rows[i].hint = c_hint(all[i].hint);
+    }
+    return found;
+}
+
 }  // namespace lockstep::c
 
 namespace c = lockstep::c;
@@ -139,10 +139,12 @@ int lockstep_get(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, i
 int lockstep_get_many(lockstep_txn* txn, lockstep_index* index, lockstep_lookup* rows, size_t count,
                       int access, size_t* found_count, lockstep_error* error) {
     return c::on_index(txn, index, error, [&](Txn& t, const Index& i) -> Result<void> {
-        if (count != 0) LOCKSTEP_NOT_NULL(rows);
-        if (count > c::kLookupsMax)
-            return lockstep::fail(lockstep::ErrorCode::bad_argument, "count of rows", count);
-        c::set(found_count, TRY(c::look_up(t, i, rows, count, TRY(c::reading_of(access)))));
+        const c::Reading how = TRY(c::reading_of(access));
+        c::set(found_count, TRY(c::look_up(rows, count, [&](std::span<lockstep::Lookup> asked) {
+                   return how.if_locked == lockstep::IfLocked::wait
+                              ? i.get_many(t, asked, how.access)
+                              : i.get_many(t, asked, how.access, how.if_locked);
+               })));
         return {};
     });
 }

@@ -12,10 +12,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <lockstep/c/base.h>
+#include <lockstep/c/index.h>
 #include <lockstep/c/options.h>
 #include <lockstep/store.h>
 #include <lockstep/sync.h>
@@ -155,6 +157,9 @@ int on_cursor(lockstep_cursor* handle, lockstep_error* error,
 // The index or heap of a handle, which must be one of the store.
 Result<Index> index_of(const StoreObject& store, const void* handle);
 Result<Heap> heap_of(const StoreObject& store, const void* handle);
+// Fills the rows by get_many(). Errors: its, bad_argument, out_of_memory.
+Result<size_t> look_up(lockstep_lookup* rows, size_t count,
+                       FunctionRef<Result<size_t>(std::span<Lookup>)> get_many);
 // Errors: bad_argument for a slot that no page has.
 Result<RecordId> record_id_of(lockstep_record_id id);
 // The handle of an index or heap; one for each that was found.

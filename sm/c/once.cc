@@ -66,6 +66,58 @@ int lockstep_get_once(lockstep_store* store, lockstep_index* index, lockstep_sli
                    });
 }
 
+int lockstep_get_many_once(lockstep_store* store, lockstep_index* index, lockstep_lookup* rows,
+                           size_t count, size_t* found_count, const lockstep_txn_options* options,
+                           lockstep_error* error) {
+    return c::once(store, index, options, error,
+                   [&](StoreObject& s, const Index& i, const CallOptions& how) -> Result<void> {
+                       return c::get_watched(s, how, [&](const CallOptions& wait) -> Result<void> {
+                           const auto get = [&](std::span<lockstep::Lookup> asked) {
+                               return i.get_many(asked, wait);
+                           };
+                           c::set(found_count, TRY(c::look_up(rows, count, get)));
+                           return {};
+                       });
+                   });
+}
+
+int lockstep_modify_once(
+    lockstep_store* store, lockstep_index* index, lockstep_slice key, void* buffer, size_t room,
+    void (*change)(void* arg, void* value, size_t bytes, size_t* offset, size_t* changed),
+    void* arg, bool* found, const lockstep_txn_options* options, lockstep_error* error) {
+    return c::change_once(
+        store, index, options, error, [&](const Index& i, const CallOptions& how) -> Result<void> {
+            LOCKSTEP_SOUND(key);
+            LOCKSTEP_NOT_NULL(change);
+            if (room != 0) LOCKSTEP_NOT_NULL(buffer);
+            const auto change_value = [&](std::span<std::byte> value) {
+                size_t offset = 0, changed = 0;
+                change(arg, value.data(), value.size(), &offset, &changed);
+                return lockstep::ByteRange{offset, changed};
+            };
+            c::set(found, TRY(i.modify(c::slice_of(key), {static_cast<std::byte*>(buffer), room},
+                                       change_value, how)));
+            return {};
+        });
+}
+
+int lockstep_scan_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                       lockstep_slice high,
+                       bool (*each)(void* arg, lockstep_slice key, lockstep_slice value), void* arg,
+                       size_t* count, const lockstep_txn_options* options, lockstep_error* error) {
+    return c::change_once(
+        store, index, options, error, [&](const Index& i, const CallOptions& how) -> Result<void> {
+            LOCKSTEP_SOUND(low);
+            LOCKSTEP_SOUND(high);
+            LOCKSTEP_NOT_NULL(each);
+            const auto give = [&](lockstep::Slice key, lockstep::Slice value) {
+                return each(arg, {key.data(), key.size()}, {value.data(), value.size()});
+            };
+            c::set(count, TRY(i.scan(c::slice_of(low), c::slice_of(high), give, how)));
+            return {};
+        });
+}
+
 int lockstep_insert_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                          lockstep_slice value, const lockstep_txn_options* options,
                          lockstep_error* error) {

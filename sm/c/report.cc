@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <lockstep/key.h>
+#include <lockstep/key_reader.h>
 
 namespace lockstep::c {
 
@@ -61,11 +63,25 @@ Result<void> copy_text(Slice text, char* buffer, size_t room, size_t* bytes) {
     return {};
 }
 
+// The next part, by `read`; 0 of a lost reader.
+template <class Read>
+static auto read_part(lockstep_key_reader* reader, Read read) {
+    using Part = decltype(read(std::declval<KeyReader&>()));
+    if (reader == nullptr || reader->lost) return Part{};
+    KeyReader parts(slice_of(reader->rest));
+    const Part part = read(parts);
+    reader->rest = {parts.rest().data(), parts.rest().size()};
+    reader->lost = !parts.ok();
+    return part;
+}
+
 }  // namespace lockstep::c
 
 using lockstep::ErrorCode;
 using lockstep::Key;
+using lockstep::KeyReader;
 using lockstep::c::key_in;
+using lockstep::c::read_part;
 
 const char* lockstep_strerror(int code) {
     if (code == LOCKSTEP_OK) return "no error";
@@ -109,4 +125,33 @@ lockstep_slice lockstep_key_slice(const lockstep_key* key) {
 }
 bool lockstep_key_overflowed(const lockstep_key* key) {
     return key != nullptr && key->opaque[0] > lockstep::kKeyBytesMax;
+}
+
+void lockstep_key_reader_init(lockstep_key_reader* reader, lockstep_slice key) {
+    if (reader != nullptr) *reader = {.rest = key, .lost = !lockstep::c::sound(key)};
+}
+uint8_t lockstep_key_reader_u8(lockstep_key_reader* reader) {
+    return read_part(reader, [](KeyReader& r) { return r.u8(); });
+}
+uint16_t lockstep_key_reader_u16(lockstep_key_reader* reader) {
+    return read_part(reader, [](KeyReader& r) { return r.u16(); });
+}
+uint32_t lockstep_key_reader_u32(lockstep_key_reader* reader) {
+    return read_part(reader, [](KeyReader& r) { return r.u32(); });
+}
+uint64_t lockstep_key_reader_u64(lockstep_key_reader* reader) {
+    return read_part(reader, [](KeyReader& r) { return r.u64(); });
+}
+int32_t lockstep_key_reader_i32(lockstep_key_reader* reader) {
+    return read_part(reader, [](KeyReader& r) { return r.i32(); });
+}
+int64_t lockstep_key_reader_i64(lockstep_key_reader* reader) {
+    return read_part(reader, [](KeyReader& r) { return r.i64(); });
+}
+size_t lockstep_key_reader_text(lockstep_key_reader* reader, char* buffer, size_t room) {
+    return read_part(reader,
+                     [&](KeyReader& r) { return r.text(buffer, buffer != nullptr ? room : 0); });
+}
+bool lockstep_key_reader_at_end(const lockstep_key_reader* reader) {
+    return reader != nullptr && !reader->lost && reader->rest.size == 0;
 }

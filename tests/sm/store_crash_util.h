@@ -1,7 +1,10 @@
 // store_crash_util.h - a store on a real directory that can be copied at any moment, like a kill.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -47,10 +50,19 @@ protected:
         EXPECT_TRUE(store) << store.error().text();
         return std::move(*store);
     }
-    // Copies what a kill at this moment would leave. Call it on a user thread of a store with one
-    // worker, so that nothing else runs.
+    // Copies what a kill at this moment would leave. Call it on a user thread of an open store with
+    // one worker, so that nothing else runs.
     void copy(const std::string& from, const std::string& to) {
+        EXPECT_TRUE(threads::current() != nullptr || !is_open(from))
+            << from << " changes while it is copied; copy it in on_thread()";
         std::filesystem::copy(path(from), path(to));
+    }
+    bool is_open(const std::string& name) const {
+        const int file = ::open((path(name) + "/lock").c_str(), O_RDWR | O_CLOEXEC);
+        if (file < 0) return false;
+        const bool locked = flock(file, LOCK_EX | LOCK_NB) != 0;
+        ::close(file);
+        return locked;
     }
     // Runs fn on a user thread of the store.
     static void on_thread(Store& store, std::function<void()> fn) {

@@ -29,22 +29,25 @@ public:
     int64_t i64() { return static_cast<int64_t>(signed_part(8, 0x8000000000000000ull)); }
     // The next part, a string, without its escapes and its end mark.
     std::string text() {
-        std::string part;
-        for (size_t at = 0; at + 1 < rest_.size(); ++at) {
-            if (rest_[at] != 0) {
-                part += rest_[at];
-                continue;
-            }
-            const char behind = rest_[++at];
-            if (behind == 0) {
+        KeyReader measured = *this;
+        std::string part(measured.text(nullptr, 0), '\0');
+        text(part.data(), part.size());
+        return part;
+    }
+    // The same into `buffer`: the bytes that `room` has place for. Returns the bytes of the part.
+    size_t text(char* buffer, size_t room) {
+        size_t bytes = 0;
+        for (size_t at = 0; at + 1 < rest_.size(); ++at, ++bytes) {
+            const char byte = rest_[at];
+            if (byte == 0 && rest_[++at] != '\xff') {
+                if (rest_[at] != 0) break;
                 rest_.remove_prefix(at + 1);
-                return part;
+                return bytes;
             }
-            if (behind != '\xff') break;
-            part += '\0';
+            if (bytes < room) buffer[bytes] = byte;
         }
         lose();
-        return {};
+        return 0;
     }
 
     // What is behind the parts that were read.

@@ -55,6 +55,8 @@ bool each_txn(void*, const lockstep_transaction_info*) { return true; }
 bool each_report(void*, const lockstep_report_progress*) { return true; }
 bool each_prepared(void*, const lockstep_prepared_info*) { return true; }
 int sink(void*, const char*, uint64_t, lockstep_slice) { return 0; }
+void change_nothing(void*, void*, size_t, size_t*, size_t*) {}
+bool each_record(void*, lockstep_slice, lockstep_slice) { return true; }
 void keys_of(void*, lockstep_slice, lockstep_slice, lockstep_keys*) {}
 int seven(void*) { return 7; }
 
@@ -69,20 +71,27 @@ int request_with(const Handles& h, int (*call)(lockstep_request*)) {
 lockstep_call a_call;
 lockstep_call* call_or_null(const Handles& h) { return h.text != nullptr ? &a_call : nullptr; }
 
-std::vector<Call> store_calls() {
+std::vector<Call> once_calls() {
     const auto s = Takes::store;
     return {
-        {"lockstep_close", s, [](auto& h) { return lockstep_close(h.store, nullptr); }},
-        {"lockstep_run", s,
-         [](auto& h) { return lockstep_run(h.store, commit_at_once, nullptr, nullptr, nullptr); }},
-        {"lockstep_run_calls", s,
-         [](auto& h) {
-             return lockstep_run_calls(h.store, nullptr, 0, no_call, nullptr, nullptr, nullptr);
-         }},
         {"lockstep_get_once", s,
          [](auto& h) {
              return lockstep_get_once(h.store, h.index, key(), room, sizeof room, &bytes, &found,
                                       nullptr, nullptr);
+         }},
+        {"lockstep_get_many_once", s,
+         [](auto& h) {
+             return lockstep_get_many_once(h.store, h.index, nullptr, 0, &bytes, nullptr, nullptr);
+         }},
+        {"lockstep_modify_once", s,
+         [](auto& h) {
+             return lockstep_modify_once(h.store, h.index, key(), room, sizeof room, change_nothing,
+                                         nullptr, &found, nullptr, nullptr);
+         }},
+        {"lockstep_scan_once", s,
+         [](auto& h) {
+             return lockstep_scan_once(h.store, h.index, key(), {}, each_record, nullptr, &bytes,
+                                       nullptr, nullptr);
          }},
         {"lockstep_insert_once", s,
          [](auto& h) {
@@ -113,6 +122,19 @@ std::vector<Call> store_calls() {
          }},
         {"lockstep_count_once", s,
          [](auto& h) { return lockstep_count_once(h.store, h.index, key(), {}, &bytes, nullptr); }},
+    };
+}
+
+std::vector<Call> store_calls() {
+    const auto s = Takes::store;
+    return {
+        {"lockstep_close", s, [](auto& h) { return lockstep_close(h.store, nullptr); }},
+        {"lockstep_run", s,
+         [](auto& h) { return lockstep_run(h.store, commit_at_once, nullptr, nullptr, nullptr); }},
+        {"lockstep_run_calls", s,
+         [](auto& h) {
+             return lockstep_run_calls(h.store, nullptr, 0, no_call, nullptr, nullptr, nullptr);
+         }},
         {"lockstep_begin", s,
          [](auto& h) { return lockstep_begin(h.store, nullptr, &a_txn, nullptr); }},
         {"lockstep_find_index", s,
@@ -385,6 +407,15 @@ const char* const kWithoutCode[] = {"lockstep_strerror",
                                     "lockstep_key_text",
                                     "lockstep_key_slice",
                                     "lockstep_key_overflowed",
+                                    "lockstep_key_reader_init",
+                                    "lockstep_key_reader_u8",
+                                    "lockstep_key_reader_u16",
+                                    "lockstep_key_reader_u32",
+                                    "lockstep_key_reader_u64",
+                                    "lockstep_key_reader_i32",
+                                    "lockstep_key_reader_i64",
+                                    "lockstep_key_reader_text",
+                                    "lockstep_key_reader_at_end",
                                     "lockstep_options_init",
                                     "lockstep_steps_options_init",
                                     "lockstep_txn_options_init",
@@ -409,6 +440,7 @@ const char* const kWithoutCode[] = {"lockstep_strerror",
 
 std::vector<Call> all_calls() {
     std::vector<Call> all = store_calls();
+    for (auto& call : once_calls()) all.push_back(std::move(call));
     for (auto& call : txn_calls()) all.push_back(std::move(call));
     for (auto& call : other_calls()) all.push_back(std::move(call));
     return all;
@@ -420,7 +452,7 @@ TEST_F(CCalls, TheTableHasEachFunctionOfTheHeaders) {
     std::set<std::string> declared, listed(std::begin(kWithoutCode), std::end(kWithoutCode));
     for (const Call& call : all_calls()) listed.insert(call.name);
     const std::regex function(
-        R"(^(?:int|void|bool|uint\d+_t|const char\*|lockstep_slice) (lockstep_\w+)\()");
+        R"(^(?:int|void|bool|u?int\d+_t|size_t|const char\*|lockstep_slice) (lockstep_\w+)\()");
     for (const auto& header :
          std::filesystem::directory_iterator(LOCKSTEP_SOURCE_DIR "/sm/include/lockstep/c")) {
         std::ifstream in(header.path());
@@ -455,6 +487,10 @@ TEST_F(CCalls, WithNull) {
     lockstep_key_init(nullptr);
     lockstep_key_u64(nullptr, 1);
     EXPECT_EQ(lockstep_key_slice(nullptr).size, 0u);
+    lockstep_key_reader_init(nullptr, key());
+    EXPECT_EQ(lockstep_key_reader_u64(nullptr), 0u);
+    EXPECT_EQ(lockstep_key_reader_text(nullptr, nullptr, 0), 0u);
+    EXPECT_FALSE(lockstep_key_reader_at_end(nullptr));
 }
 
 // Numbers that are no handles: small ones, addresses, and live handles of another kind.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <lockstep/key.h>
+#include <lockstep/key_reader.h>
 #include <lockstep/lockstep.h>  // keep: the whole C interface
 
 namespace lockstep::key_vectors_test {
@@ -48,6 +49,54 @@ void append(const std::string& part, Key& cpp, lockstep_key& c) {
     if (type == "i64") cpp.i64(with_sign), lockstep_key_i64(&c, with_sign);
 }
 
+// A part of the line, read back by both.
+void read_back(const std::string& part, KeyReader& cpp, lockstep_key_reader& c) {
+    const size_t colon = part.find(':');
+    const std::string type = part.substr(0, colon), value = part.substr(colon + 1);
+    if (type == "text") {
+        const std::string text = bytes_of(value);
+        lockstep_key_reader measured = c;
+        const size_t bytes = lockstep_key_reader_text(&measured, nullptr, 0);
+        ASSERT_EQ(bytes, text.size()) << part;
+        std::string of_c(bytes + 1, 'x');
+        EXPECT_EQ(lockstep_key_reader_text(&c, of_c.data(), bytes), bytes);
+        EXPECT_EQ(of_c, text + "x");
+        EXPECT_EQ(cpp.text(), text);
+        return;
+    }
+    const auto expect = [&](auto number_of_cpp, auto number_of_c) {
+        EXPECT_EQ(std::to_string(number_of_cpp), value) << part;
+        EXPECT_EQ(std::to_string(number_of_c), value) << part;
+    };
+    if (type == "u8") expect(cpp.u8(), lockstep_key_reader_u8(&c));
+    if (type == "u16") expect(cpp.u16(), lockstep_key_reader_u16(&c));
+    if (type == "u32") expect(cpp.u32(), lockstep_key_reader_u32(&c));
+    if (type == "u64") expect(cpp.u64(), lockstep_key_reader_u64(&c));
+    if (type == "i32") expect(cpp.i32(), lockstep_key_reader_i32(&c));
+    if (type == "i64") expect(cpp.i64(), lockstep_key_reader_i64(&c));
+}
+
+// What is no part reads as nothing, and nothing is read after it.
+TEST(KeyVectors, APartThatIsNotThereIsSaid) {
+    const Slice marked("a\0b", 3), open("a", 1), integer("\1\2\3", 3);
+    for (const Slice bytes : {marked, open, Slice()}) {
+        lockstep_key_reader c;
+        lockstep_key_reader_init(&c, lockstep_bytes(bytes.data(), bytes.size()));
+        EXPECT_EQ(lockstep_key_reader_text(&c, nullptr, 0), 0u);
+        EXPECT_TRUE(c.lost && !lockstep_key_reader_at_end(&c));
+        KeyReader cpp(bytes);
+        EXPECT_EQ(cpp.text(), "");
+        EXPECT_FALSE(cpp.ok());
+    }
+    lockstep_key_reader c;
+    lockstep_key_reader_init(&c, lockstep_bytes(integer.data(), integer.size()));
+    EXPECT_EQ(lockstep_key_reader_i32(&c), 0);
+    EXPECT_EQ(lockstep_key_reader_u8(&c), 0u);
+    EXPECT_TRUE(c.lost);
+    lockstep_key_reader_init(&c, {nullptr, 3});
+    EXPECT_TRUE(c.lost);
+}
+
 TEST(KeyVectors, BytesAreTheSameInAllLanguages) {
     std::ifstream file(LOCKSTEP_SOURCE_DIR "/tests/python/keys.txt");
     int lines = 0;
@@ -64,6 +113,12 @@ TEST(KeyVectors, BytesAreTheSameInAllLanguages) {
         EXPECT_EQ(std::string(Slice(cpp)), wanted) << line;
         const lockstep_slice of_c = lockstep_key_slice(&c);
         EXPECT_EQ(std::string(static_cast<const char*>(of_c.data), of_c.size), wanted) << line;
+        KeyReader parts_of_cpp(wanted);
+        lockstep_key_reader parts_of_c;
+        lockstep_key_reader_init(&parts_of_c, lockstep_bytes(wanted.data(), wanted.size()));
+        std::istringstream again(line.substr(0, equals));
+        for (std::string part; again >> part;) read_back(part, parts_of_cpp, parts_of_c);
+        EXPECT_TRUE(parts_of_cpp.at_end() && lockstep_key_reader_at_end(&parts_of_c)) << line;
         ++lines;
     }
     EXPECT_GT(lines, 20);

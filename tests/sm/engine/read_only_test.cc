@@ -148,7 +148,7 @@ TEST_F(ReadOnly, AStoreThatWasNotClosedIsRefused) {
     {
         Store store = open("s");
         fill(store);
-        copy("s", "killed");
+        on_thread(store, [&] { copy("s", "killed"); });
         ASSERT_OK(store.close());
         copy("s", "closed");
     }
@@ -156,7 +156,7 @@ TEST_F(ReadOnly, AStoreThatWasNotClosedIsRefused) {
         Store store = open("s");
         ASSERT_OK(store.run(
             [&](Txn& txn) { return store.index("i")->insert(txn, "after the close", "1"); }));
-        copy("s", "killed later");
+        on_thread(store, [&] { copy("s", "killed later"); });
         ASSERT_OK(store.close());
     }
     for (const char* which : {"killed", "killed later"}) {

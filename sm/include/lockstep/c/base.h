@@ -159,6 +159,30 @@ lockstep_slice lockstep_key_slice(const lockstep_key* key);
 // Whether a part did not fit.
 bool lockstep_key_overflowed(const lockstep_key* key);
 
+// Takes apart what the calls above have put together, part by part, in the same order. A part that
+// is not there reads as 0 or an empty text; from then on `lost` is set, and every part reads so.
+typedef struct lockstep_key_reader {
+    lockstep_slice rest;  // of the key, behind the parts that were read
+    bool lost;            // a part was not there
+} lockstep_key_reader;
+
+// Begins with the first part of `key`, whose bytes must outlive the reader. All calls on readers:
+// NULL reads as a lost one; any thread; they never wait.
+void lockstep_key_reader_init(lockstep_key_reader* reader, lockstep_slice key);
+// The next part, an unsigned integer.
+uint8_t lockstep_key_reader_u8(lockstep_key_reader* reader);
+uint16_t lockstep_key_reader_u16(lockstep_key_reader* reader);
+uint32_t lockstep_key_reader_u32(lockstep_key_reader* reader);
+uint64_t lockstep_key_reader_u64(lockstep_key_reader* reader);
+// The next part, a signed integer.
+int32_t lockstep_key_reader_i32(lockstep_key_reader* reader);
+int64_t lockstep_key_reader_i64(lockstep_key_reader* reader);
+// The next part, a string, without its escapes and its end mark: the bytes that `room` has place
+// for go to `buffer`, which may be NULL if `room` is 0. Returns the bytes of the part.
+size_t lockstep_key_reader_text(lockstep_key_reader* reader, char* buffer, size_t room);
+// Whether each part was there, and nothing is behind them.
+bool lockstep_key_reader_at_end(const lockstep_key_reader* reader);
+
 #ifdef __cplusplus
 }
 #endif

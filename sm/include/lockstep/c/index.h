@@ -83,6 +83,10 @@ uint32_t lockstep_index_id(lockstep_index* index);
 int lockstep_get_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                       void* buffer, size_t room, size_t* bytes, bool* found,
                       const lockstep_txn_options* options, lockstep_error* error);
+// As lockstep_get_many() above: the state of one moment.
+int lockstep_get_many_once(lockstep_store* store, lockstep_index* index, lockstep_lookup* rows,
+                           size_t count, size_t* found_count, const lockstep_txn_options* options,
+                           lockstep_error* error);
 int lockstep_insert_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                          lockstep_slice value, const lockstep_txn_options* options,
                          lockstep_error* error);
@@ -91,6 +95,24 @@ int lockstep_put_once(lockstep_store* store, lockstep_index* index, lockstep_sli
                       lockstep_error* error);
 int lockstep_erase_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                         bool* found, const lockstep_txn_options* options, lockstep_error* error);
+// Reads the value, or as much of it as fits, into `buffer` of `room` bytes and calls change(arg,
+// value, bytes, &offset, &changed) with that part. What `change` alters there is stored: the
+// `changed` bytes from `offset` on, both 0 before; the value keeps its length. `change` may run
+// several times, each time with the value as it is then, on a user thread of the store. *found, if
+// not NULL, is false if there is no such key. A range that is not within the part is
+// LOCKSTEP_BAD_ARGUMENT.
+int lockstep_modify_once(
+    lockstep_store* store, lockstep_index* index, lockstep_slice key, void* buffer, size_t room,
+    void (*change)(void* arg, void* value, size_t bytes, size_t* offset, size_t* changed),
+    void* arg, bool* found, const lockstep_txn_options* options, lockstep_error* error);
+// Calls each(arg, key, value) for the records with low <= key < high in their order, until it
+// returns false; an empty `high` means to the end. They are those of one moment, a snapshot. The
+// bytes are valid during the call. `each` runs on a user thread of the store and may call the
+// store. *count, if not NULL, is the number of calls.
+int lockstep_scan_once(lockstep_store* store, lockstep_index* index, lockstep_slice low,
+                       lockstep_slice high,
+                       bool (*each)(void* arg, lockstep_slice key, lockstep_slice value), void* arg,
+                       size_t* count, const lockstep_txn_options* options, lockstep_error* error);
 // As lockstep_add() above.
 int lockstep_add_once(lockstep_store* store, lockstep_index* index, lockstep_slice key,
                       size_t offset, int64_t n, int64_t* sum, bool* found,
