@@ -38,10 +38,14 @@ public:
         const auto attached = store()->attach_key("s", secondary_key);
         if (opens_ > 1) ASSERT_OK(attached);
     }
-    // As a power cut that comes at some moment while three transactions run.
-    void crash(threads::SimCrash mode) {
+    // As a power cut that comes at some moment while three transactions run and the feed is read.
+    void crash(threads::SimCrash mode, Replica& replica) {
         begin_transactions(3);
-        for (uint64_t left = rng_.below(400); left > 0; --left) store_->step();
+        for (uint64_t left = rng_.below(400); left > 0; --left) {
+            store_->step();
+            if (left % 8 == 0) follow_now(replica);
+        }
+        replica.forget_begun();
         auto image = disk_->image(rng_.next(), mode);
         store_->abandon();
         store_.reset();
@@ -81,6 +85,21 @@ public:
             return change.commit + kCommitBytes >= end;
         }));
     }
+    void follow_now(Replica& replica) {
+        auto feed = (*store_)->changes(position_.empty() ? kChangesFromOldest : Slice(position_));
+        ASSERT_OK(feed);
+        // What a reset asks for would take turns of the store.
+        std::vector<ToldChange> begun;
+        Change change;
+        while (feed->next(change).value_or(false)) {
+            if (change.kind == ChangeKind::reset) return;
+            begun.emplace_back(change);
+            if (change.kind != ChangeKind::commit) continue;
+            for (ToldChange& told : begun) replica.take(told.change(), *store_);
+            begun.clear();
+            position_ = feed->position();
+        }
+    }
     static void secondary_key(Slice key, Slice value, SecondaryKeys& keys) {
         keys.add(value.substr(0, 3));
         if (key.size() > 3) keys.add(key.substr(0, 2));
@@ -117,7 +136,7 @@ TEST(ChangeFeed, MakesAnEqualStore) {
         source.transactions(12);
         if (round % 6 == 2) source.close_and_open();
         if (round % 3 == 0)
-            source.crash(threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))]);
+            source.crash(threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))], replica);
         if (round % 2 == 1) continue;  // the feed stays behind over the next crash
         source.follow(replica);
         replica.forget_begun();
@@ -257,6 +276,47 @@ TEST(ChangeFeed, GoesOnBehindASnapshot) {
     EXPECT_EQ(change.commit + kCommitBytes, after);
     EXPECT_GE(change.commit, point.lsn);
     EXPECT_NE(change.time, 0u);
+}
+
+// The number of an object that was dropped may be another's after an open.
+TEST(ChangeFeed, ObjectsThatWereDroppedKeepTheirNames) {
+    threads::SimDisk disk;
+    SimStore store(disk);
+    store.options().changes_log_bytes = 4 << 20;
+    ASSERT_OK(store.open());
+    const auto make = [&](const char* name) {
+        ObjectId id{};
+        store.on_thread([&] {
+            const auto made = store->run([&](Txn& txn) { return store->create_index(txn, name); });
+            ASSERT_OK(made->put("k", name));
+            id = made->id();
+        });
+        return id;
+    };
+    const ObjectId first = make("first");
+    std::string position(kChangesFromOldest);
+    store.on_thread([&] { sleep_for(kSecond); });
+    ASSERT_EQ(told(*store, position).size(), 4u);
+    store.on_thread([&] {
+        ASSERT_OK(store->index("first")->put("k", "changed"));
+        ASSERT_OK(store->run([&](Txn& txn) { return store->drop(txn, "first"); }));
+        sleep_for(kSecond);
+    });
+    for (int open = 0; open < 2; ++open) {
+        ASSERT_OK(store.close());
+        ASSERT_OK(store.open());
+    }
+    ASSERT_EQ(make("second"), first);
+    store.on_thread([&] { sleep_for(kSecond); });
+    std::string kinds;
+    auto feed = store->changes(position);
+    ASSERT_OK(feed);
+    for (Change change; feed->next(change).value_or(false);)
+        kinds +=
+            std::string(change_kind_name(change.kind)) + " " + std::string(change.object) + ";";
+    EXPECT_EQ(
+        kinds,
+        "reset first;commit ;drop first;commit ;create second;commit ;insert second;commit ;");
 }
 
 TEST(ChangeFeed, RefusesWhatIsNoPosition) {

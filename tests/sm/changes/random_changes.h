@@ -73,8 +73,8 @@ private:
         }
     }
     std::string key() {
-        return random_text(rng_, 1).append(std::string(rng_.below(4) == 0 ? 20 : 1, 'k')) +
-               std::to_string(rng_.below(60));
+        std::string text(1, static_cast<char>('a' + rng_.below(5)));
+        return text.append(rng_.below(4) == 0 ? 20 : 1, 'k') + std::to_string(rng_.below(8));
     }
     // Some begin and end alike, as references to large values do.
     std::string value() {

@@ -28,6 +28,12 @@ struct ToldChange {
           key(change.key),
           value(change.value),
           old(change.old.value_or(Slice{})) {}
+    Change change() const {
+        Change same = of;
+        same.object = object, same.key = key, same.value = value;
+        if (same.old) same.old = old;
+        return same;
+    }
     // All that a feed says of it.
     std::string text() const {
         return std::string(change_kind_name(of.kind)) + " " + object + " " +
