@@ -82,6 +82,7 @@ Result<void> ChangeReader::start(std::string_view from) {
         told_.rows = given.rows;
     }
     scan_ = told_.at;
+    tail_ = end;
     TRY(learn_drops());
     assert_state();
     return {};

@@ -16,7 +16,9 @@
 // Invariants CF-1 A commit is told only if it is durable, and with all before it. [checked: stable()]
 //            CF-2 A position names a commit record, or the end of one, and how many rows of it were
 //                 told or passed over. Which rows a commit has depends on the log alone.
+//                 [test: ChangeFeed.APositionGivesEachLaterChangeOnce]
 //            CF-3 What the log does not have is an error or the event `reset`, never left out.
+//                 [test: ChangeFeed.MakesAnEqualStore]
 // Blocking   Parks for I/O on a worker, blocks elsewhere. One thread at a time.
 #pragma once
 
@@ -54,6 +56,8 @@ public:
         : host_(host), catalog_(catalog), window_max_(window) {}
     // `from` as for Store::changes(). Errors: bad_argument, and those of next().
     Result<void> start(std::string_view from);
+    // Once the log is durable up to here, next() gives what was committed before start().
+    Lsn end() const { return tail_; }
     // As ChangeFeed::next(), without a wait.
     Result<bool> next(Change& change);
     ChangePosition position() const;

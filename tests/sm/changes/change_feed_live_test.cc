@@ -22,8 +22,9 @@ constexpr int kWriters = 3, kTransactions = 40;
 class ChangeFeedLive : public ::testing::Test {
 protected:
     ~ChangeFeedLive() override { std::filesystem::remove_all(root_); }
-    Store open() {
+    Store open(bool read_only = false) {
         Options options;
+        options.read_only = read_only;
         options.workers = 2;
         options.pool_bytes = 16 << 20;
         options.log_bytes = 64 << 20;
@@ -126,6 +127,15 @@ TEST_F(ChangeFeedLive, GoesOnAfterAnOpen) {
         position = feed->position();
         ASSERT_OK(store.close());
     }
+    // Of a store that is only read, to its last record.
+    Store store = open(true);
+    auto feed = store.changes(kChangesFromOldest);
+    ASSERT_OK(feed);
+    std::string keys;
+    Change change;
+    for (auto next = feed->next(change); next.value_or(false); next = feed->next(change))
+        keys += change.key;
+    EXPECT_EQ(keys, "k0k1k2");
 }
 
 TEST_F(ChangeFeedLive, ACloseEndsTheWait) {
