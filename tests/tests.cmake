@@ -98,6 +98,10 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
             ${CMAKE_SOURCE_DIR}/tests/tools/control_test.py $<TARGET_FILE:lockstep>
             $<TARGET_FILE:lockstep-tpcc> $<TARGET_FILE:control-program>)
         set_tests_properties(control PROPERTIES LABELS script TIMEOUT 300)
+        add_test(NAME cli_tail COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/tail_test.py $<TARGET_FILE:lockstep>
+            $<TARGET_FILE:lockstep-tpcc>)
+        set_tests_properties(cli_tail PROPERTIES LABELS script TIMEOUT 300)
         add_test(NAME cli_prepared COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/tools/prepared_test.py $<TARGET_FILE:lockstep>
             $<TARGET_FILE:prepared-program>)

@@ -44,6 +44,7 @@ LAYERS = [
     ["sm/needs", "sm/secondary"],
     ["sm/services"],
     ["sm/catalog", "sm/observe"],
+    ["sm/changes"],
     ["sm/engine"],
     ["sm/api"],
     ["sm/c"],

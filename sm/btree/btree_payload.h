@@ -25,6 +25,8 @@ enum ReplaceFlags : uint16_t {
     kOldOverflow = 1,
     kNewOverflow = 2,
     kBecomesGhost = 4,  // undo of a revive: the record goes back to being a ghost
+    // Beside one of the first two, not in undo: the bytes are the whole values, from offset 0 on.
+    kWhole = 8,
 };
 // Key, old bytes, new bytes: value[offset, offset + old_bytes) is replaced.
 struct Replace {

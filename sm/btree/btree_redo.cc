@@ -102,8 +102,8 @@ void apply_btree_replace(Page& page, Slice bytes) {
         overwrite(page, p.slot, p.offset, fresh);
     else splice(page, p.slot, p.offset, p.old_bytes, fresh);
     DCHECK(in.at_end());
-    DCHECK((p.flags & ~(payload::kOldOverflow | payload::kNewOverflow | payload::kBecomesGhost)) ==
-           0);
+    DCHECK((p.flags & ~(payload::kOldOverflow | payload::kNewOverflow | payload::kBecomesGhost |
+                        payload::kWhole)) == 0);
     if (p.flags)
         set_bits(page, p.slot,
                  overflow_flag(p.flags) | (p.flags & payload::kBecomesGhost ? kGhost : 0),

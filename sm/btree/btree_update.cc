@@ -128,15 +128,23 @@ Result<bool> BTree::replace_value(txn::Transaction& txn, Target& t, Slice key, S
         TRY(split(key, 0, extra));
         return false;
     }
+    // A reference and a value have nothing in common, and a reader of the log needs all of the
+    // value.
+    if (flags != 0) {
+        TRY(log_replace(txn, t, key, 0, static_cast<unsigned>(old.size()), fresh,
+                        static_cast<uint16_t>(flags | payload::kWhole), ChangeRole::forward,
+                        LogKind::btree_update, kLsnNone));
+        return true;
+    }
     const size_t shorter = std::min(old.size(), fresh.size());
     const size_t front = equal_front(old.data(), fresh.data(), shorter);
-    if (front == old.size() && front == fresh.size() && flags == 0) return true;
+    if (front == old.size() && front == fresh.size()) return true;
     const size_t back =
         equal_back(old.data() + old.size(), fresh.data() + fresh.size(), shorter - front);
     DCHECK(front + back <= shorter);
     TRY(log_replace(txn, t, key, static_cast<unsigned>(front),
                     static_cast<unsigned>(old.size() - front - back),
-                    fresh.substr(front, fresh.size() - front - back), flags, ChangeRole::forward,
+                    fresh.substr(front, fresh.size() - front - back), 0, ChangeRole::forward,
                     LogKind::btree_update, kLsnNone));
     return true;
 }

@@ -131,6 +131,15 @@ std::string reference_to(Slice value, uint64_t chain, std::span<const PageId> pa
 
 }  // namespace
 
+Slice overflow_piece(Slice payload, uint64_t& chain) {
+    OverflowPayload head;
+    CHECK(payload.size() >= sizeof head);  // KI-2
+    std::memcpy(&head, payload.data(), sizeof head);
+    DCHECK(head.header.chain != 0 && payload.size() == sizeof head + head.header.bytes);
+    chain = head.header.chain;
+    return payload.substr(sizeof head);
+}
+
 Result<std::string> write_overflow(Env& env, txn::Transaction* txn, ObjectId object, Slice value) {
     const Lsn before = txn ? txn->last_lsn : kLsnNone;
     DCHECK(!value.empty() && value.size() <= kValueBytesMax);

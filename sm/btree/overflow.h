@@ -71,6 +71,8 @@ inline OverflowRef overflow_ref(Slice value) {
 // The reference lists no pages.
 inline bool is_unlisted(Slice value) { return value.size() <= sizeof(OverflowRef); }
 
+// The piece of a value in the payload of an action overflow_format, and its chain's number.
+Slice overflow_piece(Slice payload, uint64_t& chain);
 // Writes a chain and returns the reference to it. Parks for space, pages and log. With `txn` null
 // the pages are permanent, and the caller must be able to find them after a crash. On an error
 // pages written so far are freed.

@@ -60,6 +60,7 @@ static_assert(LOCKSTEP_BAD_ARCHIVE == c_number(ErrorCode::bad_archive));
 static_assert(LOCKSTEP_ARCHIVE_FAILED == c_number(ErrorCode::archive_failed));
 static_assert(LOCKSTEP_LOCK_REFUSED == c_number(ErrorCode::lock_refused));
 static_assert(LOCKSTEP_USER_ERROR == c_number(ErrorCode::user_error));
+static_assert(LOCKSTEP_CHANGES_LOST == c_number(ErrorCode::changes_lost));
 
 static_assert(int{LOCKSTEP_TEAM_LAST_LEAVER} == c_number(TeamPolicy::last_leaver));
 static_assert(int{LOCKSTEP_TEAM_LARGEST} == c_number(TeamPolicy::largest));
@@ -194,6 +195,7 @@ static_assert(offsetof(lockstep_options, archive) == 184);
 static_assert(offsetof(lockstep_options, archive_failure) == 224);
 static_assert(offsetof(lockstep_options, scan_bytes) == 232);
 static_assert(offsetof(lockstep_options, scan_workers) == 248);
+static_assert(offsetof(lockstep_options, changes_log_bytes) == 256);
 static_assert(offsetof(lockstep_stats, commits) == 8);
 static_assert(offsetof(lockstep_stats, switches) == 304);
 static_assert(offsetof(lockstep_stats, memory_stacks) == 368);

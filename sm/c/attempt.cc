@@ -7,7 +7,7 @@ Result<void> outcome_of(int code, const Error& last) {
     if (code == 0) return {};
     if (code < 0) return fail(ErrorCode::rolled_back, "number that the function returned");
     if (code == static_cast<int>(last.code)) return Unexpected(last);
-    if (code > int{LOCKSTEP_USER_ERROR})
+    if (code > int{LOCKSTEP_CHANGES_LOST})
         return fail(ErrorCode::bad_argument, "code that the function returned",
                     static_cast<uint64_t>(code));
     return fail(static_cast<ErrorCode>(code), "returned by the function");

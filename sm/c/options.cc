@@ -70,7 +70,8 @@ lockstep_options c_struct(const Options& o) {
             .file_mode = o.file_mode,
             .scan_bytes = o.scan_bytes,
             .scan_share = o.scan_share,
-            .scan_workers = o.scan_workers};
+            .scan_workers = o.scan_workers,
+            .changes_log_bytes = o.changes_log_bytes};
 }
 
 lockstep_retry c_retry(const Retry& r) {
@@ -132,6 +133,7 @@ Result<Options> options_of(const lockstep_options* given) {
         .lazy_flush_interval = o.lazy_flush_interval,
         .sync = o.sync,
         .checkpoint_log_bytes = unless(o.checkpoint_log_bytes, LOCKSTEP_DERIVED),
+        .changes_log_bytes = o.changes_log_bytes,
         .lock_timeout = o.lock_timeout,
         .lock_table_bytes_log2 = o.lock_table_bytes_log2,
         .lock_stage = {.policy = TRY(option<LockPolicy>(o.lock_policy, 4, "lock_policy")),

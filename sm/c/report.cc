@@ -13,11 +13,11 @@ namespace lockstep::c {
 
 namespace {
 
-constexpr int kCodes = 48;  // of enum lockstep_code
+constexpr int kCodes = 49;  // of enum lockstep_code
 
 // The numbers of both interfaces are the same.
-#define LOCKSTEP_LAST LOCKSTEP_USER_ERROR
-static_assert(int{LOCKSTEP_LAST} == int{static_cast<uint16_t>(ErrorCode::user_error)});
+#define LOCKSTEP_LAST LOCKSTEP_CHANGES_LOST
+static_assert(int{LOCKSTEP_LAST} == int{static_cast<uint16_t>(ErrorCode::changes_lost)});
 static_assert(int{LOCKSTEP_LAST} + 1 == kCodes);
 static_assert(int{LOCKSTEP_DEADLOCK} == int{static_cast<uint16_t>(ErrorCode::deadlock)});
 static_assert(int{LOCKSTEP_FORKED} == int{static_cast<uint16_t>(ErrorCode::forked)});

@@ -39,7 +39,9 @@ std::string value_of(const CatalogEntry& entry) {
     return text.append(reinterpret_cast<const char*>(&s), sizeof s);
 }
 
-Result<CatalogEntry> entry_of_text(Slice name, Slice value) {
+}  // namespace
+
+Result<CatalogEntry> catalog_entry(Slice name, Slice value) {
     EntryValue v;
     SecondaryValue s{0, 0};
     if (value.size() != sizeof v && value.size() != sizeof v + sizeof s)
@@ -61,8 +63,6 @@ Result<CatalogEntry> entry_of_text(Slice name, Slice value) {
                         .of = ObjectId{s.of},
                         .unique = s.unique != 0};
 }
-
-}  // namespace
 
 Catalog::Catalog(Host& host, GhostCleaner& ghosts, const PreparedTxns& prepared, PageId root)
     : engine_(host),
@@ -95,7 +95,7 @@ Result<void> Catalog::load() {
                                                     .root = drop.page}));
                 return {};
             }
-            auto* object = TRY(impl_->add_listed(engine_, TRY(entry_of_text(key, value))));
+            auto* object = TRY(impl_->add_listed(engine_, TRY(catalog_entry(key, value))));
             if (!ghost) impl_->publish(*object, true);
             return {};
         }));
@@ -211,7 +211,7 @@ Result<Catalog::Impl::Object*> Catalog::Impl::see(txn::Transaction& txn, std::st
     std::string found;
     ValueOut out{.text = &found};
     if (!TRY(tree.fetch(txn, name, access, out))) return static_cast<Object*>(nullptr);
-    const ObjectId id = TRY(entry_of_text(name, found)).id;
+    const ObjectId id = TRY(catalog_entry(name, found)).id;
     Object* seen = object(id.value);
     if (seen == nullptr) return fail(ErrorCode::no_such_object, "index or heap", id.value);
     DCHECK(seen->entry.name == name && seen->entry.id == id);

@@ -28,6 +28,10 @@ struct CatalogEntry {
     bool unique = false;  // a secondary index: one record for each key
 };
 
+// From the key and value of a pair of the catalog's tree that is not the drop list's. Errors:
+// corrupt_page.
+Result<CatalogEntry> catalog_entry(Slice name, Slice value);
+
 class GhostCleaner;
 class Host;
 class PreparedTxns;

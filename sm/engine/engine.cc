@@ -124,6 +124,7 @@ txn::LogOptions log_options_of(const threads::Disk& disk, const threads::Directo
     return {.directory = directory,
             .segment_bytes = o.log_segment_bytes.value(),
             .capacity_bytes = o.log_bytes,
+            .kept_bytes = o.changes_log_bytes,
             .ring_bytes = o.log_ring_bytes.value(),
             .lazy_flush_interval = o.lazy_flush_interval,
             .sync = o.sync,
@@ -362,6 +363,7 @@ Result<void> Engine::build(bool fresh) {
     log_options = log_options_of(*disk, directory, options);
     TRY(open_log(fresh));
     TRY(build_archive());
+    if (options.changes_log_bytes != 0 && !options.read_only) log->keep_times();
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
     const uint32_t callers =

@@ -72,6 +72,9 @@ public:
     ReportStats report_stats() override;
     Result<BackupInfo> backup(std::string_view to, const BackupOptions& options,
                               const std::function<bool()>& abandoned) override;
+    Result<std::string> read_changes(
+        std::string_view from,
+        FunctionRef<bool(const Change& change, const std::string& position)> each) override;
     // The same to any target.
     Result<BackupInfo> backup(BackupTarget& target, const BackupOptions& options,
                               const std::function<bool()>& abandoned);

@@ -68,6 +68,7 @@ Result<void> check_options(const Options& given) {
                     "log_ring_bytes (a power of two, at most a quarter of log_bytes)", ring);
     TRY(within("lazy_flush_interval", o.lazy_flush_interval, 10 * kMicrosecond, 3600 * kSecond));
     TRY(within_if_given("checkpoint_log_bytes", o.checkpoint_log_bytes, kMiB, o.log_bytes / 2));
+    TRY(within("changes_log_bytes", o.changes_log_bytes, 0, o.log_bytes / 4));
     TRY(within("lock_timeout", o.lock_timeout, 1, kNever));
     TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0,
                static_cast<uint64_t>(LockPolicy::local_first)));

@@ -60,12 +60,12 @@ Result<HeapFile::Outcome> HeapFile::splice(txn::Transaction& txn, ExclusivePage&
                               static_cast<uint16_t>(skip + d.at),
                               static_cast<uint16_t>(d.old_bytes),
                               static_cast<uint16_t>(d.new_bytes),
-                              0};
-    ChangePart part{
-        &page,
-        PageAction::heap_replace,
-        0,
-        {bytes_of(head), record.substr(d.at, d.new_bytes), before.substr(d.at, d.old_bytes)}};
+                              skip != 0 ? kWithHome : uint16_t{0}};
+    ChangePart part{&page,
+                    PageAction::heap_replace,
+                    0,
+                    {bytes_of(head), record.substr(d.at, d.new_bytes),
+                     before.substr(d.at, d.old_bytes), content(*page, s).substr(0, skip)}};
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, {&part, 1}));
     return Outcome::done;
 }

@@ -10,17 +10,20 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include <lockstep/backup.h>
+#include <lockstep/function_ref.h>
 #include <lockstep/stats.h>
 #include "sm/recovery/restart_env.h"
 #include "threads/sync/completion.h"
 #include "threads/thread/fork_watch.h"
 
 namespace lockstep {
+struct Change;
 struct ReportStats;
-}
+}  // namespace lockstep
 
 namespace lockstep::sm {
 
@@ -61,6 +64,13 @@ public:
     // the backup ends with the error cancelled, and what it has written is removed.
     virtual Result<BackupInfo> backup(std::string_view to, const BackupOptions& options,
                                       const std::function<bool()>& abandoned) = 0;
+
+    // Gives the changes that a feed has from there on now, until `each` returns false: ChangeFeed in
+    // lockstep/changes.h. `each` also gets the position behind the change. The result is the
+    // position behind all. Parks.
+    virtual Result<std::string> read_changes(
+        std::string_view from,
+        FunctionRef<bool(const Change& change, const std::string& position)> each) = 0;
 
     // close() has begun.
     bool closing() const { return closing_.load(std::memory_order_acquire); }

@@ -21,9 +21,10 @@ namespace lockstep::sm {
 namespace {
 
 constexpr const char* kSocketName = "control";
-constexpr size_t kHotLocksShown = 20, kQuotedBytesMax = 100;
+constexpr size_t kHotLocksShown = 20, kQuotedBytesMax = 100, kChangesBytes = 256 << 10;
 constexpr const char* kCommands =
-    "stat, metrics, transactions, locks, end, prepared, commit, rollback, checkpoint, backup";
+    "stat, metrics, transactions, locks, end, prepared, commit, rollback, checkpoint, backup, "
+    "changes";
 
 Json result_json(Json result) { return {{"result", std::move(result)}}; }
 
@@ -105,6 +106,20 @@ Json checkpoint_json(Host& engine) {
                         {"checkpoints", engine.checkpointer->completed()},
                         {"log_used_bytes", engine.log->used_bytes()},
                         {"log_capacity_bytes", engine.log->capacity_bytes()}});
+}
+
+// As many as fit, so that other threads of the worker get their turns.
+Json changes_json(Host& engine, const std::string& from) {
+    Json list = Json::array();
+    size_t bytes = 0;
+    const auto end = engine.read_changes(from, [&](const Change& of, const std::string& position) {
+        list.push_back({{"position", position}});
+        list.back().update(json_of(of));
+        bytes += of.key.size() + of.value.size() + of.old.value_or(Slice{}).size() + 200;
+        return bytes < kChangesBytes;
+    });
+    if (!end.has_value()) return json_of(end.error());
+    return result_json({{"position", *end}, {"changes", std::move(list)}});
 }
 
 // What a request for a backup asks for.
@@ -259,6 +274,16 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
                               [this, wanted = *wanted](const threads::LineReply& asked) {
                                   return backup_json(engine_, wanted, asked);
                               });
+    }
+    if (command == "changes") {
+        const auto from = request.find("from");
+        if (from == request.end() || !from->is_string())
+            return answer(refusal_json("bad_argument", shown_text(line),
+                                       "field \"from\" is missing or no position",
+                                       R"(send {"command": "changes", "from": "oldest"})"));
+        return on_user_thread(std::move(reply), [this, at = from->get<std::string>()](const auto&) {
+            return changes_json(engine_, at);
+        });
     }
     if (command == "prepared")
         return on_user_thread(std::move(reply),

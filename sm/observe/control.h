@@ -14,6 +14,9 @@
 //              {"command": "checkpoint"}
 //              {"command": "backup", "to": "/absolute/path"}   Store::backup(); optional are
 //                  "since": "/an/earlier/backup", "bytes_per_second": 50000000
+//              {"command": "changes", "from": "oldest"}   committed changes from that position on,
+//                  some of them, each with the position behind it; "": from now on. Not all that
+//                  there are if "position" in the answer is not that of the answer before
 //            The first two never need a worker, so they also answer while a callback blocks one.
 //            The others run on a user thread; meanwhile other clients are served.
 //            A command whose work ends the store, such as "end" of the transaction that the

@@ -1,6 +1,8 @@
 // control_json.cc - field by field.
 #include "sm/observe/control_json.h"
 
+#include <algorithm>
+
 #include "sm/observe/gid_text.h"
 #include "threads/base/check.h"
 
@@ -49,6 +51,8 @@ const char* remedy_of(ErrorCode code) {
         case ErrorCode::archive_failed:
             return "make the archive work; the store's logger says more";
         case ErrorCode::no_space: return "free space on the device";
+        case ErrorCode::changes_lost:
+            return "begin again at \"oldest\" or at \"\", or raise option changes_log_bytes";
         case ErrorCode::out_of_memory:
         case ErrorCode::too_many: return "repeat the command, or raise the limit that is named";
         default: return "the store's logger may say more";
@@ -229,6 +233,35 @@ Json refusal_json(const char* code, const std::string& thing, const std::string&
                   const std::string& remedy) {
     DCHECK(!thing.empty() && !reason.empty() && !remedy.empty());
     return {{"error", {{"code", code}, {"thing", thing}, {"reason", reason}, {"remedy", remedy}}}};
+}
+
+static Json bytes_json(Slice bytes) {
+    if (std::ranges::all_of(bytes, [](char c) { return c >= ' ' && c <= '~'; })) return bytes;
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string hex;
+    hex.reserve(2 * bytes.size());
+    for (const char c : bytes)
+        (hex += kDigits[static_cast<uint8_t>(c) >> 4]) += kDigits[static_cast<uint8_t>(c) & 15];
+    return {{"hex", std::move(hex)}};
+}
+
+Json json_of(const Change& of) {
+    const bool of_record = of.kind <= ChangeKind::erase;
+    Json json = {{"kind", change_kind_name(of.kind)}};
+    if (of.kind != ChangeKind::commit) json[of.is_index ? "index" : "heap"] = bytes_json(of.object);
+    if (of.kind == ChangeKind::create && of.of != ObjectId{}) json["of"] = of.of.value;
+    if (of.kind != ChangeKind::commit) json["object"] = of.id.value;
+    if (of_record && of.is_index) json["key"] = bytes_json(of.key);
+    if (of_record && !of.is_index)
+        json["id"] =
+            std::to_string(of.record.page.value) + "." + std::to_string(of.record.slot.value);
+    if (of.kind == ChangeKind::patch) json["offset"] = of.offset;
+    if (of_record && of.kind != ChangeKind::erase) json["value"] = bytes_json(of.value);
+    if (of_record && of.old) json["old"] = bytes_json(*of.old);
+    json.update({{"transaction", of.txn.value}, {"commit", of.commit.value}});
+    if (of.time != 0) json["time_nanos"] = of.time;
+    DCHECK(json.is_object() && json.contains("kind"));
+    return json;
 }
 
 Json json_of(const Error& error) {

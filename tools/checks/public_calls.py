@@ -18,6 +18,7 @@ from source import finish, root, without_comments
 # call.
 VALUES = {
     *("Aggregate", "Announcement", "Block", "Column", "Columns", "Constant", "Expr", "Function"),
+    "change_kind_name",
     *("Packet", "Plan", "Rows", "SharedByte", "col"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "KeyReader", "LogBuckets", "Lsn"),
     *("ManualClock", "MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats"),

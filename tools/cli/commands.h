@@ -34,6 +34,7 @@ void add_verify(CLI::App& app, int& status);
 void add_describe(CLI::App& app, int& status);
 void add_sql(CLI::App& app, int& status);
 void add_dump(CLI::App& app, int& status);
+void add_tail(CLI::App& app, int& status);
 // Adds get, put, erase and scan.
 void add_one_record(CLI::App& app, int& status);
 void add_load(CLI::App& app, int& status);

@@ -28,6 +28,7 @@ PAGES = {
     "sm/version/README.md": "explanation/snapshots.md",
     "sm/recovery/README.md": "explanation/recovery.md",
     "sm/backup/README.md": "explanation/backups.md",
+    "sm/changes/README.md": "explanation/changes.md",
     "sm/PUBLIC_CALLS.md": "reference/public_calls.md",
     "sm/c/README.md": "tutorial_c.md",
     "sm/FORMAT.md": "explanation/format.md",

@@ -55,6 +55,9 @@ struct LogOptions {
     uint64_t first_bytes = 640ull << 10;
     // Bound on live log (start() .. tail), at least 4 segments.
     uint64_t capacity_bytes = 2ull << 30;
+    // Log before the durable end that is kept for readers, if neither the log is scarce nor its
+    // device full.
+    uint64_t kept_bytes = 0;
     uint64_t ring_bytes = 32ull << 20;              // power of two, at most capacity / 4
     Nanos lazy_flush_interval = 10 * kMillisecond;  // without durable waiters
     // False only in benchmarks of other parts: durable() then means "written".
@@ -207,8 +210,8 @@ public:
     // Path of the segment that holds, or held, the byte at `lsn`.
     std::string segment_path(Lsn lsn) const;
 
-    // Records below `lsn` are no longer needed: whole segments are recycled, unless a hold keeps
-    // them (LOG-6).
+    // No restart and no rollback needs records below `lsn`: whole segments are recycled, unless a
+    // hold (LOG-6) or LogOptions::kept_bytes keeps them.
     void truncate_before(Lsn lsn);
     // Sets a function that the flusher calls when a whole segment has become durable. It must not
     // block. Call before start_flusher().
@@ -219,6 +222,7 @@ public:
     bool writers_stopped() const;
     // Time records are written (LOG-7). Call before start_flusher().
     void keep_times();
+    bool keeps_times() const;
     // Keeps the log from start() on until the hold advances or goes. What it keeps counts as used,
     // so a hold that stays fills the log. Error: too_many. Any kernel thread; never blocks.
     Result<LogHold> hold();

@@ -117,6 +117,8 @@ void Log::keep_times() {
     impl_->time_end = impl_->flushed;
 }
 
+bool Log::keeps_times() const { return impl_->timed; }
+
 void Log::discard(std::byte* at, Lsn lsn, uint32_t bytes) {
     DCHECK(at != nullptr && bytes >= sizeof(LogRecordHeader));
     std::memset(at, 0, bytes);

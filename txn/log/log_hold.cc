@@ -32,7 +32,9 @@ void Log::Impl::start_moved() {
 void Log::truncate_before(Lsn lsn) {
     Impl& log = *impl_;
     const uint64_t durable = log.durable.load();
-    log.move_start(std::min(lsn.value, durable));
+    const bool keeps = log.options.kept_bytes != 0 && !scarce() && !log.device_was_full();
+    const uint64_t kept = keeps ? std::min(log.options.kept_bytes, durable) : 0;
+    log.move_start(std::min(lsn.value, durable - kept));
     log.start_moved();
 }
 

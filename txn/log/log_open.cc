@@ -289,6 +289,7 @@ Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const 
     impl->start = from.value;
     impl->prepared_end = block_ceil(end);
     impl->begin_at(end);
+    impl->ring_valid_from = end;  // the last block stays in its file
     impl->reserved.store(options.capacity_bytes);
     impl->appends = false;
     impl->find_plenty();

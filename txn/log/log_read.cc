@@ -93,7 +93,8 @@ Result<void> Log::Impl::load_window(uint64_t begin, LogReadWindow& window) {
     const uint64_t whole = block_ceil(end - begin);
     const uint64_t offset = begin % files.segment_bytes();
     DCHECK(offset % LogReadWindow::kBytes == 0 && whole <= LogReadWindow::kBytes);
-    const Result<threads::FileId> file = files.open(files.number_of(begin), threads::Disk::kDirect);
+    const Result<threads::FileId> file =
+        files.open(files.number_of(begin), threads::Disk::kReadOnly | threads::Disk::kDirect);
     // A missing segment is damage. Other errors, such as a limit on open files, are not.
     if (!file)
         return fail_os(

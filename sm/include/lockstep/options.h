@@ -120,6 +120,11 @@ struct Options {
     bool sync = true;
     // Log written between checkpoints, 1 MB .. half of log_bytes; nullopt: a quarter of log_bytes.
     std::optional<uint64_t> checkpoint_log_bytes = {};
+    // Log that is kept for change feeds (changes.h), also over a close: the last so many bytes, at
+    // most a quarter of log_bytes. A feed that falls further behind gets changes_lost. Writers come
+    // first: once the log is scarce, or its device full, nothing is kept. Unless it is 0, the log
+    // also has the times of the commits.
+    uint64_t changes_log_bytes = 0;
     // Longest wait for one lock; kNever = no limit. Then the error lock_timeout, which run()
     // returns.
     Nanos lock_timeout = 10 * kSecond;

@@ -46,6 +46,8 @@
 
 namespace lockstep {
 
+class ChangeFeed;      // changes.h
+struct ChangePoint;    // changes.h
 class Columns;         // columns.h
 class Report;          // report.h
 struct ReportOptions;  // report.h
@@ -233,6 +235,14 @@ public:
     // What reports have done since the store was opened. Zeros if the store is closed. Never
     // blocks.
     ReportStats report_stats() const;
+    // Begins to read the committed changes of the store (changes.h). `from`: a position that a feed
+    // had, kChangesFromOldest, or empty: from now on. After a restart it reads the log from there
+    // on once. Suspends a user thread, blocks any other. Errors: bad_argument (the text is no
+    // position of this store), changes_lost, corrupt_log, io_error, store_closed, forked.
+    Result<ChangeFeed> changes(std::string_view from = {});
+    // Where a feed goes on behind what `snapshot` sees, a transaction of Isolation::snapshot. Never
+    // blocks. Errors: bad_argument (it is of another isolation), and those of index.h.
+    Result<ChangePoint> changes_point(const Txn& snapshot);
     // A row of list().
     struct Entry {
         std::string name;  // 1..128 bytes

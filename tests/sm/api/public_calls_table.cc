@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include <lockstep/changes.h>
 #include <lockstep/need.h>
 #include <lockstep/plan.h>
 #include "tests/sm/api/public_calls_lines.h"
@@ -80,6 +81,17 @@ Result<void> answer_plainly(Report& report) {
     return {};
 }
 
+// Of a feed that begins now.
+template <class Act>
+std::string with_feed(World& w, Act act) {
+    Result<ChangeFeed> feed = w.store.changes();
+    return feed ? act(*feed) : told(feed);
+}
+std::string next_change(ChangeFeed& feed) {
+    Change change;
+    return told(feed.next(change));
+}
+
 std::vector<PublicCall> store_calls() {
     return {
         CALL("Store::open(path, options)", may, open_another(w)),
@@ -128,6 +140,12 @@ std::vector<PublicCall> store_calls() {
         CALL("Scan::progress()", never, done([] { (void)Scan().progress(); })),
         CALL("Scan::behind()", never, done([] { (void)Scan().behind(); })),
         CALL("Scan::cancel()", never, done([] { Scan().cancel(); })),
+        CALL("Store::changes(from)", may, told(w.store.changes())),
+        TXN_CALL("Store::changes_point(snapshot)", never, told(w.store.changes_point(t.txn))),
+        CALL("ChangeFeed::~ChangeFeed()", never, with_feed(w, [](auto&) { return "ok"; })),
+        CALL("ChangeFeed::next(change, wait)", may, with_feed(w, next_change)),
+        CALL("ChangeFeed::position()", never,
+             with_feed(w, [](auto& feed) { return filled(!feed.position().empty()); })),
         CALL("Store::list()", never, filled(!w.store.list().empty())),
         TXN_CALL("Store::bulk_load(txn, index, next, fill_percent)", may,
                  told(w.store.bulk_load(t.txn, w.empty, no_more))),

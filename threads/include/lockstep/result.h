@@ -63,7 +63,8 @@ namespace lockstep {
     X(bad_archive, "log archive has a gap, is damaged or is not one that fits") \
     X(archive_failed, "log archive fails, and writers stop until it works (archive_failure)") \
     X(lock_refused, "lock is held by another transaction, and the call does not wait (no_wait)") \
-    X(user_error, "error of the application")
+    X(user_error, "error of the application") \
+    X(changes_lost, "log that a change feed needs has been recycled")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.

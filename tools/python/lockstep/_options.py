@@ -97,6 +97,7 @@ class Options(TypedDict, total=False):
     scan_bytes: int
     scan_share: float
     scan_workers: int
+    changes_log_bytes: int
     logger: Logger | None
     steps: StepsOptions | StepsMode
 

@@ -15,7 +15,8 @@ namespace {
     X(log_segment_bytes) X(log_ring_bytes) X(lazy_flush_interval) X(checkpoint_log_bytes) \
     X(lock_timeout) X(lock_table_bytes_log2) X(escalate_at) X(version_bytes) X(retries_max) \
     X(offload_threads) X(slice_warning) X(archive) X(archive_interval) X(archive_backlog_bytes) \
-    X(archive_failure) X(file_mode) X(scan_bytes) X(scan_share) X(scan_workers)
+    X(archive_failure) X(file_mode) X(scan_bytes) X(scan_share) X(scan_workers) \
+    X(changes_log_bytes)
 #define LOCKSTEP_STEPS_FIELDS(X) \
     X(mode) X(team_max) X(policy) X(gate) X(rounds_max) X(points) X(window_records) \
     X(float_state) X(ignore_latches)

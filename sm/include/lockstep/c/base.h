@@ -62,6 +62,7 @@ enum lockstep_code {
     LOCKSTEP_ARCHIVE_FAILED = 45,
     LOCKSTEP_LOCK_REFUSED = 46,
     LOCKSTEP_USER_ERROR = 47,
+    LOCKSTEP_CHANGES_LOST = 48,
 };
 
 // A limit of time that is never reached, in nanoseconds.

@@ -125,6 +125,7 @@ typedef struct lockstep_options {
     uint64_t scan_bytes;
     double scan_share;
     uint32_t scan_workers;
+    uint64_t changes_log_bytes;  // log that is kept for change feeds
 } lockstep_options;
 
 // What a transaction may see; lockstep_txn_options::isolation.
