@@ -133,7 +133,7 @@ endif()
 
 # The sub-commands of lockstep that copy, save and rewrite stores.
 if(TARGET lockstep AND NOT LOCKSTEP_SANITIZE)
-    foreach(name load salvage compact backup)
+    foreach(name load plain salvage compact backup)
         add_test(NAME cli_${name} COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/tools/${name}_test.py $<TARGET_FILE:lockstep>)
         set_tests_properties(cli_${name} PROPERTIES LABELS script TIMEOUT 300)

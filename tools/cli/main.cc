@@ -100,8 +100,9 @@ void add_raw_files(CLI::App& app, int& status) {
 
 // What a shell makes of a variable that is not set names no file.
 void refuse_empty_paths(CLI::App& app) {
-    constexpr const char* kPaths[] = {"path",     "paths",   "to",   "full",   "next",    "backups",
-                                      "--backup", "--since", "--to", "--into", "--output"};
+    constexpr const char* kPaths[] = {"path", "paths",   "to",       "full",
+                                      "next", "backups", "--backup", "--since",
+                                      "--to", "--into",  "--output", "--rejects"};
     for (CLI::App* command : app.get_subcommands({}))
         for (const char* name : kPaths)
             if (CLI::Option* option = command->get_option_no_throw(name)) {

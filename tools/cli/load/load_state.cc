@@ -98,6 +98,8 @@ std::optional<LoadState> LoadFolder::read(uint64_t fingerprint) {
             state.targets.push_back(target_of(target, path_));
         for (const json& secondary : j.at("secondaries"))
             state.secondaries.push_back(secondary_of(secondary));
+        const json& rejects = j.at("rejects");
+        state.rejects = {rejects.at(0), rejects.at(1), rejects.at(2)};
         return state;
     } catch (const std::exception& error) {
         throw Failed(file + ": " + error.what() + " (--forget and load again)");
@@ -109,10 +111,15 @@ void LoadFolder::write(const LoadState& state, uint64_t fingerprint) {
     for (const Target& target : state.targets) targets.push_back(json_of_target(target));
     for (const LeftOut& secondary : state.secondaries)
         secondaries.push_back(json_of_left_out(secondary));
-    const json j = {{"fingerprint", fingerprint}, {"bytes", state.place.bytes},
-                    {"lines", state.place.lines}, {"records", state.records},
-                    {"ended", state.ended},       {"targets", targets},
-                    {"secondaries", secondaries}};
+    const json j = {
+        {"fingerprint", fingerprint},
+        {"bytes", state.place.bytes},
+        {"lines", state.place.lines},
+        {"records", state.records},
+        {"ended", state.ended},
+        {"targets", targets},
+        {"secondaries", secondaries},
+        {"rejects", {state.rejects.refused, state.rejects.bytes, state.rejects.why_bytes}}};
     std::error_code error;
     fs::create_directories(path_, error);
     const std::string fresh = path_ + "/state.new", file = path_ + "/state.json";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/cli/load/load_target.h"
+#include "tools/cli/load/rejects.h"
 #include "tools/cli/rows/left_out.h"
 #include "tools/cli/rows/row_reader.h"
 
@@ -21,6 +22,7 @@ struct LoadState {
     bool ended = false;                     // the end row lies before the place
     std::vector<Target> targets;            // in the order of the input; without pairs
     std::vector<LeftOut> secondaries = {};  // that the input describes
+    Rejects::Place rejects = {};            // refused lines before the place
 };
 
 class LoadFolder {

@@ -19,9 +19,37 @@ constexpr size_t kBlockBytes = 1u << 20, kHeadBytes = 64u << 10;
 // A value has at most 16 MB, and JSON takes at most six bytes for one.
 constexpr size_t kLineBytesMax = 128u << 20;
 
+class DumpSyntax final : public RowSyntax {
+public:
+    explicit DumpSyntax(Format format) : format_(format) {}
+    size_t whole(Slice text) const override { return text.rfind('\n') + 1; }
+    void parse(RowBlock& block) const override {
+        char *at = block.bytes.data(), *const end = at + block.bytes.size();
+        for (uint32_t line = 0; at < end; ++line) {
+            char* const stop = std::find(at, end, '\n');
+            size_t bytes = static_cast<size_t>(stop - at);
+            if (bytes > 0 && at[bytes - 1] == '\r') --bytes;
+            Row row;
+            if (bytes > 0) {
+                std::string wrong = parse_row(format_, {at, bytes}, row);
+                if (!wrong.empty()) {
+                    block.refused.push_back({line, std::move(wrong)});
+                    return;
+                }
+                block.rows.push_back(row);
+                block.line_of.push_back(line);
+            }
+            at = stop < end ? stop + 1 : end;
+        }
+    }
+
+private:
+    const Format format_;
+};
+
 }  // namespace
 
-RowReader::RowReader(std::string path, std::optional<Format> format) : path_(std::move(path)) {
+RowReader::RowReader(std::string path) : path_(std::move(path)) {
     fd_ = path_ == "-" ? dup(STDIN_FILENO) : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) throw Failed(path_ + ": " + std::strerror(errno));
     if (path_ == "-") path_ = "standard input";
@@ -29,17 +57,19 @@ RowReader::RowReader(std::string path, std::optional<Format> format) : path_(std
     if (fstat(fd_, &about) == 0 && S_ISREG(about.st_mode))
         size_ = static_cast<uint64_t>(about.st_size);
     fill(rest_, kHeadBytes);
-    const Slice head(rest_.data(), std::min(rest_.size(), kHeadBytes));
-    fingerprint_ = XXH3_64bits(head.data(), head.size());
-    const auto found = format ? format : detect_format(head.substr(0, head.find('\n')));
-    if (!found)
-        throw Failed(path_ +
-                     ": line 1 is not the first line of a dump (--format names its format)");
-    format_ = *found;
+    const Slice first = head().substr(0, kHeadBytes);
+    fingerprint_ = XXH3_64bits(first.data(), first.size());
 }
 
 RowReader::~RowReader() {
     if (fd_ >= 0) ::close(fd_);
+}
+
+bool RowReader::is_file(const std::string& path) const {
+    struct stat own {};
+    struct stat other {};
+    return fstat(fd_, &own) == 0 && ::stat(path.c_str(), &other) == 0 &&
+           own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
 // Appends what is there, until `bytes` has `want` bytes. False: the input has ended before.
@@ -70,8 +100,8 @@ void RowReader::skip_to(const InputPlace& place) {
     place_ = place;
 }
 
-// Whole lines, about kBlockBytes. False at the end.
-bool RowReader::next_block(RowBlock& block) {
+// Whole rows, about kBlockBytes. False at the end.
+bool RowReader::next_block(const RowSyntax& syntax, RowBlock& block) {
     if (ended_) return false;
     block.begin = place_;
     block.bytes = std::move(rest_);
@@ -80,57 +110,49 @@ bool RowReader::next_block(RowBlock& block) {
     for (size_t want = kBlockBytes; whole == 0; want *= 2) {
         ended_ = !fill(block.bytes, want);
         const Slice text(block.bytes.data(), block.bytes.size());
-        const size_t end = text.rfind('\n');
-        whole = ended_ ? text.size() : end == Slice::npos ? 0 : end + 1;
+        whole = ended_ ? text.size() : syntax.whole(text);
         if (whole == 0 && ended_) return false;
         if (whole == 0 && want >= kLineBytesMax)
-            throw Failed(fmt::format("{}: line {} is longer than {} MB", path_, place_.lines + 1,
-                                     kLineBytesMax >> 20));
+            throw Failed(fmt::format("{}: line {} begins a row of more than {} MB", path_,
+                                     place_.lines + 1, kLineBytesMax >> 20));
     }
     rest_.assign(block.bytes.begin() + static_cast<ptrdiff_t>(whole), block.bytes.end());
     block.bytes.resize(whole);
-    block.lines =
-        static_cast<uint64_t>(std::ranges::count(block.bytes, '\n')) + (block.bytes.back() != '\n');
     place_.bytes += whole;
-    place_.lines += block.lines;
+    place_.lines +=
+        static_cast<uint64_t>(std::ranges::count(block.bytes, '\n')) + (block.bytes.back() != '\n');
+    block.end = place_;
     return true;
 }
 
-void RowReader::parse(Format format, RowBlock& block) {
-    char *at = block.bytes.data(), *const end = at + block.bytes.size();
-    for (uint64_t line = 0; at < end; ++line) {
-        char* const stop = std::find(at, end, '\n');
-        size_t bytes = static_cast<size_t>(stop - at);
-        if (bytes > 0 && at[bytes - 1] == '\r') --bytes;
-        Row row;
-        if (bytes > 0) {
-            block.wrong = parse_row(format, {at, bytes}, row);
-            block.wrong_line = line;
-            if (!block.wrong.empty()) return;
-            block.rows.push_back(row);
-            block.line_of.push_back(static_cast<uint32_t>(line));
-        }
-        at = stop < end ? stop + 1 : end;
-    }
-}
-
-void RowReader::for_each(size_t in_flight, const std::function<void(RowBlock&&)>& take) {
+void RowReader::for_each(const RowSyntax& syntax, size_t in_flight,
+                         const std::function<void(RowBlock&&)>& take) {
     using Block = std::shared_ptr<RowBlock>;
     tbb::parallel_pipeline(
         in_flight,
         tbb::make_filter<void, Block>(tbb::filter_mode::serial_in_order,
                                       [&](tbb::flow_control& control) {
                                           auto block = std::make_shared<RowBlock>();
-                                          if (!next_block(*block)) control.stop();
+                                          if (!next_block(syntax, *block)) control.stop();
                                           return block;
                                       }) &
             tbb::make_filter<Block, Block>(tbb::filter_mode::parallel,
-                                           [format = format_](Block block) {
-                                               parse(format, *block);
+                                           [&](Block block) {
+                                               syntax.parse(*block);
                                                return block;
                                            }) &
             tbb::make_filter<Block, void>(tbb::filter_mode::serial_in_order,
                                           [&](Block block) { take(std::move(*block)); }));
+}
+
+std::unique_ptr<RowSyntax> dump_syntax(const RowReader& reader, std::optional<Format> format) {
+    const auto found =
+        format ? format : detect_format(reader.head().substr(0, reader.head().find('\n')));
+    if (!found)
+        throw Failed(reader.path() +
+                     ": line 1 is not the first line of a dump (--format names its format; --plain "
+                     "loads a table of another program)");
+    return std::make_unique<DumpSyntax>(*found);
 }
 
 }  // namespace lockstep::cli
