@@ -133,7 +133,7 @@ def check_numbers(directory):
         assert says in text, (arguments, says, text)
 
 
-def check_sql(directory):
+def check_absent_package(directory):
     """Without the Python package it says how to get it; tests/python has it."""
     store = os.path.join(directory, "for_sql")
     subprocess.run([LOCKSTEP, "put", store, "a", "k", "v", "--create"], check=True)
@@ -143,16 +143,20 @@ def check_sql(directory):
     with open(os.path.join(lonely, "python3"), "w") as script:
         script.write(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     os.chmod(script.name, 0o755)
-    for path in (lonely, os.path.join(directory, "nowhere")):
-        done = subprocess.run(
-            [LOCKSTEP, "sql", store, "select 1"],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            env={**os.environ, "PATH": path},
-        )
-        assert done.returncode == 3, done
-        assert "pip install ./tools/python duckdb" in done.stderr, done.stderr
+    for words, says in (
+        (["sql", store, "select 1"], "pip install ./tools/python duckdb"),
+        (["shell", store], "pip install './tools/python[shell]'"),
+    ):
+        for path in (lonely, os.path.join(directory, "nowhere")):
+            done = subprocess.run(
+                [LOCKSTEP, *words],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                env={**os.environ, "PATH": path},
+            )
+            assert done.returncode == 3, done
+            assert says in done.stderr, done.stderr
     refused("sql", store, says="lockstep: sql: query is required (--help lists the options)\n")
 
 
@@ -392,7 +396,7 @@ try:
     check_versions()
     check_numbers(directory)
     check_describe(directory)
-    check_sql(directory)
+    check_absent_package(directory)
     check_size()
     path = os.path.join(directory, "store")
     drive(path, "--warehouses", "1", "--transactions", "500")

@@ -33,6 +33,7 @@ int dump_page(const std::string& path, uint32_t number, bool bytes, bool json); 
 void add_verify(CLI::App& app, int& status);
 void add_describe(CLI::App& app, int& status);
 void add_sql(CLI::App& app, int& status);
+void add_shell(CLI::App& app, int& status);
 void add_dump(CLI::App& app, int& status);
 void add_tail(CLI::App& app, int& status);
 // Adds get, put, erase and scan.

@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
     cli::add_verify(app, status);
     cli::add_describe(app, status);
     cli::add_sql(app, status);
+    cli::add_shell(app, status);
     cli::add_dump(app, status);
     cli::add_tail(app, status);
     cli::add_one_record(app, status);

@@ -3,18 +3,13 @@
 // Concepts   The engine has no SQL. The Python package connects DuckDB with reports
 //            (tools/python/lockstep/_report.py), so this command runs an interpreter that calls it,
 //            or says how to install it.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <csignal>
 
 #include "tools/cli/commands.h"
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/live/live_copy.h"
 #include "tools/cli/opening.h"
+#include "tools/cli/rows/python.h"
 
 namespace lockstep::cli {
 namespace {
@@ -37,7 +32,6 @@ except ImportError as error:
     sys.exit(3)
 sys.exit(main(*sys.argv[1:]))
 )";
-constexpr int kAbsent = 3;
 
 int run_sql(const SqlOptions& o) {
     if (const auto there = require_store(o.path); !there)
@@ -45,19 +39,8 @@ int run_sql(const SqlOptions& o) {
     const auto copy = LiveCopy::of(o.path, o.live);
     if (!copy) return live_failed(copy.error(), o.json);
     const char* const form = o.json ? "json" : o.csv ? "csv" : "table";
-    const char* const words[] = {"python3",       "-c", kProgram, copy->directory().c_str(),
-                                 o.query.c_str(), form, nullptr};
-    pid_t child = 0;
-    if (posix_spawnp(&child, words[0], nullptr, nullptr, const_cast<char**>(words), environ) != 0) {
-        complain("sql",
-                 "there is no python3; it needs Python 3.11, Lockstep's Python package and DuckDB: "
-                 "pip install ./tools/python duckdb");
-        return kAbsent;
-    }
-    int status = 0;
-    std::signal(SIGINT, SIG_IGN);  // the child ends, and the copy is deleted
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return run_python("sql", kProgram, {copy->directory(), o.query, form},
+                      "Lockstep's Python package and DuckDB: pip install ./tools/python duckdb");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""The command `lockstep sql`, which starts this module: prints what a query gives."""
+"""The command `lockstep sql`, which starts this module, and `sql` of the shell."""
 
 from __future__ import annotations
 
@@ -13,23 +13,34 @@ from ._errors import Error, NotClosed
 from ._store import Store, open
 
 
+class QueryFailed(Exception):
+    """What DuckDB says of a query."""
+
+
 def main(path: str, query: str, form: str = "table") -> int:
     """Prints the rows as a table, as "csv" or as "json" lines. The result: an exit status."""
     try:
-        with _opened(path) as store, store.report() as report:
+        with _opened(path) as store:
+            print_query(store, query, form)
+    except QueryFailed as error:
+        return _complain("query", error)
+    except (ModuleNotFoundError, Error) as error:
+        return _complain(path, error)
+    return 0
+
+
+def print_query(store: Store, query: str, form: str = "table") -> None:
+    """Prints the rows of a report. Raises QueryFailed, ModuleNotFoundError, Error."""
+    try:
+        with store.report() as report:
             result = report.sql(query)
             names = list(result.columns)
             rows: list[tuple[Any, ...]] = result.fetchall()
-    except ModuleNotFoundError as error:
-        return _complain(path, error)
-    except Error as error:
-        return _complain(path, error)
-    except Exception as error:  # DuckDB's
+    except Exception as error:
         if not type(error).__module__.lstrip("_").startswith("duckdb"):
             raise
-        return _complain("query", error)
+        raise QueryFailed(error) from error
     {"csv": _print_csv, "json": _print_json}.get(form, _print_table)(names, rows)
-    return 0
 
 
 def _opened(path: str) -> Store:
