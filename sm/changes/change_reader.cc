@@ -10,6 +10,7 @@
 #include "sm/recovery/recovery.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/try.h"
+#include "txn/isolation_rules.h"
 #include "txn/log/log_files.h"
 
 namespace lockstep::sm {
@@ -60,7 +61,7 @@ Result<ChangePosition> ChangePosition::parse(std::string_view text) {
 }
 
 Result<ChangePosition> position_behind(const Host& host, const txn::Transaction& txn) {
-    if (txn.sees == kLsnNone)
+    if (!txn::rules_of(txn.isolation).by_snapshot)
         return fail(ErrorCode::bad_argument, "transaction that is not a snapshot", txn.id.value);
     const Superblock& block = host.superblock;
     return ChangePosition{block.store_number(), block.history, txn.sees, 0};

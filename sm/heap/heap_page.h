@@ -133,7 +133,7 @@ struct ReplacePayload {
     uint8_t state_new, state_old;
     uint16_t at, old_bytes, new_bytes, flags;
 };
-// kWithHome: a moved copy is changed, and a reader of the log has no other way to learn whose it is.
+// kWithHome: a moved copy is changed; a reader of the log has no other way to learn whose it is.
 inline constexpr uint16_t kWithoutOld = 1, kWithHome = 2;
 enum RemoveMode : uint8_t { kToGhost = 0, kToEmpty = 1, kTrim = 2 };
 // heap_remove: content follows (undo of a delete); kTrim: `slot` u16 slot numbers follow.

@@ -64,10 +64,9 @@ public:
     // the backup ends with the error cancelled, and what it has written is removed.
     virtual Result<BackupInfo> backup(std::string_view to, const BackupOptions& options,
                                       const std::function<bool()>& abandoned) = 0;
-
-    // Gives the changes that a feed has from there on now, until `each` returns false: ChangeFeed in
-    // lockstep/changes.h. `each` also gets the position behind the change. The result is the
-    // position behind all. Parks.
+    // Gives the changes that a feed (lockstep/changes.h) has from there on now, until `each`
+    // returns false. `each` also gets the position behind the change. The result is the position
+    // behind all. Parks.
     virtual Result<std::string> read_changes(
         std::string_view from,
         FunctionRef<bool(const Change& change, const std::string& position)> each) = 0;

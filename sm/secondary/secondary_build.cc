@@ -147,7 +147,7 @@ private:
 };
 
 // What runs beside the creator's user thread.
-class Crew {
+class BuildCrew {
 public:
     using Leaves = std::unique_ptr<LeafBatch>;
     using Batch = std::unique_ptr<std::string>;  // u16 key bytes, u16 value bytes, key, value
@@ -306,24 +306,25 @@ private:
         TRY(crew->start(host_));
         Result<void> done = feed(*crew, std::move(batch));
         if (done)
-            done = load([&, at = Slice(), held = Crew::Batch()](Slice& key, Slice& value) mutable {
-                while (at.empty()) {
-                    auto next = crew->sorted.receive();
-                    if (!next || !*next) return false;
-                    held = std::move(**next);
-                    at = *held;
-                    tell();
-                }
-                const size_t key_bytes = node::load<uint16_t>(at.data());
-                const size_t value_bytes = node::load<uint16_t>(at.data() + sizeof(uint16_t));
-                DCHECK(at.size() >= 2 * sizeof(uint16_t) + key_bytes + value_bytes);
-                DCHECK(key_bytes <= kKeyBytesMax);
-                key = at.substr(2 * sizeof(uint16_t), key_bytes);
-                value = at.substr(2 * sizeof(uint16_t) + key_bytes, value_bytes);
-                at.remove_prefix(2 * sizeof(uint16_t) + key_bytes + value_bytes);
-                ++state_.entries_loaded;
-                return true;
-            });
+            done = load(
+                [&, at = Slice(), held = BuildCrew::Batch()](Slice& key, Slice& value) mutable {
+                    while (at.empty()) {
+                        auto next = crew->sorted.receive();
+                        if (!next || !*next) return false;
+                        held = std::move(**next);
+                        at = *held;
+                        tell();
+                    }
+                    const size_t key_bytes = node::load<uint16_t>(at.data());
+                    const size_t value_bytes = node::load<uint16_t>(at.data() + sizeof(uint16_t));
+                    DCHECK(at.size() >= 2 * sizeof(uint16_t) + key_bytes + value_bytes);
+                    DCHECK(key_bytes <= kKeyBytesMax);
+                    key = at.substr(2 * sizeof(uint16_t), key_bytes);
+                    value = at.substr(2 * sizeof(uint16_t) + key_bytes, value_bytes);
+                    at.remove_prefix(2 * sizeof(uint16_t) + key_bytes + value_bytes);
+                    ++state_.entries_loaded;
+                    return true;
+                });
         const Result<void> crew_done = crew->join();
         TRY(done);
         TRY(crew_done);
@@ -331,7 +332,7 @@ private:
         return {};
     }
     // All leaves to the crew. It closes the channel after an error, which join() returns.
-    Result<void> feed(Crew& crew, std::unique_ptr<LeafBatch> batch) {
+    Result<void> feed(BuildCrew& crew, std::unique_ptr<LeafBatch> batch) {
         while (crew.leaves.send(std::move(batch))) {
             if (reader_.at_end()) break;
             batch = TRY(reader_.next());

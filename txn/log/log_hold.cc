@@ -34,7 +34,7 @@ void Log::truncate_before(Lsn lsn) {
     const uint64_t durable = log.durable.load();
     const bool keeps = log.options.kept_bytes != 0 && !scarce() && !log.device_was_full();
     const uint64_t kept = keeps ? std::min(log.options.kept_bytes, durable) : 0;
-    log.move_start(std::min(lsn.value, durable - kept));
+    log.move_start(std::min(lsn.value, kept != 0 ? block_floor(durable - kept) : durable));
     log.start_moved();
 }
 

@@ -74,12 +74,12 @@ struct ChangePoint {
     Lsn lsn;  // the snapshot sees the transactions whose Change::commit is below
 };
 
-// The oldest position that a feed can begin at: the begin of the store, while its log has that; else
+// The oldest place that a feed can begin at: the begin of the store, while its log has that, else
 // the last checkpoint.
 inline constexpr std::string_view kChangesFromOldest = "oldest";
 
-// A feed, from Store::changes(). One thread at a time uses it. Movable. Its store must live; once it
-// is closed, next() returns store_closed. Takes up to 10 MB, and the largest value.
+// A feed, from Store::changes(). One thread at a time uses it. Movable. Its Store must live; once
+// that is closed, next() returns store_closed. Takes up to 10 MB, and the largest value.
 class ChangeFeed {
 public:
     ChangeFeed(ChangeFeed&&) noexcept;

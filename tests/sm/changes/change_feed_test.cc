@@ -319,6 +319,26 @@ TEST(ChangeFeed, ObjectsThatWereDroppedKeepTheirNames) {
         "reset first;commit ;drop first;commit ;create second;commit ;insert second;commit ;");
 }
 
+TEST(ChangeFeed, TellsWhatIsDurableOnly) {
+    threads::SimDisk disk;
+    SimStore store(disk);
+    ASSERT_OK(store.open());
+    store.on_thread([&] {
+        const Index index = *store->run([&](Txn& txn) { return store->create_index(txn, "i"); });
+        sleep_for(kSecond);
+        auto feed = store->changes();
+        ASSERT_OK(feed);
+        auto txn = store->begin({.durability = Durability::lazy});
+        ASSERT_OK(index.put(*txn, "k", "v"));
+        const auto point = txn->commit();
+        ASSERT_OK(point);
+        Change change;
+        EXPECT_FALSE(feed->next(change).value_or(true));
+        ASSERT_OK(store->wait_durable(*point));
+        EXPECT_TRUE(feed->next(change).value_or(false));
+    });
+}
+
 TEST(ChangeFeed, RefusesWhatIsNoPosition) {
     threads::SimDisk disk;
     SimStore store(disk);
