@@ -152,7 +152,8 @@ public:
     using Leaves = std::unique_ptr<LeafBatch>;
     using Batch = std::unique_ptr<std::string>;  // u16 key bytes, u16 value bytes, key, value
 
-    Crew(const Host& host, const Secondary& secondary, const KeyFunction& function, uint64_t memory)
+    BuildCrew(const Host& host, const Secondary& secondary, const KeyFunction& function,
+              uint64_t memory)
         : secondary_(secondary),
           function_(function),
           sorter_(*host.disk, host.directory, memory, true) {}
@@ -302,7 +303,7 @@ private:
         return {};
     }
     Result<void> with_crew(std::unique_ptr<LeafBatch> batch) {
-        const auto crew = std::make_unique<Crew>(host_, secondary_, *function_, memory_);
+        const auto crew = std::make_unique<BuildCrew>(host_, secondary_, *function_, memory_);
         TRY(crew->start(host_));
         Result<void> done = feed(*crew, std::move(batch));
         if (done)
