@@ -15,7 +15,7 @@ namespace {
 // A node's slots up to this many lines are prefetched whole.
 constexpr unsigned kFewLines = 5;
 // Of a larger node: around the place where the search is expected to end.
-constexpr unsigned kGuessAhead = 64, kGuessAheadInner = 256;
+constexpr unsigned kKeyGuessAhead = 64, kKeyGuessAheadInner = 256;
 
 inline void prefetch_bytes(const char* from, const char* to) {
     for (from -= reinterpret_cast<uintptr_t>(from) % kCacheLineBytes; from < to;
@@ -109,7 +109,7 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
     DCHECK(look.tree != nullptr && (share == kShareUnknown || share <= kShareWhole));
     if (const Page* page = pool_.resident(id))
         prefetch_node(*page, look.tree->stats().inner_slots.load(std::memory_order_relaxed), share,
-                      kGuessAheadInner);
+                      kKeyGuessAheadInner);
 }
 
 // Notes where the search for `key` ended: in the child behind `slot`, or in first_child if -1.
@@ -357,7 +357,7 @@ inline bool KeyWalk::ask_for_leaf(size_t i, LeafShape& shape) const {
     if (shape.lines != 0) prefetch_few(chars(*page), shape.lines);
     else
         prefetch_node(*page, shape.slots, look.parent.page != nullptr ? shares_[i] : kShareUnknown,
-                      kGuessAhead);
+                      kKeyGuessAhead);
     // The fences: a place ahead is checked by them (BT-6).
     if (use_ == Use::ahead) prefetch_line(chars(*page) + kPageBytes - kCacheLineBytes);
     return true;

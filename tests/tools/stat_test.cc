@@ -109,7 +109,7 @@ TEST_F(Stat, SaysThatAStoreWasNotClosed) {
     {
         Store store = open("s");
         fill(store);
-        copy("s", "killed");
+        on_thread(store, [&] { copy("s", "killed"); });
     }
     const std::string before = state_of("killed");
     const Outcome run = lockstep_stat("--json " + path("killed"));

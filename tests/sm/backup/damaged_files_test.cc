@@ -222,7 +222,7 @@ TEST_F(DamagedFiles, OfAStore) {
         note(store, 'b');
         // Until the log's durable end is recorded: damage behind that end is a torn write.
         std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        copy("killed", "open");
+        on_thread(store, [&] { copy("killed", "open"); });
         ASSERT_OK(store.close());
     }
     const Content whole = states_.rbegin()->second;
