@@ -168,7 +168,7 @@ std::vector<std::string> told(Store& store, std::string& from, size_t most = SIZ
 
 TEST(ChangeFeed, APositionGivesEachLaterChangeOnce) {
     Source source(seed_of_run(2));
-    source.transactions(60);
+    source.transactions(150);
     source.store().on_thread([&] { sleep_for(kSecond); });
     Store& store = *source.store();
     std::string whole(kChangesFromOldest), pieces = whole;
@@ -187,7 +187,7 @@ TEST(ChangeFeed, APositionGivesEachLaterChangeOnce) {
 // A reader that keeps two places only follows the chain of a transaction often.
 TEST(ChangeFeed, ALargeTransactionTakesNoMemory) {
     Source source(seed_of_run(3));
-    source.transactions(60);
+    source.transactions(150);
     source.store().on_thread([&] { sleep_for(kSecond); });
     std::vector<std::string> texts[2];
     for (const size_t window : {size_t{2}, sm::ChangeReader::kWindow}) {
