@@ -204,6 +204,10 @@ class UserError(Error):
     code = 47
 
 
+class ChangesLost(Error):
+    code = 48
+
+
 #: The class of each code. A code of a newer engine gives the class Error itself.
 CLASSES: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
 for _cls in CLASSES.values():
