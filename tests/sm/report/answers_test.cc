@@ -9,11 +9,10 @@
 
 #include "tests/sm/scan/reports_test_util.h"
 
-// As in reports_test.cc: these two read optimistically.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" const char* __tsan_default_suppressions();
 const char* __tsan_default_suppressions() {  // NOLINT
-    return "race:lockstep::sm::BTree::descend\nrace:lockstep::sm::LookAhead::look\n";
+    return lockstep::sm::reports::kOptimisticReaders;
 }
 
 namespace lockstep::sm::answers_test {

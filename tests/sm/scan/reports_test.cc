@@ -10,12 +10,10 @@
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
-// An optimistic reader of a page looks at its version after it has read and reads again if a writer
-// came between. To the thread sanitizer that is a race. These two read so and never write.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" const char* __tsan_default_suppressions();
 const char* __tsan_default_suppressions() {  // NOLINT
-    return "race:lockstep::sm::BTree::descend\nrace:lockstep::sm::LookAhead::look\n";
+    return lockstep::sm::reports::kOptimisticReaders;
 }
 
 namespace lockstep::sm::reports_test {
