@@ -263,6 +263,9 @@ TEST(ChangeFeed, GoesOnBehindASnapshot) {
         before = *seen->commit();
         auto snapshot = store->begin({.isolation = Isolation::snapshot});
         ASSERT_OK(snapshot);
+        auto later = store->begin();
+        ASSERT_OK(index.put(*later, "later", "1"));
+        ASSERT_OK(later->commit());
         point = *store->changes_point(*snapshot);
         EXPECT_EQ(records_of(index, *snapshot)->size(), 1u);
         EXPECT_FALSE(store->changes_point(*writer).has_value());
@@ -273,6 +276,11 @@ TEST(ChangeFeed, GoesOnBehindASnapshot) {
     EXPECT_LE(before, point.lsn);
     auto feed = store->changes(point.position);
     Change change;
+    ASSERT_TRUE(feed->next(change).value_or(false));
+    EXPECT_EQ(change.key, "later");
+    EXPECT_GE(change.commit, point.lsn);
+    ASSERT_TRUE(feed->next(change).value_or(false));
+    EXPECT_EQ(change.kind, ChangeKind::commit);
     ASSERT_TRUE(feed->next(change).value_or(false));
     EXPECT_EQ(change.key, "open");
     EXPECT_EQ(change.commit + kCommitBytes, after);
