@@ -3,7 +3,6 @@
 
 #include <tbb/parallel_sort.h>
 #include <algorithm>
-#include <optional>
 
 #include "sm/btree/btree_node.h"
 #include "threads/base/hints.h"
@@ -55,7 +54,7 @@ void EntryBlock::add(Slice key, Slice value) {
     DCHECK(!finished_);
     assert_state();
     // A place within the block until finish(): the bytes still move.
-    const auto place = reinterpret_cast<const char*>(bytes_.size());
+    const auto* const place = reinterpret_cast<const char*>(bytes_.size());
     refs_.push_back({node::key_head8(key.data(), key.size()), place});
     put(bytes_, key, value);
 }
@@ -74,29 +73,29 @@ class EntrySorter::Run {
 public:
     explicit Run(threads::Disk& disk) : disk_(disk) {}
     ~Run() {
-        if (file_) disk_.close(*file_);
+        if (file_.value >= 0) disk_.close(file_);
     }
     Result<void> open(const threads::Directory& directory) {
-        DCHECK(!file_);
+        DCHECK(file_.value < 0);
         DCHECK(threads::current() == nullptr);  // not on a worker
         file_ = TRY(disk_.open_unnamed(directory.here()));
         return {};
     }
     Result<void> append(const char* from, size_t bytes) {
-        DCHECK(file_ && from != nullptr);
-        TRY(disk_.write_now(*file_, bytes_, from, bytes));
+        DCHECK(file_.value >= 0 && from != nullptr);
+        TRY(disk_.write_now(file_, bytes_, from, bytes));
         bytes_ += bytes;
         return {};
     }
     // Bytes read; 0 at the end.
     Result<size_t> read(uint64_t at, char* to, size_t bytes) const {
-        DCHECK(file_ && at <= bytes_ && bytes > 0);
-        return disk_.read_now(*file_, at, to, bytes);
+        DCHECK(file_.value >= 0 && at <= bytes_ && bytes > 0);
+        return disk_.read_now(file_, at, to, bytes);
     }
 
 private:
     threads::Disk& disk_;
-    std::optional<threads::FileId> file_;  // without a name
+    threads::FileId file_{-1};  // without a name
     uint64_t bytes_ = 0;
 };
 

@@ -27,13 +27,13 @@ std::optional<std::string_view> name_in_memory(const Place& place) {
     return name.substr(1);
 }
 
+std::string_view key_of(const Place& place) { return name_in_memory(place).value_or(place.name); }
 bool is_in_memory(const Place& place) { return name_in_memory(place).has_value(); }
 bool is_directory(const Place& place) { return name_in_memory(place) == "."; }
 
 [[gnu::cold]] Unexpected fail_name(int err, const char* what, const Place& place) {
     Error error = fail_file(err, what).error();
-    set_error_detail(error, std::string(kMemoryPath) + "/" +
-                                std::string(name_in_memory(place).value_or(place.name)));
+    set_error_detail(error, std::string(kMemoryPath) + "/" + std::string(key_of(place)));
     return Unexpected(error);
 }
 
@@ -44,7 +44,7 @@ MemoryDisk::~MemoryDisk() {
 }
 
 MemoryDisk::Names::iterator MemoryDisk::find(const Place& place) {
-    return names_.find(*name_in_memory(place));
+    return names_.find(key_of(place));
 }
 
 Result<int> MemoryDisk::make_file(const Place& place) {
@@ -65,7 +65,7 @@ Result<FileId> MemoryDisk::open(const Place& place, uint32_t flags) {
     if (found != names_.end() && (flags & kExclusive)) return fail_name(EEXIST, "open", place);
     if (found == names_.end()) {
         if (!(flags & kCreate)) return fail_name(ENOENT, "open", place);
-        found = names_.emplace(*name_in_memory(place), TRY(make_file(place))).first;
+        found = names_.emplace(key_of(place), TRY(make_file(place))).first;
     }
     // Not a copy of the descriptor, which would share rights and locks.
     return PosixDisk::open("/proc/self/fd/" + std::to_string(found->second), flags & kReadOnly);
@@ -89,7 +89,7 @@ Result<void> MemoryDisk::rename(const Place& from, const Place& to) {
         names_.erase(replaced);
     }
     auto node = names_.extract(found);
-    node.key() = *name_in_memory(to);
+    node.key() = key_of(to);
     names_.insert(std::move(node));
     return {};
 }

@@ -4,41 +4,33 @@
 
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 
 #include <lockstep/backup.h>
-#include <lockstep/report.h>
 #include <lockstep/store.h>
-#include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
-#include "tests/sm/test_util.h"
-#include "tests/steps_of_run.h"
+#include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::memory_store_test {
 
 using Content = std::map<std::string, std::string>;
 
-class MemoryStore : public ::testing::Test {
+class MemoryStore : public StoreCrash {
 protected:
     void SetUp() override {
-        directory_ = make_own_directory("memory");
+        StoreCrash::SetUp();
         before_ = std::filesystem::current_path();
-        std::filesystem::current_path(directory_);
+        std::filesystem::current_path(root_);
     }
     void TearDown() override {
         std::filesystem::current_path(before_);
-        std::filesystem::remove_all(directory_);
+        StoreCrash::TearDown();
     }
     static Options options(uint32_t workers = 1) {
-        Options options;
-        options.workers = workers;
-        options.steps = steps_of_run();
+        Options options = small_options(workers);
         options.pool_bytes = 4 << 20;
         options.log_bytes = 16 << 20;
-        options.log_segment_bytes = 4 << 20;
-        options.log_ring_bytes = 4 << 20;
         return options;
     }
     static Store open(const Options& options) {
@@ -65,7 +57,7 @@ protected:
     }
     size_t files_here() const {
         size_t files = 0;
-        for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory_))
+        for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(root_))
             ++files;
         return files;
     }
@@ -97,7 +89,6 @@ protected:
         return model;
     }
 
-    std::string directory_;
     std::filesystem::path before_;
 };
 

@@ -42,6 +42,11 @@ const char* name_of(Load load) {
     return "scattered";
 }
 
+using Case = std::tuple<Load, size_t>;  // and bytes of a value
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+    return std::string(name_of(std::get<0>(info.param))) + std::to_string(std::get<1>(info.param));
+}
+
 class SpaceReuse : public ::testing::Test {
 protected:
     void SetUp() override { directory_ = make_own_directory("space"); }
@@ -170,8 +175,7 @@ void SpaceReuse::run_load(Load load, size_t value_bytes, int times, size_t other
     expect_bound(bytes, what);
 }
 
-class SpaceReuseBySize : public SpaceReuse,
-                         public ::testing::WithParamInterface<std::tuple<Load, size_t>> {};
+class SpaceReuseBySize : public SpaceReuse, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(SpaceReuseBySize, TheFileStaysWithinThreeTimesTheLiveBytes) {
     const auto [load, bytes] = GetParam();
@@ -186,13 +190,9 @@ INSTANTIATE_TEST_SUITE_P(
     Loads, SpaceReuseBySize,
     ::testing::Combine(::testing::Values(Load::overwrite, Load::queue, Load::scattered),
                        ::testing::Values(100, 2100, 2990, 3000, 10'000, 100'000, 700'000)),
-    [](const auto& info) {
-        return std::string(name_of(std::get<0>(info.param))) +
-               std::to_string(std::get<1>(info.param));
-    });
+    case_name);
 
-class SpaceReuseOfHeaps : public SpaceReuse,
-                          public ::testing::WithParamInterface<std::tuple<Load, size_t>> {};
+class SpaceReuseOfHeaps : public SpaceReuse, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(SpaceReuseOfHeaps, TheFileStaysWithinThreeTimesTheLiveBytes) {
     const auto [load, bytes] = GetParam();
@@ -213,13 +213,9 @@ INSTANTIATE_TEST_SUITE_P(Loads, SpaceReuseOfHeaps,
                          ::testing::Combine(::testing::Values(Load::overwrite, Load::queue,
                                                               Load::scattered),
                                             ::testing::Values(100, 2100, 8000)),
-                         [](const auto& info) {
-                             return std::string(name_of(std::get<0>(info.param))) +
-                                    std::to_string(std::get<1>(info.param));
-                         });
+                         case_name);
 
-class SpaceReuseOfSecondaries : public SpaceReuse,
-                                public ::testing::WithParamInterface<std::tuple<Load, size_t>> {};
+class SpaceReuseOfSecondaries : public SpaceReuse, public ::testing::WithParamInterface<Case> {};
 
 // Each change moves ten entries of the secondary index to keys that grow, so leaves empty on one
 // side of it and fill on the other. The entries of a record take as much as its value does.
@@ -249,10 +245,7 @@ TEST_P(SpaceReuseOfSecondaries, TheFileStaysWithinThreeTimesTheLiveBytes) {
 INSTANTIATE_TEST_SUITE_P(Loads, SpaceReuseOfSecondaries,
                          ::testing::Combine(::testing::Values(Load::overwrite, Load::queue),
                                             ::testing::Values(1000, 3000)),
-                         [](const auto& info) {
-                             return std::string(name_of(std::get<0>(info.param))) +
-                                    std::to_string(std::get<1>(info.param));
-                         });
+                         case_name);
 
 // Single steps, of large values.
 class ReleasedChains : public SpaceReuse {

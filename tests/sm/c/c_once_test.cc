@@ -60,6 +60,7 @@ TEST_F(COnce, AModificationSeesWhatItChanges) {
         std::memcpy(&n, value, sizeof n);
         ++n;
         std::memcpy(value, &n, sizeof n);
+        *offset = 0;
         *changed = sizeof n;
     };
     lockstep_txn_options lazy;
