@@ -309,15 +309,18 @@ if(TARGET lockstep_tpcc)
         lockstep_threads CLI11::CLI11)
     list(APPEND LOCKSTEP_TEST_PROGRAMS lockstep-sim)
     if(LOCKSTEP_SANITIZE STREQUAL "" AND NOT LOCKSTEP_COVERAGE)
-        add_test(NAME simulation COMMAND Python3::Interpreter
-            ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                --part crashes --seeds 112 --crash-points 5000 --injections 200)
-        add_test(NAME simulation_faults COMMAND Python3::Interpreter
-            ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                --part faults --injections 200)
-        # Each uses two processors, and runs alone beside at most two other jobs.
-        set_tests_properties(simulation simulation_faults PROPERTIES LABELS sim TIMEOUT 480
-            PROCESSORS 3)
+        set(least_crashes --crash-points 5000 --injections 200)
+        set(least_variants --crash-points 100)
+        foreach(part log_faults data_faults full_disk)
+            set(least_${part} --injections 200)
+        endforeach()
+        foreach(part crashes variants log_faults data_faults full_disk)
+            add_test(NAME simulation_${part} COMMAND Python3::Interpreter
+                ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+                    --part ${part} ${least_${part}})
+            # Each uses two processors, and runs alone beside at most two other jobs.
+            set_tests_properties(simulation_${part} PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 3)
+        endforeach()
         add_test(NAME campaign COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/sim/campaign_test.py $<TARGET_FILE:lockstep-sim>
             ${CMAKE_BINARY_DIR})

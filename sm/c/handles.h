@@ -21,7 +21,7 @@
 
 namespace lockstep::c {
 
-enum class Kind : uint8_t { store = 1, txn, index, heap, cursor, report };
+enum class Kind : uint8_t { store = 1, txn, index, heap, cursor, report, feed };
 
 struct alignas(kCacheLineBytes) HandleEntry {
     static constexpr uint64_t kBusy = 1ull << 63;
@@ -31,9 +31,10 @@ struct alignas(kCacheLineBytes) HandleEntry {
     std::atomic<void*> object{nullptr};
     // Of a transaction: its user thread. Of a session: null, but while a body of lockstep_run_in()
     // runs its user thread. Of an index or heap: its store.
-    // Of a report: the handle of its store.
+    // Of a report or feed: the handle of its store.
     std::atomic<const void*> owner{nullptr};
-    std::atomic<uint64_t> link{0};  // of a cursor: its transaction's handle; else: an id
+    std::atomic<uint64_t> link{
+        0};  // of a cursor: its transaction's handle; of a report: what it sees; else: an id
     std::atomic<uint32_t> pins{0};  // of a store: calls that use it
     std::atomic<uint32_t> next_free{0};
     uint64_t generation = 0;  // written by make()

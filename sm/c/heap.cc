@@ -20,8 +20,6 @@ int on_heap(lockstep_txn* txn, lockstep_heap* heap, lockstep_error* error, Body 
     });
 }
 
-lockstep_record_id c_id(RecordId id) { return {id.page.value, id.slot.value}; }
-
 using Each = bool (*)(void*, lockstep_record_id, lockstep_slice);
 
 // Gives records of a scan to the caller. In the session form one call back takes many.
@@ -30,9 +28,9 @@ public:
     ScanTarget(TxnObject& txn, Each each, void* arg) : txn_(txn), each_(each), arg_(arg) {}
 
     bool give(RecordId id, Slice record) {
-        if (txn_.caller == nullptr) return each_(arg_, c_id(id), to_c(record));
+        if (txn_.caller == nullptr) return each_(arg_, to_c(id), to_c(record));
         bytes_.append(record);
-        rows_.push_back({c_id(id), bytes_.size()});
+        rows_.push_back({to_c(id), bytes_.size()});
         if (bytes_.size() >= kScanBytes || rows_.size() >= kScanBytes / 16) flush();
         return more_;
     }
@@ -76,7 +74,7 @@ int lockstep_heap_insert(lockstep_txn* txn, lockstep_heap* heap, lockstep_slice 
     return c::on_heap(txn, heap, error, [&](Txn& t, const Heap& h) -> Result<void> {
         LOCKSTEP_NOT_NULL(id);
         LOCKSTEP_SOUND(record);
-        *id = c::c_id(TRY(h.insert(t, c::slice_of(record))));
+        *id = c::to_c(TRY(h.insert(t, c::slice_of(record))));
         return {};
     });
 }

@@ -138,6 +138,33 @@ Result<StorePin> pin(lockstep_store* handle) {
     return fail(ErrorCode::store_closed, "store");
 }
 
+Result<uint64_t> keep(StoreObject& store, Kind kind, std::shared_ptr<void> object, uint64_t link) {
+    const std::lock_guard guard(store.lock);
+    const uint64_t handle = make_handle(kind, object.get(), handle_of<void>(store.handle), link);
+    if (handle == 0) return fail(ErrorCode::too_many, "handles");
+    store.kept.emplace(handle, std::move(object));
+    return handle;
+}
+
+void end_kept(StoreObject& store, uint64_t handle) {
+    const std::lock_guard guard(store.lock);
+    if (store.kept.erase(handle) != 0) end_handle(handle);
+}
+
+Result<Kept> kept_of(const void* handle, const Keeps& what) {
+    HandleEntry* const entry = entry_of(handle, what.kind);
+    if (entry == nullptr) return no_handle(handle, handle == nullptr ? what.null : what.none);
+    const auto* const of = entry->owner.load(std::memory_order_acquire);
+    if (!entry->is(number_of(handle))) return fail(ErrorCode::txn_ended, what.ended);
+    auto store = pin(handle_of<lockstep_store>(number_of(of)));
+    if (!store) return fail(ErrorCode::txn_ended, what.ended);
+    if ((*store)->mark.forked()) return fail(ErrorCode::forked, what.noun);
+    const std::lock_guard guard((*store)->lock);
+    const auto at = (*store)->kept.find(number_of(handle));
+    if (at == (*store)->kept.end()) return fail(ErrorCode::txn_ended, what.ended);
+    return Kept{*std::move(store), at->second};
+}
+
 Result<void> cancel_txn(StoreObject& store, TxnId id) {
     sm::Engine& engine = sm::engine_of(store.store);
     if (engine.forked()) return sm::Engine::refuse_child();

@@ -31,7 +31,6 @@ namespace lockstep::c {
 
 class HandOver;
 class Session;
-struct ReportObject;
 struct TxnObject;
 
 struct StoreObject {
@@ -42,10 +41,10 @@ struct StoreObject {
     HandleEntry* entry = nullptr;
     const threads::ForkMark mark = {};  // made behind open()
     std::atomic<bool> closing{false};
-    Mutex lock;                   // of what follows
-    Session* sessions = nullptr;  // that have begun
-    TxnObject* begun = nullptr;   // of lockstep_begin() on user threads
-    std::map<uint64_t, std::shared_ptr<ReportObject>> reports;  // by handle
+    Mutex lock;                                      // of what follows
+    Session* sessions = nullptr;                     // that have begun
+    TxnObject* begun = nullptr;                      // of lockstep_begin() on user threads
+    std::map<uint64_t, std::shared_ptr<void>> kept;  // reports and feeds, by handle
     // Handles that were given away, by what the C++ handle consists of.
     struct Objects {
         std::map<std::pair<uint32_t, const void*>, uint64_t> handles;
@@ -101,6 +100,33 @@ int on_store(lockstep_store* handle, lockstep_error* error, Body body) {
         TRY(sm::require_outside_key_function());
         const CallOnStore inside(*store);
         return body(*store);
+    };
+    return report(call(), error);
+}
+
+// A kind of object that its store keeps under its handle, until the application closes it.
+struct Keeps {
+    Kind kind;
+    const char *noun, *null, *none, *ended;  // what it is, and what is wrong with a handle
+};
+// Keeps it. `link`: HandleEntry::link. Error: too_many.
+Result<uint64_t> keep(StoreObject& store, Kind kind, std::shared_ptr<void> object, uint64_t link);
+// Keeps it no longer. Of two calls one ends the handle.
+void end_kept(StoreObject& store, uint64_t handle);
+// The store of the handle, pinned, and the object. Errors: bad_argument, txn_ended, forked.
+struct Kept {
+    StorePin store;
+    const std::shared_ptr<void> object;
+};
+Result<Kept> kept_of(const void* handle, const Keeps& what);
+// Runs body(StoreObject&, Object&) while the store is pinned.
+template <class Object, class Body>
+int on_kept(const void* handle, const Keeps& what, lockstep_error* error, Body body) {
+    const auto call = [&]() -> Result<void> {
+        const Kept kept = TRY(kept_of(handle, what));
+        TRY(sm::require_outside_key_function());
+        const CallOnStore inside(*kept.store);
+        return body(*kept.store, *static_cast<Object*>(kept.object.get()));
     };
     return report(call(), error);
 }
@@ -162,6 +188,7 @@ Result<size_t> look_up(lockstep_lookup* rows, size_t count,
                        FunctionRef<Result<size_t>(std::span<Lookup>)> get_many);
 // Errors: bad_argument for a slot that no page has.
 Result<RecordId> record_id_of(lockstep_record_id id);
+inline lockstep_record_id to_c(RecordId id) { return {id.page.value, id.slot.value}; }
 // The handle of an index or heap; one for each that was found.
 Result<lockstep_index*> to_c(StoreObject& store, const Index& index);
 Result<lockstep_heap*> to_c(StoreObject& store, const Heap& heap);

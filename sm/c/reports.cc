@@ -23,39 +23,16 @@ struct StreamObject {
 };
 using StreamUse = std::shared_ptr<StreamObject>;
 
+namespace {
+
 struct ReportObject {
     Report report;
     Mutex lock;
     std::vector<std::weak_ptr<StreamObject>> streams;  // under lock
 };
 
-namespace {
-
-// Runs body(ReportObject&) while the store of the report is pinned.
-template <class Body>
-int on_report(lockstep_report* handle, lockstep_error* error, Body body) {
-    const auto call = [&]() -> Result<void> {
-        constexpr const char* kEnded = "report, which was closed or whose store was closed";
-        HandleEntry* const entry = entry_of(handle, Kind::report);
-        if (entry == nullptr) return is_null(handle == nullptr ? "report is NULL" : "no report");
-        const auto* const of = entry->owner.load(std::memory_order_acquire);
-        if (!entry->is(number_of(handle))) return fail(ErrorCode::txn_ended, kEnded);
-        const auto store = pin(handle_of<lockstep_store>(number_of(of)));
-        if (!store) return fail(ErrorCode::txn_ended, kEnded);
-        if ((*store)->mark.forked()) return fail(ErrorCode::forked, "report");
-        TRY(sm::require_outside_key_function());
-        std::shared_ptr<ReportObject> report;
-        {
-            const std::lock_guard guard((*store)->lock);
-            const auto at = (*store)->reports.find(number_of(handle));
-            if (at != (*store)->reports.end()) report = at->second;
-        }
-        if (report == nullptr) return fail(ErrorCode::txn_ended, kEnded);
-        const CallOnStore inside(**store);
-        return body(**store, *report);
-    };
-    return lockstep::c::report(call(), error);
-}
+constexpr Keeps kReport = {Kind::report, "report", "report is NULL", "no report",
+                           "report, which was closed or whose store was closed"};
 
 Result<Constant> constant_of(const lockstep_constant& given) {
     switch (given.kind) {
@@ -223,12 +200,8 @@ Result<lockstep_report*> begin(StoreObject& store, const lockstep_report_options
     const auto options = TRY(sized(given, kReportDefaults, "size of lockstep_report_options"));
     auto made = std::make_shared<ReportObject>();
     made->report = TRY(store.store.report({.max_age = options.max_age}));
-    const std::lock_guard guard(store.lock);
-    const uint64_t handle = make_handle(Kind::report, made.get(), handle_of<void>(store.handle),
-                                        made->report.sees().value);
-    if (handle == 0) return fail(ErrorCode::too_many, "handles");
-    store.reports.emplace(handle, std::move(made));
-    return handle_of<lockstep_report>(handle);
+    const uint64_t sees = made->report.sees().value;
+    return handle_of<lockstep_report>(TRY(keep(store, Kind::report, std::move(made), sees)));
 }
 
 }  // namespace
@@ -298,29 +271,31 @@ uint64_t lockstep_report_sees(lockstep_report* report) {
 int lockstep_report_scan(lockstep_report* report, const char* index,
                          const lockstep_scan_options* options, ArrowArrayStream* stream,
                          lockstep_error* error) {
-    return c::on_report(report, error, [&](c::StoreObject&, c::ReportObject& of) -> Result<void> {
-        LOCKSTEP_NOT_NULL(stream);
-        *stream = {};
-        return c::scan(of, index, options, stream);
-    });
+    return c::on_kept<c::ReportObject>(report, c::kReport, error,
+                                       [&](c::StoreObject&, c::ReportObject& of) -> Result<void> {
+                                           LOCKSTEP_NOT_NULL(stream);
+                                           *stream = {};
+                                           return c::scan(of, index, options, stream);
+                                       });
 }
 
 int lockstep_report_cancel(lockstep_report* report, lockstep_error* error) {
-    return c::on_report(report, error, [&](c::StoreObject&, c::ReportObject& of) -> Result<void> {
-        const std::lock_guard guard(of.lock);
-        for (const auto& stream : of.streams)
-            if (const auto use = stream.lock()) use->scan.cancel();
-        return {};
-    });
+    return c::on_kept<c::ReportObject>(report, c::kReport, error,
+                                       [&](c::StoreObject&, c::ReportObject& of) -> Result<void> {
+                                           const std::lock_guard guard(of.lock);
+                                           for (const auto& stream : of.streams)
+                                               if (const auto use = stream.lock())
+                                                   use->scan.cancel();
+                                           return {};
+                                       });
 }
 
 int lockstep_report_close(lockstep_report* report, lockstep_error* error) {
-    return c::on_report(report, error, [&](c::StoreObject& s, c::ReportObject&) -> Result<void> {
-        const std::lock_guard guard(s.lock);
-        // Of two calls one ends it.
-        if (s.reports.erase(c::number_of(report)) != 0) c::end_handle(c::number_of(report));
-        return {};
-    });
+    return c::on_kept<c::ReportObject>(report, c::kReport, error,
+                                       [&](c::StoreObject& s, c::ReportObject&) -> Result<void> {
+                                           c::end_kept(s, c::number_of(report));
+                                           return {};
+                                       });
 }
 
 int lockstep_get_report_stats(lockstep_store* store, lockstep_report_stats* stats,

@@ -32,7 +32,7 @@ void destroy(StoreObject* store) {
     DCHECK(store->sessions == nullptr && store->entry->pins.load() == 0);  // OB-1
     for (const auto& [id, handle] : store->objects.handles)
         if (handle != 0) end_handle(handle);
-    for (const auto& [handle, report] : store->reports) end_handle(handle);
+    for (const auto& [handle, object] : store->kept) end_handle(handle);
     end_handle(store->handle);
     // Left open by user threads that have ended; close() has rolled them back.
     for (TxnObject* txn = store->begun; txn != nullptr;) {

@@ -83,7 +83,6 @@ Result<void> ChangeReader::start(std::string_view from) {
         told_.rows = given.rows;
     }
     scan_ = told_.at;
-    tail_ = end;
     TRY(learn_drops());
     assert_state();
     return {};
@@ -114,18 +113,6 @@ Result<txn::LogRecordView> ChangeReader::read(Lsn lsn, std::string& buffer) cons
         lsn.value < std::max(host_.log->start().value, host_.first_record.load()))
         return lost(lsn);
     return record;
-}
-
-// CF-1. The log up to there is durable, and a record begins there.
-Lsn ChangeReader::stable() {
-    const Lsn tail = host_.log->tail(), durable = host_.log->durable();
-    if (tail_ <= durable) {
-        stable_ = tail_;
-        tail_ = tail;
-    }
-    if (tail_ <= durable) stable_ = tail_;
-    DCHECK(stable_ <= durable);
-    return stable_;
 }
 
 // Objects that were there at the position and were dropped before this run.
@@ -168,8 +155,11 @@ Result<std::string> ChangeReader::dropped_name(Lsn before) {
 // Commits up to the next time record, which is theirs.
 Result<void> ChangeReader::look_ahead() {
     const auto known = [&] { return !ahead_.empty() && ahead_.front().time != 0; };
-    while (!known() && ahead_.size() < kAhead && (scan_ < stable_ || scan_ < stable())) {
+    // A record of which anything is durable is complete in memory.
+    const Lsn durable = host_.log->durable();
+    while (!known() && ahead_.size() < kAhead && scan_ < durable) {
         const auto record = TRY(read(scan_, buffer_));
+        if (record.end() > durable) break;  // CF-1
         if (is(record, txn::TxnLogKind::commit)) {
             const txn::LogRecordHeader& head = *record.header;
             ahead_.push_back({record.lsn, record.end(), Lsn{head.prev}, TxnId{head.txn}, 0});

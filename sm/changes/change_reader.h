@@ -13,7 +13,7 @@
 //            the position and the begin of this run, and objects that were dropped there are told
 //            of as a whole.
 //            The time of a commit is that of the first time record behind it (LOG-7).
-// Invariants CF-1 A commit is told only if it is durable, with all before it. [checked: stable()]
+// Invariants CF-1 A commit is told only if it is durable, with all before it. [kept by: look_ahead()]
 //            CF-2 A position names a commit record, or the end of one, and how many rows of it were
 //                 told or passed over. Which rows a commit has depends on the log alone.
 //                 [test: ChangeFeed.APositionGivesEachLaterChangeOnce]
@@ -56,8 +56,6 @@ public:
         : host_(host), catalog_(catalog), window_max_(window) {}
     // `from` as for Store::changes(). Errors: bad_argument, and those of next().
     Result<void> start(std::string_view from);
-    // Once the log is durable up to here, next() gives what was committed before start().
-    Lsn end() const { return tail_; }
     // As ChangeFeed::next(), without a wait.
     Result<bool> next(Change& change);
     ChangePosition position() const;
@@ -78,11 +76,9 @@ private:
     void assert_state() const {
         DCHECK(rows_at_ <= rows_.size() && window_.size() <= window_max_);
         DCHECK(told_.at <= scan_ || scan_ == kLsnNone);
-        DCHECK(stable_ <= tail_);
     }
     Result<txn::LogRecordView> read(Lsn lsn, std::string& buffer) const;
     [[gnu::cold]] std::unexpected<Error> lost(Lsn lsn) const;
-    Lsn stable();
     Lsn oldest();
     Result<void> learn_drops();
     Result<void> note_drop(const txn::LogRecordView& record);
@@ -105,7 +101,6 @@ private:
     const size_t window_max_;
     ChangePosition told_;  // while no commit is open
     Lsn scan_{};           // the next record that is looked at
-    Lsn stable_{}, tail_{};
     std::deque<Commit> ahead_;
     std::map<uint32_t, Object> objects_;
     // --- the commit that is being told

@@ -12,9 +12,9 @@ Result<std::string> Engine::read_changes(
     DCHECK(log != nullptr && catalog != nullptr);
     ChangeReader reader(*this, *catalog);
     TRY(reader.start(from));
-    // While others write, the end of the log is never durable by chance.
+    // Gives also what was committed without waiting.
     if (!options.read_only)
-        TRY(run_and_wait([&]() -> Result<void> { return log->wait_durable(reader.end()); }));
+        TRY(run_and_wait([&]() -> Result<void> { return log->wait_durable(log->tail()); }));
     Change change;
     while (TRY(reader.next(change)))
         if (!each(change, reader.position().text())) break;

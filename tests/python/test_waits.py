@@ -24,6 +24,7 @@ WAITS, ENDS, NEVER_WAITS = "waits", "ends", "never waits"
 CLASSES = (
     *(lockstep.Store, lockstep.Transaction, lockstep.AsyncTransaction, lockstep.Scan),
     *(lockstep.Cursor, lockstep.TransactionContext, lockstep.Batch),
+    *(lockstep.Report, lockstep.ChangeFeed),
 )
 ENTRIES = ("__enter__", "__aenter__", "__next__")
 
@@ -32,7 +33,9 @@ def methods():
     """All that an application calls: Class.method, and the functions of the module."""
     found = set()
     for cls in CLASSES:
-        for name, member in vars(cls).items():
+        # A class may have its methods from several others of the package.
+        ours = [base for base in cls.__mro__ if base.__module__.startswith("lockstep")]
+        for name, member in (item for base in ours for item in vars(base).items()):
             called = inspect.isfunction(member) or isinstance(member, property)
             if called and (not name.startswith("_") or name in ENTRIES):
                 found.add(f"{cls.__name__}.{name}")
@@ -50,6 +53,7 @@ class Place:
         self.inside = None  # a call for the key function
         self.point = None
         self.begun = []
+        self.feed = None
         self.store = lockstep.open(path / "s", lock_timeout=None, transactions_max=16, **options)
         self.index = self.store.index("i", create=True)
         self.heap = self.store.heap("h", create=True)
@@ -123,6 +127,26 @@ def scanned(p):
     return next(p.txn.scan(p.index))
 
 
+def fed(call):
+    """It waits for a change."""
+
+    def work(p):
+        p.feed = p.store.changes()
+        return call(p.feed)
+
+    return work
+
+
+def reported(call):
+    """Of a report."""
+
+    def work(p):
+        with p.store.report() as report:
+            return call(report)
+
+    return work
+
+
 S, T, A = "Store.", "Transaction.", "AsyncTransaction."
 ROWS = {
     "open": (lambda p: lockstep.open(p.path / "other", **SMALL).close(), ENDS),
@@ -142,13 +166,17 @@ ROWS = {
         lambda p: in_loop(p.store.call_async(p.store.end_transaction, p.txn.id)),
         ENDS,
     ),
+    S + "changes": (lambda p: p.store.changes(), ENDS),
+    S + "changes_point": (lambda p: p.store.changes_point(p.txn), ENDS),
     S + "checkpoint": (lambda p: p.store.checkpoint(), ENDS),
     S + "close": (lambda p: p.store.close(), ENDS),
+    S + "columns": (lambda p: p.store.columns("i"), ENDS),
     S + "commit_prepared": (lambda p: p.store.commit_prepared("none"), ENDS),
     S + "commit_prepared_async": (
         lambda p: in_loop(p.store.commit_prepared_async("none")),
         ENDS,
     ),
+    S + "describe": (lambda p: p.store.describe("i", "id u32 key"), WAITS),
     S + "end_transaction": (lambda p: p.store.end_transaction(p.txn.id), ENDS),
     S + "execute": (lambda p: p.store.execute(p.batch()), WAITS),
     S + "execute_async": (lambda p: in_loop(p.store.execute_async(p.batch())), WAITS),
@@ -162,6 +190,9 @@ ROWS = {
     S + "prepare": (lambda p: p.store.prepare(p.batch(), "gid"), WAITS),
     S + "prepare_async": (lambda p: in_loop(p.store.prepare_async(p.batch(), "gid")), WAITS),
     S + "prepared": (lambda p: p.store.prepared(), ENDS),
+    S + "report": (lambda p: p.store.report().close(), ENDS),
+    S + "report_stats": (lambda p: p.store.report_stats(), NEVER_WAITS),
+    S + "reports": (lambda p: p.store.reports(), NEVER_WAITS),
     S + "rollback_prepared": (lambda p: p.store.rollback_prepared("none"), ENDS),
     S + "rollback_prepared_async": (
         lambda p: in_loop(p.store.rollback_prepared_async("none")),
@@ -267,6 +298,18 @@ ROWS = {
     A + "scan": (in_async(lambda p, t: t.scan(p.index)), WAITS),
     A + "scan_by": (in_async(lambda p, t: t.scan_by(p.by)), WAITS),
     A + "update": (in_async(lambda p, t: t.update(p.index, "k", "w")), WAITS),
+    "ChangeFeed.__enter__": (fed(lambda feed: feed.__enter__()), NEVER_WAITS),
+    "ChangeFeed.__next__": (fed(next), WAITS),
+    "ChangeFeed.close": (fed(lambda feed: feed.close()), NEVER_WAITS),
+    "ChangeFeed.next": (fed(lambda feed: feed.next(None)), WAITS),
+    "ChangeFeed.position": (fed(lambda feed: feed.position), NEVER_WAITS),
+    "Report.__enter__": (reported(lambda r: r.__enter__()), NEVER_WAITS),
+    "Report.cancel": (reported(lambda r: r.cancel()), NEVER_WAITS),
+    "Report.close": (reported(lambda r: r.close()), NEVER_WAITS),
+    "Report.frame": (reported(lambda r: r.frame("i")), ENDS),
+    "Report.sees": (reported(lambda r: r.sees), NEVER_WAITS),
+    "Report.sql": (reported(lambda r: r.sql("select 1")), ENDS),
+    "Report.table": (reported(lambda r: r.table("i")), ENDS),
     **{f"Batch.{name}": (lambda p: p.batch(), NEVER_WAITS) for name in dir(lockstep.Batch)
        if f"Batch.{name}" in methods()},
 }  # fmt: skip
@@ -329,13 +372,13 @@ def ctrl_c():
 
 
 def is_waiting(place):
-    """For a lock, or to begin: then nothing that is visible has changed for a while."""
+    """For a lock, a change, or to begin: then nothing visible has changed for a while."""
     begun = time.monotonic()
 
     def condition():
         if any(t.state == "lock_wait" for t in place.store.transactions()):
             return True
-        return len(place.begun) and time.monotonic() > begun + 1
+        return (place.begun or place.feed) and time.monotonic() > begun + 1
 
     return condition
 

@@ -13,14 +13,9 @@ import sys
 # Seeds that run under one profile only, without power cuts: their faults are rare in the ordinary
 # mixture.
 PROFILES = {
-    "log_failure": 1200,
-    "write_errors": 120,
-    "no_space": 90,
-    "clock": 130,
-    "log_full": 50,
-    "disk_full": 120,
-    "lost_writes": 80,
-    "data_failure": 60,
+    "log_faults": {"log_failure": 1200, "clock": 130, "log_full": 50},
+    "data_faults": {"write_errors": 120, "no_space": 90, "lost_writes": 80, "data_failure": 60},
+    "full_disk": {"disk_full": 120},
 }
 # Seeds that once failed. 597: an escalated transaction took the bytes of records that it had erased
 # itself, and had no room to roll back.
@@ -88,32 +83,28 @@ IRREGULAR = {
 }
 # Crash points in a young log, and power cuts that take length of its file, at least.
 YOUNG_LOGS = {"short_log": 500, "log_cut_off": 20}
-# What the part crashes injects, and the part faults.
-INJECTIONS = [
-    "log_damage",
-    "log_tail_damage",
-    "lost_write_log",
-    "page_damage",
-    "unreadable",
-    "no_space_log",
-    "read_error",
-    "bit_flip",
-    "short_transfer",
-    "again",
-    "slow",
-    "killed",
-    "power_cut",
-    "misuse",
-]
-RARE_INJECTIONS = [
-    "lost_write",
-    "disk_full",
-    "sync_error",
-    "write_error_log",
-    "write_error_data",
-    "no_space_data",
-    "clock_jump",
-]
+# What each part injects.
+INJECTIONS = {
+    "crashes": [
+        "log_damage",
+        "log_tail_damage",
+        "lost_write_log",
+        "page_damage",
+        "unreadable",
+        "no_space_log",
+        "read_error",
+        "bit_flip",
+        "short_transfer",
+        "again",
+        "slow",
+        "killed",
+        "power_cut",
+        "misuse",
+    ],
+    "log_faults": ["sync_error", "write_error_log", "clock_jump"],
+    "data_faults": ["lost_write", "write_error_data", "no_space_data"],
+    "full_disk": ["disk_full"],
+}
 
 
 def run(counts, program, *options):
@@ -126,9 +117,13 @@ def run(counts, program, *options):
 
 
 def crashes(counts, options, first):
-    """Power cuts and kills at I/O events, and seeds that failed once."""
+    """Power cuts and kills at I/O events."""
+    run(counts, options.program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
+
+
+def variants(counts, options, first):
+    """Seeds that failed once, file systems that ignore durable writes, and secondary indexes."""
     program = options.program
-    run(counts, program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
     for seed in FAILED_ONCE:
         run(counts, program, "--plain", "--seed", seed, "--crash-points", 50)
     for version, seed, event in FAILED_ONCE_AT:
@@ -140,7 +135,6 @@ def crashes(counts, options, first):
     for seed, event in FAILED_ONCE_SECONDARY.items():
         at_event = ["--workload", "records", "--secondary", "--until", event]
         run(counts, program, "--variety", 2, "--seed", seed, *at_event)
-    # The same on a file system that ignores durable writes.
     seeds = max(options.seeds // 6, 2)
     by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
     run(counts, program, "--seed", first + 200000, *by_sync)
@@ -153,16 +147,19 @@ def crashes(counts, options, first):
 
 def faults(counts, options, first):
     """Faults that are rare in the ordinary mixture, without power cuts."""
-    for profile, seeds in PROFILES.items():
+    for profile, seeds in PROFILES[options.part].items():
         which = ["--seed", first + 100000, "--seeds", seeds * options.times, "--jobs", 2]
         run(counts, options.program, *which, "--faults", profile, "--crash-points", 0)
+
+
+PARTS = {"crashes": crashes, "variants": variants} | dict.fromkeys(PROFILES, faults)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--part", choices=["crashes", "faults"], required=True)
-    parser.add_argument("--seeds", type=int, default=112, help="of the part crashes")
+    parser.add_argument("--part", choices=PARTS, required=True)
+    parser.add_argument("--seeds", type=int, default=112, help="of the parts without faults")
     parser.add_argument("--crash-points", type=int, default=0, help="at least so many in all")
     parser.add_argument("--injections", type=int, default=0, help="at least so many of each kind")
     parser.add_argument(
@@ -175,15 +172,11 @@ def main():
     first = int(os.environ.get("LOCKSTEP_SEED", "1"))
     print(f"seeds from {first}; LOCKSTEP_SEED sets the first")
     counts = collections.Counter()
-    least = {}
-    if options.part == "crashes":
-        crashes(counts, options, first)
-        least = dict.fromkeys(INJECTIONS, options.injections)
-        least |= YOUNG_LOGS | IRREGULAR if options.injections else {}
-        least["crash_points"] = options.crash_points
-    else:
-        faults(counts, options, first)
-        least = dict.fromkeys(RARE_INJECTIONS, options.injections)
+    PARTS[options.part](counts, options, first)
+    least = dict.fromkeys(INJECTIONS.get(options.part, []), options.injections)
+    if options.part == "crashes" and options.injections:
+        least |= YOUNG_LOGS | IRREGULAR
+    least["crash_points"] = options.crash_points
     few = [f"{counts[name]} of {name}, not {n}" for name, n in least.items() if counts[name] < n]
     if few:
         sys.exit(f"too few: {', '.join(few)}")

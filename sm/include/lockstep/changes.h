@@ -86,7 +86,9 @@ public:
     ChangeFeed& operator=(ChangeFeed&&) noexcept;
     ~ChangeFeed();
 
-    // The next change. False: there is none within `wait` nanoseconds; kNever waits for ever.
+    // The next change. False: there is none within `wait` nanoseconds; kNever waits for ever. What
+    // a durable commit has changed is there at once, or, if the feed tells times, with the next
+    // flush of the log.
     // Suspends a user thread, blocks any other. Errors: changes_lost (the log that it needs is
     // gone; the text names the remedy), corrupt_log, io_error, out_of_memory, unsupported (a change
     // that a version before this one has logged without what a feed needs), store_failed,

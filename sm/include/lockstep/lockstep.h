@@ -32,6 +32,7 @@
 #include <lockstep/c/backup.h>       // keep: the whole interface
 #include <lockstep/c/base.h>         // keep
 #include <lockstep/c/batch.h>        // keep
+#include <lockstep/c/changes.h>      // keep
 #include <lockstep/c/heap.h>         // keep
 #include <lockstep/c/index.h>        // keep
 #include <lockstep/c/options.h>      // keep

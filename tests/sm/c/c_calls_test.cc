@@ -22,11 +22,12 @@ struct Handles {
     lockstep_heap* heap = nullptr;
     lockstep_cursor* cursor = nullptr;
     lockstep_report* report = nullptr;
+    lockstep_changes* feed = nullptr;
     const char* text = nullptr;  // names and paths
 };
 
 // What the handles are of which a call takes one.
-enum class Takes : uint8_t { nothing, store, txn, cursor, report };
+enum class Takes : uint8_t { nothing, store, txn, cursor, report, feed };
 struct Call {
     const char* name;
     Takes takes;
@@ -44,6 +45,7 @@ lockstep_heap* a_heap;
 lockstep_txn* a_txn;
 lockstep_cursor* a_cursor;
 lockstep_report* a_report;
+lockstep_changes* a_feed;
 ArrowArrayStream a_stream;
 
 int commit_at_once(lockstep_txn*, void*) { return 0; }
@@ -52,6 +54,7 @@ bool no_record(void*, lockstep_record*) { return false; }
 bool each_heap(void*, lockstep_record_id, lockstep_slice) { return true; }
 bool each_object(void*, const lockstep_object*) { return true; }
 bool each_txn(void*, const lockstep_transaction_info*) { return true; }
+bool each_change(void*, const lockstep_change*) { return true; }
 bool each_report(void*, const lockstep_report_progress*) { return true; }
 bool each_prepared(void*, const lockstep_prepared_info*) { return true; }
 int sink(void*, const char*, uint64_t, lockstep_slice) { return 0; }
@@ -202,6 +205,8 @@ std::vector<Call> store_calls() {
          }},
         {"lockstep_report_begin", s,
          [](auto& h) { return lockstep_report_begin(h.store, nullptr, &a_report, nullptr); }},
+        {"lockstep_changes_begin", s,
+         [](auto& h) { return lockstep_changes_begin(h.store, {}, &a_feed, nullptr); }},
         {"lockstep_rollback_prepared", s,
          [](auto& h) { return lockstep_rollback_prepared(h.store, key(), &found, nullptr); }},
     };
@@ -212,6 +217,10 @@ std::vector<Call> txn_calls() {
     return {
         {"lockstep_commit", t, [](auto& h) { return lockstep_commit(h.txn, &number, nullptr); }},
         {"lockstep_abort", t, [](auto& h) { return lockstep_abort(h.txn, nullptr); }},
+        {"lockstep_changes_point", t,
+         [](auto& h) {
+             return lockstep_changes_point(h.txn, room, sizeof room, &bytes, &number, nullptr);
+         }},
         {"lockstep_prepare", t,
          [](auto& h) { return lockstep_prepare(h.txn, key(), nullptr, nullptr); }},
         {"lockstep_txn_retry", t,
@@ -322,7 +331,7 @@ std::vector<Call> txn_calls() {
 
 std::vector<Call> other_calls() {
     const auto c = Takes::cursor;
-    const auto r = Takes::report;
+    const auto r = Takes::report, f = Takes::feed;
     const auto none = Takes::nothing;
     std::vector<Call> calls = {
         {"lockstep_cursor_seek", c,
@@ -353,6 +362,16 @@ std::vector<Call> other_calls() {
          [](auto& h) { return lockstep_report_cancel(h.report, nullptr); }},
         {"lockstep_report_close", r,
          [](auto& h) { return lockstep_report_close(h.report, nullptr); }},
+        {"lockstep_changes_read", f,
+         [](auto& h) {
+             return lockstep_changes_read(h.feed, 0, each_change, nullptr, nullptr, nullptr);
+         }},
+        {"lockstep_changes_position", f,
+         [](auto& h) {
+             return lockstep_changes_position(h.feed, room, sizeof room, &bytes, nullptr);
+         }},
+        {"lockstep_changes_close", f,
+         [](auto& h) { return lockstep_changes_close(h.feed, nullptr); }},
         {"lockstep_open", none,
          [](auto& h) {
              lockstep_store* store = nullptr;
@@ -425,6 +444,7 @@ const char* const kWithoutCode[] = {"lockstep_strerror",
                                     "lockstep_secondary_options_init",
                                     "lockstep_call_init",
                                     "lockstep_call_clear",
+                                    "lockstep_change_kind_name",
                                     "lockstep_report_options_init",
                                     "lockstep_report_sees",
                                     "lockstep_request_init",
@@ -500,7 +520,7 @@ TEST_F(CCalls, WithStrayNumbers) {
     const uint64_t strays[] = {
         uint64_t{1},          uint64_t{0xdeadbeef}, reinterpret_cast<uint64_t>(&local),
         ~uint64_t{0},         uint64_t{1} << 63,    (live & ~0xffffffull) | 0xfffffe,
-        uint64_t{7} << 59 | 1};
+        uint64_t{9} << 59 | 1};
     for (const uint64_t stray : strays) {
         Handles h;
         h.store = reinterpret_cast<lockstep_store*>(stray);
@@ -509,6 +529,7 @@ TEST_F(CCalls, WithStrayNumbers) {
         h.heap = reinterpret_cast<lockstep_heap*>(stray);
         h.cursor = reinterpret_cast<lockstep_cursor*>(stray);
         h.report = reinterpret_cast<lockstep_report*>(stray);
+        h.feed = reinterpret_cast<lockstep_changes*>(stray);
         h.text = "/proc/none/none";
         for (const Call& call : all_calls())
             if (call.takes != Takes::nothing) {
@@ -519,6 +540,7 @@ TEST_F(CCalls, WithStrayNumbers) {
     h.txn = reinterpret_cast<lockstep_txn*>(store);
     h.cursor = reinterpret_cast<lockstep_cursor*>(store);
     h.report = reinterpret_cast<lockstep_report*>(store);
+    h.feed = reinterpret_cast<lockstep_changes*>(store);
     for (const Call& call : all_calls())
         if (call.takes != Takes::nothing && call.takes != Takes::store) {
             EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << call.name;
@@ -563,16 +585,20 @@ TEST_F(CCalls, WithHandlesThatHaveEnded) {
     EXPECT_GT(lockstep_report_sees(h.report), 0u);
     ASSERT_C(lockstep_report_close(h.report, &error));
     EXPECT_EQ(lockstep_report_sees(h.report), 0u);
+    ASSERT_C(lockstep_changes_begin(store, {}, &h.feed, &error));
+    ASSERT_C(lockstep_changes_close(h.feed, &error));
     for (const Call& call : all_calls())
         if (call.takes != Takes::nothing && call.takes != Takes::store) {
             EXPECT_EQ(call.make(h), LOCKSTEP_TXN_ENDED) << call.name;
         }
     EXPECT_EQ(lockstep_txn_id(h.txn), 0u);
     ASSERT_C(lockstep_report_begin(store, nullptr, &h.report, &error));
+    ASSERT_C(lockstep_changes_begin(store, {}, &h.feed, &error));
     ASSERT_C(lockstep_close(store, &error));
     store = nullptr;
     for (const Call& call : all_calls()) {
-        if (call.takes != Takes::store && call.takes != Takes::report) continue;
+        if (call.takes != Takes::store && call.takes != Takes::report && call.takes != Takes::feed)
+            continue;
         const int ended = call.takes == Takes::store ? LOCKSTEP_STORE_CLOSED : LOCKSTEP_TXN_ENDED;
         EXPECT_EQ(call.make(h), ended) << call.name;
     }

@@ -22,7 +22,7 @@ constexpr int kWriters = 3, kTransactions = 40;
 class ChangeFeedLive : public ::testing::Test {
 protected:
     ~ChangeFeedLive() override { std::filesystem::remove_all(root_); }
-    Store open(bool read_only = false) {
+    Store open(bool read_only = false, uint64_t changes_log_bytes = 16 << 20) {
         Options options;
         options.read_only = read_only;
         options.workers = 2;
@@ -30,7 +30,7 @@ protected:
         options.log_bytes = 64 << 20;
         options.log_segment_bytes = 1 << 20;
         options.log_ring_bytes = 4 << 20;
-        options.changes_log_bytes = 16 << 20;
+        options.changes_log_bytes = changes_log_bytes;
         options.steps = steps_of_run();
         auto store = Store::open(root_ + "/store", options);
         CHECK(store.has_value());
@@ -100,6 +100,27 @@ TEST_F(ChangeFeedLive, FollowsWritersFromAnyKernelThread) {
     ASSERT_OK(store.index("i")->put("stop", "."));
     foreign.join();
     ASSERT_OK(inside.join());
+}
+
+// While others append, the end of the log is never durable.
+TEST_F(ChangeFeedLive, GivesADurableCommitAtOnce) {
+    Store store = open(false, 0);
+    ASSERT_OK(store.run([&](Txn& txn) { return store.create_index(txn, "i"); }));
+    std::atomic<bool> over{false};
+    std::thread writer([&] {
+        while (!over) write(store, 0);
+    });
+    auto feed = store.changes();
+    ASSERT_OK(feed);
+    for (int n = 0; n < 200; ++n) {
+        const std::string key = "mine " + std::to_string(n);
+        ASSERT_OK(store.index("i")->put(key, "."));
+        bool told = false;
+        for (Change change; !told && feed->next(change).value_or(false);) told = change.key == key;
+        EXPECT_TRUE(told) << n;
+    }
+    over = true;
+    writer.join();
 }
 
 TEST_F(ChangeFeedLive, GoesOnAfterAnOpen) {

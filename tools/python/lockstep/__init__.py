@@ -22,6 +22,7 @@ from . import _core
 from ._aio import AsyncTransaction
 from ._backup import read_backup, restore_backup, update_backup, verify_backup, verify_restore
 from ._batch import Batch
+from ._changes import Change, ChangeFeed, ChangePoint
 from ._context import TransactionContext
 from ._errors import (
     AlreadyExists,
@@ -112,6 +113,9 @@ __all__ = [
     "BadVersion",
     "Batch",
     "Cancelled",
+    "Change",
+    "ChangeFeed",
+    "ChangePoint",
     "ChangesLost",
     "CorruptLog",
     "CorruptPage",

@@ -11,6 +11,7 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import _aio, _batch, _core, _options
+from ._changes import Changing
 from ._context import TransactionContext
 from ._errors import Deadlock, Error, Forked, StoreClosed, WrongThread, refused
 from ._objects import (
@@ -33,7 +34,7 @@ R = TypeVar("R")
 Progress = Callable[[int, int, int], object]
 
 
-class Store(Reporting):
+class Store(Reporting, Changing):
     """An open store, a directory. lockstep.open() makes it; any thread may use it.
 
     As a context manager it is closed at the end. A store that is dropped before is closed, with a

@@ -237,5 +237,6 @@ NB_MODULE(_core, module) {
     python::add_heap(module);
     python::add_batch(module);
     python::add_reports(module);
+    python::add_changes(module);
     python::add_callbacks(module);
 }

@@ -245,6 +245,7 @@ void add_once_calls(nb::module_& module);
 void add_cursor(nb::module_& module);
 void add_heap(nb::module_& module);
 void add_batch(nb::module_& module);
+void add_changes(nb::module_& module);
 void add_reports(nb::module_& module);
 void add_callbacks(nb::module_& module);
 

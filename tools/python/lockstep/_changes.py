@@ -1,0 +1,152 @@
+"""The change feed: the committed changes of a store, one after the other."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
+
+from . import _core, _options
+from ._errors import Error, StoreClosed, refused
+from ._objects import OfOneProcess, RecordId
+
+if TYPE_CHECKING:
+    from ._store import Store
+    from ._transaction import Transaction
+
+ChangeKind = Literal["insert", "update", "patch", "erase", "create", "drop", "reset", "commit"]
+
+
+class Change(NamedTuple):
+    """One change; `<lockstep/changes.h>` explains the kinds.
+
+    `object` is the name of the index or heap, and None if it was dropped and the log does not tell.
+    `of`, of a `create`: the id of the index that this one is a secondary index of, else 0.
+    `key` belongs to an index, `record` to a heap. `value` is the new one; of a `patch` the bytes
+    that are at `offset` instead of `old` now. `old` is what was replaced or erased, where the log
+    has it. `commit` is the place of the commit record. `time`: when it became durable, in
+    nanoseconds since 1970 (UTC), at most so late; 0 without the option `changes_log_bytes`.
+    """
+
+    kind: ChangeKind
+    object: str | None
+    is_index: bool
+    id: int
+    of: int
+    key: bytes | None
+    record: RecordId | None
+    offset: int
+    value: bytes | None
+    old: bytes | None
+    txn: int
+    commit: int
+    time: int
+
+
+class ChangePoint(NamedTuple):
+    """Where a feed goes on behind a snapshot.
+
+    The snapshot sees the transactions whose Change.commit is below `lsn`.
+    """
+
+    position: str
+    lsn: int
+
+
+class ChangeFeed(OfOneProcess):
+    """The changes of the transactions in the order of their commits. Store.changes() makes it.
+
+    One thread at a time uses it; WrongThread else. As an iterator it waits for each change, and
+    ends when the store is closed. As a context manager it is closed at the end.
+    """
+
+    def __init__(self, store: Store, position: str) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._number = _core.changes_begin(store._handle, position)
+
+    def next(self, timeout: float | None = 0) -> Change | None:
+        """The next change, or None if there is none within `timeout` seconds. None: for ever.
+
+        Raises ChangesLost (the log that it needs is gone; the text names the remedy), CorruptLog,
+        InputOutputError, StoreClosed. After an error the position is as before.
+        """
+        told = _core.changes_read(self._handle, _options.nanos("timeout", timeout))
+        return None if told is None else Change(*told)
+
+    @property
+    def position(self) -> str:
+        """Behind what next() gave: a text to keep with what was made of the changes.
+
+        Store.changes() goes on there. It moves on while next() returns None, too.
+        """
+        return _core.changes_position(self._handle)
+
+    def close(self) -> None:
+        """Ends the feed. A second call does nothing."""
+        with self._lock:
+            number, self._number = self._number, 0
+        if number == 0:
+            return
+        try:
+            _core.changes_close(number)
+        except Error:  # the store is closed, or this is another process
+            pass
+
+    @property
+    def _handle(self) -> int:
+        """What the extension takes. Raises StoreClosed."""
+        if self._number == 0:
+            raise refused(StoreClosed, "change feed, which was closed")
+        return self._number
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Change:
+        try:
+            change = self.next(None)
+        except StoreClosed:
+            raise StopIteration from None
+        return cast(Change, change)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_number", 0):
+            self.close()
+
+
+class Changing:
+    """The part of Store that gives its changes."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _handle(self) -> int: ...
+
+    def changes(self, position: str = "") -> ChangeFeed:
+        """Begins to read the committed changes behind `position`.
+
+        That is one of a feed or of changes_point(), or "oldest". An empty one stands for now. The
+        option `changes_log_bytes` is the log that the store keeps for feeds. Raises BadArgument
+        (no position of this store), ChangesLost, CorruptLog, InputOutputError.
+        """
+        return ChangeFeed(cast("Store", self), position)
+
+    def changes_point(self, snapshot: Transaction) -> ChangePoint:
+        """Where a feed goes on behind what `snapshot` sees, a transaction that reads a snapshot.
+
+        So a copy is made: read the objects in the snapshot, then follow the feed from there. Raises
+        BadArgument if it reads none.
+        """
+        return ChangePoint(*_core.changes_point(snapshot._handle))
