@@ -65,7 +65,7 @@ def test_what_a_change_tells(store, index, heap):
         txn.erase(index, "k")
         txn.create_heap("more")
     update, insert, erase, create, commit = drain(feed)
-    assert (update.kind, update.key, update.value, update.old) == ("update", b"k", b"two", b"one")
+    assert (update.kind, update.key, update.value, update.old) == ("patch", b"k", b"two", b"one")
     assert (update.record, update.offset, update.of) == (None, 0, 0)
     assert (insert.object, insert.is_index, insert.record) == ("rows", False, record)
     assert (insert.key, insert.value, insert.old) == (None, b"row", None)

@@ -176,7 +176,7 @@ ROWS = {
         lambda p: in_loop(p.store.commit_prepared_async("none")),
         ENDS,
     ),
-    S + "describe": (lambda p: p.store.describe("i", "id u32 key"), WAITS),
+    S + "describe": (lambda p: p.store.describe("i", "id u32 key"), ENDS),
     S + "end_transaction": (lambda p: p.store.end_transaction(p.txn.id), ENDS),
     S + "execute": (lambda p: p.store.execute(p.batch()), WAITS),
     S + "execute_async": (lambda p: in_loop(p.store.execute_async(p.batch())), WAITS),
@@ -298,16 +298,16 @@ ROWS = {
     A + "scan": (in_async(lambda p, t: t.scan(p.index)), WAITS),
     A + "scan_by": (in_async(lambda p, t: t.scan_by(p.by)), WAITS),
     A + "update": (in_async(lambda p, t: t.update(p.index, "k", "w")), WAITS),
-    "ChangeFeed.__enter__": (fed(lambda feed: feed.__enter__()), NEVER_WAITS),
+    "ChangeFeed.__enter__": (fed(lambda feed: feed.__enter__()), ENDS),
     "ChangeFeed.__next__": (fed(next), WAITS),
-    "ChangeFeed.close": (fed(lambda feed: feed.close()), NEVER_WAITS),
+    "ChangeFeed.close": (fed(lambda feed: feed.close()), ENDS),
     "ChangeFeed.next": (fed(lambda feed: feed.next(None)), WAITS),
-    "ChangeFeed.position": (fed(lambda feed: feed.position), NEVER_WAITS),
-    "Report.__enter__": (reported(lambda r: r.__enter__()), NEVER_WAITS),
-    "Report.cancel": (reported(lambda r: r.cancel()), NEVER_WAITS),
-    "Report.close": (reported(lambda r: r.close()), NEVER_WAITS),
+    "ChangeFeed.position": (fed(lambda feed: feed.position), ENDS),
+    "Report.__enter__": (reported(lambda r: r.__enter__()), ENDS),
+    "Report.cancel": (reported(lambda r: r.cancel()), ENDS),
+    "Report.close": (reported(lambda r: r.close()), ENDS),
     "Report.frame": (reported(lambda r: r.frame("i")), ENDS),
-    "Report.sees": (reported(lambda r: r.sees), NEVER_WAITS),
+    "Report.sees": (reported(lambda r: r.sees), ENDS),
     "Report.sql": (reported(lambda r: r.sql("select 1")), ENDS),
     "Report.table": (reported(lambda r: r.table("i")), ENDS),
     **{f"Batch.{name}": (lambda p: p.batch(), NEVER_WAITS) for name in dir(lockstep.Batch)
@@ -341,7 +341,8 @@ def place(tmp_path):
 def ctrl_c():
     """SIGINT once a transaction waits. When it was sent.
 
-    An event loop is woken only by a signal that the kernel gives to its own thread.
+    An event loop is woken only by a signal that the kernel gives to its own thread. One that comes
+    just before the loop sleeps does not wake it, so others follow, which do nothing.
     """
     stop = threading.Event()
 
@@ -353,6 +354,8 @@ def ctrl_c():
         sent.append(time.monotonic())
         if in_loop:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            while not stop.wait(0.1):
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
         else:
             signal.raise_signal(signal.SIGINT)  # Python runs the handler on the main thread
 
@@ -364,11 +367,13 @@ def ctrl_c():
         return sent
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    waking = signal.signal(signal.SIGUSR1, lambda *_: None)
     yield begin
     stop.set()
     for thread in threads:
         thread.join()
     signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGUSR1, waking)
 
 
 def is_waiting(place):

@@ -96,8 +96,8 @@ class ChangeFeed(OfOneProcess):
     @property
     def _handle(self) -> int:
         """What the extension takes. Raises StoreClosed."""
-        if self._number == 0:
-            raise refused(StoreClosed, "change feed, which was closed")
+        if self._number == 0 or self._store._number == 0:
+            raise refused(StoreClosed, "change feed, which was closed or whose store was closed")
         return self._number
 
     def __iter__(self) -> Self:

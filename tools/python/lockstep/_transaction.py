@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _batch, _core, _scan
-from ._errors import Error, StoreFailed, TransactionEnded, WrongThread, refused
+from ._errors import Error, TransactionEnded, WrongThread, refused
 from ._objects import Heap, Index, OfOneProcess, RecordId, Savepoint
 from ._options import Access
 
@@ -121,20 +121,13 @@ class Transaction(OfOneProcess):
         self._end(_core.abort)
 
     def _end(self, call: Callable[[int], T]) -> T:
-        """A commit or rollback that fails has ended, unless another thread is in a call."""
+        """Makes a call that may end the transaction; whatever it raises, the handle tells."""
         number = self._handle
         try:
-            result = call(number)
-            self._number = 0
-            return result
-        except Error as error:
-            if not isinstance(error, WrongThread):
-                self._number = 0
-            raise
-        except BaseException:  # of a signal's handler, perhaps after the end
+            return call(number)
+        finally:
             if _core.txn_id(number) == 0:
                 self._number = 0
-            raise
 
     def prepare(self, gid: Value) -> bool:
         """The first phase of two-phase commit: promises to commit or roll back as Store will say.
@@ -146,13 +139,7 @@ class Transaction(OfOneProcess):
         bulk-loaded an index or heap. Commit it alone, or make such changes in a transaction of
         their own before.
         """
-        try:
-            prepared = _core.prepare(self._handle, gid)
-        except StoreFailed:
-            self._number = 0
-            raise
-        self._number = 0
-        return prepared
+        return self._end(lambda number: _core.prepare(number, gid))
 
     def retry(self) -> Retry:
         """For a program that repeats a deadlock victim itself: `retry` of its next begin.
@@ -386,8 +373,7 @@ class Transaction(OfOneProcess):
 
     def commit_with(self, batch: _batch.Batch) -> list[Any]:
         """Performs the operations of a batch and commits, in one hand-over; their results."""
-        results = _batch.execute_within(batch, self._handle, _batch.COMMIT)
-        self._number = 0
+        results = self._end(lambda number: _batch.execute_within(batch, number, _batch.COMMIT))
         self.lsn = batch._request.lsn()
         return results
 
@@ -397,13 +383,7 @@ class Transaction(OfOneProcess):
         The second result is that of prepare().
         """
         batch._request.name(gid)
-        try:
-            results = _batch.execute_within(batch, self._handle, _batch.PREPARE)
-        except StoreFailed:
-            if batch._request.txn() == 0:
-                self._number = 0
-            raise
-        self._number = 0
+        results = self._end(lambda number: _batch.execute_within(batch, number, _batch.PREPARE))
         return results, batch._request.prepared()
 
     def index(self, name: str, *, create: bool = False) -> Index:
