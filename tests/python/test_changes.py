@@ -1,5 +1,6 @@
 """test_changes - the change feed: copies that follow a store, positions, waits and their ends."""
 
+import asyncio
 import threading
 import time
 
@@ -156,3 +157,46 @@ def test_two_threads_of_one_feed(store, index):
         feed.next()
     waits.join()
     assert feed.next() is None
+
+
+def test_an_event_loop_follows(store, index):
+    """Cancelled coroutines lose no change, and give none twice."""
+    feed = store.changes()
+
+    async def follow_until(last):
+        async for change in feed:
+            if change.kind == "insert":
+                keys.append(int(change.key))
+                positions.append(feed.position)
+                if keys[-1] == last:
+                    return
+
+    async def main():
+        for n in range(40):
+            task = asyncio.ensure_future(follow_until(39))
+            await asyncio.sleep(0.003 * (n % 4))
+            index[str(n)] = "v"
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.wait_for(follow_until(39), 20)
+
+    keys: list[int] = []
+    positions: list[str] = []
+    asyncio.run(main())
+    assert keys == list(range(40))
+    behind = [c.key for c in drain(store.changes(positions[20])) if c.kind == "insert"]
+    assert behind == [str(n).encode() for n in range(21, 40)]
+
+
+def test_an_async_iterator_ends_with_the_store(tmp_path):
+    store = lockstep.open(tmp_path / "s", **SMALL)
+    index = store.index("i", create=True)
+
+    async def main():
+        async for change in store.changes("oldest"):
+            if change.kind == "insert":
+                later = threading.Timer(0.2, store.close)
+                later.start()
+
+    index["a"] = "1"
+    asyncio.run(asyncio.wait_for(main(), 20))

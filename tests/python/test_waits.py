@@ -26,7 +26,7 @@ CLASSES = (
     *(lockstep.Cursor, lockstep.TransactionContext, lockstep.Batch),
     *(lockstep.Report, lockstep.ChangeFeed),
 )
-ENTRIES = ("__enter__", "__aenter__", "__next__")
+ENTRIES = ("__enter__", "__aenter__", "__next__", "__anext__")
 
 
 def methods():
@@ -299,6 +299,7 @@ ROWS = {
     A + "scan_by": (in_async(lambda p, t: t.scan_by(p.by)), WAITS),
     A + "update": (in_async(lambda p, t: t.update(p.index, "k", "w")), WAITS),
     "ChangeFeed.__enter__": (fed(lambda feed: feed.__enter__()), ENDS),
+    "ChangeFeed.__anext__": (fed(lambda feed: in_loop(feed.__anext__())), WAITS),
     "ChangeFeed.__next__": (fed(next), WAITS),
     "ChangeFeed.close": (fed(lambda feed: feed.close()), ENDS),
     "ChangeFeed.next": (fed(lambda feed: feed.next(None)), WAITS),
@@ -320,7 +321,7 @@ async def roll_back(txn):
 
 
 def is_async(name):
-    return name.startswith(A) or name.endswith(("_async", "__aenter__"))
+    return name.startswith(A) or name.endswith(("_async", "__aenter__", "__anext__"))
 
 
 WAITING = [name for name, (_, kind) in ROWS.items() if kind is WAITS]
