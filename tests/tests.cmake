@@ -126,8 +126,8 @@ if(NOT LOCKSTEP_SANITIZE)
     set_tests_properties(control_bytes PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
-# They run the program beside them.
-if(TARGET lockstep AND TARGET tools_tests)
+# One of them, with the label `script`, runs the program beside them.
+if(TARGET lockstep AND TARGET tools_tests AND NOT LOCKSTEP_SANITIZE)
     add_dependencies(tools_tests lockstep)
 endif()
 
@@ -310,11 +310,12 @@ if(TARGET lockstep_tpcc)
     list(APPEND LOCKSTEP_TEST_PROGRAMS lockstep-sim)
     if(LOCKSTEP_SANITIZE STREQUAL "" AND NOT LOCKSTEP_COVERAGE)
         set(least_crashes --crash-points 5000 --injections 200)
-        set(least_variants --crash-points 100)
+        set(least_variants --crash-points 1000)
+        set(least_once --crash-points 100)
         foreach(part log_faults data_faults full_disk)
             set(least_${part} --injections 200)
         endforeach()
-        foreach(part crashes variants log_faults data_faults full_disk)
+        foreach(part crashes variants once log_faults data_faults full_disk)
             add_test(NAME simulation_${part} COMMAND Python3::Interpreter
                 ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
                     --part ${part} ${least_${part}})
@@ -326,11 +327,13 @@ if(TARGET lockstep_tpcc)
             ${CMAKE_BINARY_DIR})
         set_tests_properties(campaign PROPERTIES LABELS sim TIMEOUT 300)
     elseif(NOT LOCKSTEP_SANITIZE STREQUAL thread)
-        add_test(NAME simulation COMMAND Python3::Interpreter
-            ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                --part crashes --seeds 6 --crash-points 100)
-        set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT
-            "ASAN_OPTIONS=detect_leaks=0")
+        foreach(part crashes variants)
+            add_test(NAME simulation_${part} COMMAND Python3::Interpreter
+                ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+                    --part ${part} --seeds 6 --crash-points 50)
+            set_tests_properties(simulation_${part} PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2
+                ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+        endforeach()
     endif()
 endif()
 

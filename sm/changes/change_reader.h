@@ -13,7 +13,8 @@
 //            the position and the begin of this run, and objects that were dropped there are told
 //            of as a whole.
 //            The time of a commit is that of the first time record behind it (LOG-7).
-// Invariants CF-1 A commit is told only if it is durable, with all before it. [kept by: look_ahead()]
+// Invariants CF-1 A commit is told only if it is durable, with all before it.
+//                 [kept by: look_ahead()]
 //            CF-2 A position names a commit record, or the end of one, and how many rows of it were
 //                 told or passed over. Which rows a commit has depends on the log alone.
 //                 [test: ChangeFeed.APositionGivesEachLaterChangeOnce]

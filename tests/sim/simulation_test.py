@@ -17,7 +17,7 @@ PROFILES = {
     "data_faults": {"write_errors": 120, "no_space": 90, "lost_writes": 80, "data_failure": 60},
     "full_disk": {"disk_full": 120},
 }
-# Seeds that once failed. 597: an escalated transaction took the bytes of records that it had erased
+# Seeds that failed once. 597: an escalated transaction took the bytes of records that it had erased
 # itself, and had no room to roll back.
 # 1362: a restart that could not read a page waited for its losers for ever, and had begun to name a
 # checkpoint.
@@ -121,8 +121,8 @@ def crashes(counts, options, first):
     run(counts, options.program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
 
 
-def variants(counts, options, first):
-    """Seeds that failed once, file systems that ignore durable writes, and secondary indexes."""
+def once(counts, options, _):
+    """Seeds that failed once."""
     program = options.program
     for seed in FAILED_ONCE:
         run(counts, program, "--plain", "--seed", seed, "--crash-points", 50)
@@ -135,6 +135,11 @@ def variants(counts, options, first):
     for seed, event in FAILED_ONCE_SECONDARY.items():
         at_event = ["--workload", "records", "--secondary", "--until", event]
         run(counts, program, "--variety", 2, "--seed", seed, *at_event)
+
+
+def variants(counts, options, first):
+    """File systems that ignore durable writes, and secondary indexes."""
+    program = options.program
     seeds = max(options.seeds // 6, 2)
     by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
     run(counts, program, "--seed", first + 200000, *by_sync)
@@ -152,7 +157,7 @@ def faults(counts, options, first):
         run(counts, options.program, *which, "--faults", profile, "--crash-points", 0)
 
 
-PARTS = {"crashes": crashes, "variants": variants} | dict.fromkeys(PROFILES, faults)
+PARTS = {"crashes": crashes, "variants": variants, "once": once} | dict.fromkeys(PROFILES, faults)
 
 
 def main():

@@ -1,4 +1,4 @@
-// labels: unit
+// labels: script
 // stat_test.cc - `lockstep stat` on a closed store, on one that was not closed, and on a damaged
 // one: what it prints, its exit status, and that it changes nothing.
 #include <sys/stat.h>

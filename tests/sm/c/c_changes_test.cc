@@ -1,6 +1,6 @@
 // labels: unit
-// c_changes_test.cc - the change feed of the C interface: what it gives, how its waits end, and what
-// a wrong handle or position gets.
+// c_changes_test.cc - the change feed of the C interface: what it gives, how its waits end, and
+// what a wrong handle or position gets.
 #include <atomic>
 #include <chrono>
 #include <thread>

@@ -59,8 +59,9 @@ class ChangePoint(NamedTuple):
 class ChangeFeed(OfOneProcess):
     """The changes of the transactions in the order of their commits. Store.changes() makes it.
 
-    One thread at a time uses it; WrongThread else. As an iterator, also of `async for`, it waits for
-    each change, and ends when the store is closed. As a context manager it is closed at the end.
+    One thread at a time uses it; WrongThread else. As an iterator, also of `async for`, it waits
+    for each change, and ends when the store is closed. As a context manager it is closed at the
+    end.
     """
 
     def __init__(self, store: Store, position: str) -> None:

@@ -26,13 +26,13 @@ const char* lockstep_change_kind_name(int kind);
 // One change: lockstep::Change.
 typedef struct lockstep_change {
     size_t size;
-    int kind;       // enum lockstep_change_kind
-    bool is_index;  // else a heap
-    bool has_old;   // `old` was in the log
-    uint32_t id;    // of the index or heap
-    uint32_t of;    // of LOCKSTEP_CHANGE_CREATE: a secondary index of that index; else 0
-    lockstep_slice object;      // its name; empty: it was dropped, and the log does not tell
-    lockstep_slice key;         // of an index
+    int kind;               // enum lockstep_change_kind
+    bool is_index;          // else a heap
+    bool has_old;           // `old` was in the log
+    uint32_t id;            // of the index or heap
+    uint32_t of;            // of LOCKSTEP_CHANGE_CREATE: a secondary index of that index; else 0
+    lockstep_slice object;  // its name; empty: it was dropped, and the log does not tell
+    lockstep_slice key;     // of an index
     lockstep_record_id record;  // of a heap
     uint64_t offset;            // of LOCKSTEP_CHANGE_PATCH: where in the value
     lockstep_slice value;       // the new one, or the new part
@@ -57,8 +57,8 @@ int lockstep_changes_begin(lockstep_store* store, lockstep_slice position, locks
 // Waits up to `wait` nanoseconds for the first; UINT64_MAX waits for ever. *given, if not NULL, is
 // their number, also if the call fails: what was given counts as read. `each` may make calls on
 // the store, but not on the feed. lockstep_close() on another thread ends the wait with
-// LOCKSTEP_STORE_CLOSED, and a watch (lockstep_watch_waits()) with LOCKSTEP_CANCELLED. Errors: those
-// of lockstep::ChangeFeed::next().
+// LOCKSTEP_STORE_CLOSED, and a watch (lockstep_watch_waits()) with LOCKSTEP_CANCELLED. Errors:
+// those of lockstep::ChangeFeed::next().
 int lockstep_changes_read(lockstep_changes* feed, uint64_t wait,
                           bool (*each)(void* arg, const lockstep_change* change), void* arg,
                           size_t* given, lockstep_error* error);
