@@ -34,7 +34,8 @@ Result<ChangeFeed> Store::changes(std::string_view from) {
     const sm::Call call(engine_.get());
     if (!call) return sm::Call::closed();
     if (engine_->forked()) return sm::Engine::refuse_child();
-    auto reader = std::make_unique<sm::ChangeReader>(*engine_, *engine_->catalog);
+    auto reader =
+        std::make_unique<sm::ChangeReader>(*engine_, *engine_->catalog, engine_->archive.get());
     TRY(reader->start(from));
     return ChangeFeed(*engine_, std::move(reader));
 }

@@ -93,6 +93,7 @@ Lsn ChangeReader::oldest() {
     const Lsn first{txn::kLogFirst};
     const txn::LogFiles files(*host_.disk, host_.directory, host_.log_options.segment_bytes);
     if (files.disk().exists(files.segment(0)) && host_.log->read(first, buffer_)) return first;
+    if (archived_ && archived_->has(first).value_or(false)) return first;
     const Lsn begun = host_.checkpointer->last_begin();
     return begun != kLsnNone ? begun : Lsn{host_.superblock.checkpoint_lsn};
 }
@@ -106,13 +107,17 @@ std::unexpected<Error> ChangeReader::lost(Lsn lsn) const {
             "changes_point(), read the feed more often, or raise option changes_log_bytes");
 }
 
-Result<txn::LogRecordView> ChangeReader::read(Lsn lsn, std::string& buffer) const {
-    auto record = host_.log->read(lsn, buffer);
-    // Nobody else needs log below its start, so what cannot be read there was recycled.
-    if (!record && record.error().code == ErrorCode::corrupt_log &&
-        lsn.value < std::max(host_.log->start().value, host_.first_record.load()))
-        return lost(lsn);
-    return record;
+Result<txn::LogRecordView> ChangeReader::read(Lsn lsn, std::string& buffer) {
+    if (lsn >= gone_) {
+        auto record = host_.log->read(lsn, buffer);
+        // Nobody else needs log below its start, so what cannot be read there was recycled.
+        if (record || record.error().code != ErrorCode::corrupt_log ||
+            lsn.value >= std::max(host_.log->start().value, host_.first_record.load()))
+            return record;
+        gone_ = Lsn{lsn.value + 1};
+    }
+    if (!archived_ || !TRY(archived_->has(lsn))) return lost(lsn);
+    return archived_->read(lsn, buffer);
 }
 
 // Objects that were there at the position and were dropped before this run.

@@ -25,10 +25,12 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <lockstep/changes.h>
+#include "sm/backup/archived_log.h"
 #include "sm/catalog/catalog.h"
 #include "sm/changes/log_rows.h"
 #include "sm/host/host.h"
@@ -53,8 +55,12 @@ public:
     static constexpr size_t kWindow = 1 << 20;  // places of records
     static constexpr size_t kAhead = 1 << 10;   // commits whose time is looked for
 
-    ChangeReader(const Host& host, const Catalog& catalog, size_t window = kWindow)
-        : host_(host), catalog_(catalog), window_max_(window) {}
+    // `archive` may be null. All outlive the object.
+    ChangeReader(const Host& host, const Catalog& catalog, ArchivePlace* archive,
+                 size_t window = kWindow)
+        : host_(host), catalog_(catalog), window_max_(window) {
+        if (archive != nullptr) archived_.emplace(*archive, host.superblock);
+    }
     // `from` as for Store::changes(). Errors: bad_argument, and those of next().
     Result<void> start(std::string_view from);
     // As ChangeFeed::next(), without a wait.
@@ -78,7 +84,7 @@ private:
         DCHECK(rows_at_ <= rows_.size() && window_.size() <= window_max_);
         DCHECK(told_.at <= scan_ || scan_ == kLsnNone);
     }
-    Result<txn::LogRecordView> read(Lsn lsn, std::string& buffer) const;
+    Result<txn::LogRecordView> read(Lsn lsn, std::string& buffer);
     [[gnu::cold]] std::unexpected<Error> lost(Lsn lsn) const;
     Lsn oldest();
     Result<void> learn_drops();
@@ -100,6 +106,8 @@ private:
     const Host& host_;
     const Catalog& catalog_;
     const size_t window_max_;
+    std::optional<ArchivedLog> archived_;
+    Lsn gone_{};           // the log below is not there, but for the archive
     ChangePosition told_;  // while no commit is open
     Lsn scan_{};           // the next record that is looked at
     std::deque<Commit> ahead_;

@@ -10,7 +10,7 @@ Result<std::string> Engine::read_changes(
     std::string_view from,
     FunctionRef<bool(const Change& change, const std::string& position)> each) {
     DCHECK(log != nullptr && catalog != nullptr);
-    ChangeReader reader(*this, *catalog);
+    ChangeReader reader(*this, *catalog, archive.get());
     TRY(reader.start(from));
     // Gives also what was committed without waiting.
     if (!options.read_only)

@@ -17,13 +17,14 @@ PAGES = (
     ("scan", "Scans and cursors", "_scan.py"),
     ("batch", "Batches", "_batch.py"),
     ("report", "Reports", "_report.py"),
+    ("changes", "The change feed", "_changes.py"),
     ("keys", "Keys", "_keys.py"),
     ("options", "Options", "_options.py"),
     ("values", "Objects and plain values", "_objects.py"),
     ("errors", "Exceptions", "_errors.py"),
 )
 # What public classes inherit.
-PARTS = {"Reporting"}
+PARTS = {"Changing", "Reporting"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

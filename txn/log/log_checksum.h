@@ -8,7 +8,12 @@
 //            as it stands. Internal to the log's sources.
 #pragma once
 
+#include <string>
+
+#include <lockstep/result.h>
+#include "threads/base/try.h"
 #include "txn/log/crc32c.h"
+#include "txn/log/log_files.h"
 #include "txn/log/log_record.h"
 
 namespace lockstep::txn {
@@ -52,6 +57,24 @@ inline bool log_size_plausible(uint32_t bytes) {
 inline bool log_record_valid(const LogRecordHeader* header, uint64_t available, Lsn lsn) {
     return available >= sizeof(LogRecordHeader) && log_size_plausible(header->bytes) &&
            header->bytes <= available && header->kind != 0 && log_checksum_right(header, lsn);
+}
+
+// Copies the record at `lsn` into `buffer`, which is resized, by copy(lsn, bytes, out). Errors:
+// corrupt_log, and those of copy().
+template <class Copy>
+Result<LogRecordView> copy_record(Lsn lsn, std::string& buffer, Copy copy) {
+    if (lsn.value < kLogFirst || lsn.value % 8 != 0)
+        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
+    LogRecordHeader head;
+    TRY(copy(lsn.value, sizeof head, reinterpret_cast<std::byte*>(&head)));
+    if (!log_size_plausible(head.bytes))
+        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
+    buffer.resize(head.bytes);
+    TRY(copy(lsn.value, head.bytes, reinterpret_cast<std::byte*>(buffer.data())));
+    const auto* header = reinterpret_cast<const LogRecordHeader*>(buffer.data());
+    if (!log_record_valid(header, head.bytes, lsn))
+        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
+    return LogRecordView{.lsn = lsn, .header = header};
 }
 
 }  // namespace lockstep::txn

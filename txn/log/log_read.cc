@@ -11,19 +11,9 @@
 namespace lockstep::txn {
 
 Result<LogRecordView> Log::read(Lsn lsn, std::string& buffer) {
-    Impl& log = *impl_;
-    if (lsn.value < kLogFirst || lsn.value % 8 != 0)
-        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
-    LogRecordHeader head;
-    TRY(log.copy(lsn.value, sizeof head, reinterpret_cast<std::byte*>(&head)));
-    if (!log_size_plausible(head.bytes))
-        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
-    buffer.resize(head.bytes);
-    TRY(log.copy(lsn.value, head.bytes, reinterpret_cast<std::byte*>(buffer.data())));
-    const auto* header = reinterpret_cast<const LogRecordHeader*>(buffer.data());
-    if (!log_record_valid(header, head.bytes, lsn))
-        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
-    return LogRecordView{.lsn = lsn, .header = header};
+    return copy_record(lsn, buffer, [this](uint64_t from, uint64_t bytes, std::byte* out) {
+        return impl_->copy(from, bytes, out);
+    });
 }
 
 Result<void> Log::Impl::copy(uint64_t lsn, uint64_t bytes, std::byte* out) {

@@ -7,7 +7,8 @@
 //            what it has made of them: a feed that goes on from there gives each later change
 //            once, also after a restart or a crash of the store.
 //            A feed never makes a writer wait. Options::changes_log_bytes is the log that the
-//            store keeps for feeds.
+//            store keeps for feeds. A feed that is further behind reads the archive, if
+//            Options::archive names one.
 // To copy    a store: begin a snapshot transaction, take Store::changes_point() of it, read the
 //            objects in it, and follow the feed from there. The event `reset` asks for the same for
 //            one object. Then the feed goes on where it is, and the consumer passes over changes of
@@ -74,8 +75,8 @@ struct ChangePoint {
     Lsn lsn;  // the snapshot sees the transactions whose Change::commit is below
 };
 
-// The oldest place that a feed can begin at: the begin of the store, while its log has that, else
-// the last checkpoint.
+// The oldest place that a feed can begin at: the begin of the store, while its log or its archive
+// has that, else the last checkpoint.
 inline constexpr std::string_view kChangesFromOldest = "oldest";
 
 // A feed, from Store::changes(). One thread at a time uses it. Movable. Its Store must live; once
@@ -88,11 +89,11 @@ public:
 
     // The next change. False: there is none within `wait` nanoseconds; kNever waits for ever. What
     // a durable commit has changed is there at once, or, if the feed tells times, with the next
-    // flush of the log.
-    // Suspends a user thread, blocks any other. Errors: changes_lost (the log that it needs is
-    // gone; the text names the remedy), corrupt_log, io_error, out_of_memory, unsupported (a change
-    // that a version before this one has logged without what a feed needs), store_failed,
-    // store_closed, forked. After an error position() is as before the call.
+    // flush of the log. Suspends a user thread, blocks any other. Errors: changes_lost (the log
+    // that it needs is gone; the text names the remedy), bad_archive (the archive that has it is
+    // damaged), bad_path (the archive is not there), corrupt_log, io_error, out_of_memory,
+    // unsupported (a change that a version before this one has logged without what a feed needs),
+    // store_failed, store_closed, forked. After an error position() is as before the call.
     Result<bool> next(Change& change, Nanos wait = 0);
     // Behind what next() gave: a short text of printable characters. It also moves on while next()
     // returns false, so keep it now and then even if nothing changes. Never blocks.

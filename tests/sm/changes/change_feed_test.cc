@@ -10,6 +10,7 @@
 #include "sm/catalog/catalog.h"
 #include "sm/changes/change_reader.h"
 #include "tests/seed_of_run.h"
+#include "tests/sm/backup/archive_test_util.h"
 #include "tests/sm/changes/random_changes.h"
 #include "tests/sm/changes/replica.h"
 
@@ -17,10 +18,19 @@ namespace lockstep::change_feed_test {
 
 constexpr uint64_t kCommitBytes = 32;  // of a commit record
 
-// A store on a disk that may crash, and its feed.
+// How many changes are behind the position.
+Result<size_t> count(Store& store, const std::string& position) {
+    ChangeFeed feed = TRY(store.changes(position));
+    size_t n = 0;
+    for (Change change; TRY(feed.next(change));) ++n;
+    return n;
+}
+
+// A store on a disk that may crash, and its feed. With an archive it keeps no log for feeds.
 class Source {
 public:
-    explicit Source(uint64_t seed) : seed_(seed), work_(seed) {
+    explicit Source(uint64_t seed, bool archives = false)
+        : seed_(seed), archives_(archives), work_(seed) {
         disk_ = std::make_unique<threads::SimDisk>();
         open();
         store().on_thread([&] { ASSERT_OK(RandomChanges::make(*store())); });
@@ -28,10 +38,22 @@ public:
     SimStore& store() { return *store_; }
     RandomChanges& work() { return work_; }
     const std::string& position() const { return position_; }
+    void forget_position() { position_.clear(); }
+    void remove_archived_log() {
+        const auto archive = threads::Directory::opened(*disk_, kArchive);
+        const auto names = disk_->list(archive.here());
+        ASSERT_OK(names);
+        for (const std::string& name : *names)
+            if (name.ends_with(".log")) ASSERT_OK(disk_->unlink(archive / name));
+    }
 
     void open() {
         store_.emplace(*disk_, seed_ + ++opens_, 2);
         store().options().changes_log_bytes = 16 << 20;
+        if (archives_) {
+            store().options().changes_log_bytes = 0;
+            archive_options(store().options());
+        }
         store().options().pool_bytes = 8 << 20;
         store().options().logger = nullptr;
         ASSERT_OK(store_->open());
@@ -120,6 +142,7 @@ private:
     }
 
     const uint64_t seed_;
+    const bool archives_;
     Rng rng_{seed_ ^ 0x5eed};
     RandomChanges work_;
     std::unique_ptr<threads::SimDisk> disk_;
@@ -191,7 +214,8 @@ TEST(ChangeFeed, ALargeTransactionTakesNoMemory) {
     source.store().on_thread([&] { sleep_for(kSecond); });
     std::vector<std::string> texts[2];
     for (const size_t window : {size_t{2}, sm::ChangeReader::kWindow}) {
-        sm::ChangeReader reader(source.store().engine(), *source.store().engine().catalog, window);
+        sm::ChangeReader reader(source.store().engine(), *source.store().engine().catalog, nullptr,
+                                window);
         ASSERT_OK(reader.start(kChangesFromOldest));
         Change change;
         for (;;) {
@@ -203,14 +227,6 @@ TEST(ChangeFeed, ALargeTransactionTakesNoMemory) {
     }
     EXPECT_GT(texts[0].size(), 100u);
     EXPECT_EQ(texts[0], texts[1]);
-}
-
-// How many changes are behind the position.
-Result<size_t> count(Store& store, const std::string& position) {
-    ChangeFeed feed = TRY(store.changes(position));
-    size_t n = 0;
-    for (Change change; TRY(feed.next(change));) ++n;
-    return n;
 }
 
 // The log beyond changes_log_bytes goes, whoever reads.
@@ -245,6 +261,50 @@ TEST(ChangeFeed, LogThatIsGoneIsAnError) {
         EXPECT_NE(gone.error().text().find("changes_log_bytes"), std::string::npos);
         EXPECT_TRUE(store->changes().has_value());  // from now on
     }
+}
+
+// The log is recycled again and again, also while the store was closed meanwhile.
+TEST(ChangeFeed, ReadsOnFromTheArchive) {
+    const uint64_t seed = seed_of_run();
+    Source source(seed, true);
+    Replica early, late;
+    const auto fall_behind = [&] {
+        for (int round = 0; round < 6; ++round) {
+            source.transactions(40);
+            source.store().on_thread([&] {
+                ASSERT_OK(source.store()->checkpoint());
+                sleep_for(kSecond);  // archived, and old segments are recycled
+            });
+        }
+    };
+    source.transactions(12);
+    source.follow(early);
+    const std::string first = source.position();
+    fall_behind();
+    {
+        // One that has begun to read the archive, which gets more meanwhile.
+        auto feed = source.store()->changes(kChangesFromOldest);
+        ASSERT_OK(feed);
+        Change change;
+        size_t n = 0;
+        for (; n < 100; ++n) ASSERT_TRUE(feed->next(change).value_or(false));
+        fall_behind();
+        while (feed->next(change).value_or(false)) ++n;
+        EXPECT_EQ(n, count(*source.store(), std::string(kChangesFromOldest)).value_or(0));
+    }
+    source.close_and_open();
+    fall_behind();
+    const Lsn begin = source.store().engine().log->start();
+    EXPECT_GT(begin.value, txn::kLogFirst + (1 << 20)) << "the test is blind";
+    source.follow(early);
+    early.compare(source.store());
+    // A whole store from its archive.
+    source.forget_position();
+    source.follow(late);
+    late.compare(source.store());
+    EXPECT_GT(late.taken(ChangeKind::commit), early.taken(ChangeKind::commit));
+    source.remove_archived_log();
+    EXPECT_EQ(code_of(count(*source.store(), first)), ErrorCode::changes_lost);
 }
 
 TEST(ChangeFeed, GoesOnBehindASnapshot) {
