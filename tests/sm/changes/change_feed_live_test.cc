@@ -10,6 +10,7 @@
 
 #include <lockstep/changes.h>
 #include <lockstep/store.h>
+#include "tests/optimistic_readers.h"  // keep
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"

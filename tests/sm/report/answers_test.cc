@@ -7,13 +7,8 @@
 #include <cmath>
 #include <thread>
 
+#include "tests/optimistic_readers.h"  // keep
 #include "tests/sm/scan/reports_test_util.h"
-
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
-extern "C" const char* __tsan_default_suppressions();
-const char* __tsan_default_suppressions() {  // NOLINT
-    return lockstep::sm::reports::kOptimisticReaders;
-}
 
 namespace lockstep::sm::answers_test {
 

@@ -1,6 +1,7 @@
 // labels: unit tsan
 // reports_test.cc - reports see one committed state and each row once, share what is read, and wait
 // for nobody.
+#include "tests/optimistic_readers.h"  // keep
 #include "tests/sm/scan/reports_test_util.h"
 
 #include <atomic>
@@ -9,12 +10,6 @@
 
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
-
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
-extern "C" const char* __tsan_default_suppressions();
-const char* __tsan_default_suppressions() {  // NOLINT
-    return lockstep::sm::reports::kOptimisticReaders;
-}
 
 namespace lockstep::sm::reports_test {
 

@@ -15,13 +15,6 @@
 
 namespace lockstep::sm::reports {
 
-// An optimistic reader of a page looks at its version after it has read and reads again if a writer
-// came between. To the thread sanitizer that is a race. These read so and never write.
-inline constexpr const char* kOptimisticReaders =
-    "race:lockstep::sm::BTree::descend\n"
-    "race:lockstep::sm::BTree::fetch_alone\n"
-    "race:lockstep::sm::LookAhead::look\n";
-
 constexpr const char* kText =
     "id u32 key\n"
     "part u8 value 0\n"
