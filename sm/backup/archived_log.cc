@@ -23,7 +23,8 @@ Result<void> ArchivedLog::load() {
     oldest.superblock = store_;
     if (store_.history != 0) oldest.superblock.history = store_.history_parent;
     const threads::Directory directory = TRY(place_.open());
-    index_ = TRY(ArchiveIndex::load(place_.disk(), directory, oldest, store_));
+    index_ = std::make_unique<ArchiveIndex>(
+        TRY(ArchiveIndex::load(place_.disk(), directory, oldest, store_)));
     return {};
 }
 
@@ -42,7 +43,7 @@ Result<const ArchivedLog::Window*> ArchivedLog::window_of(uint64_t lsn) {
     if (!TRY(has(Lsn{lsn})))
         return bad_archive("log archive",
                            "it lacks the log from LSN " + std::to_string(lsn) + " on");
-    const PieceName piece = index_->at(lsn)->piece;
+    const PieceName piece = index_->at(lsn).value_or(ArchiveIndex::Place{}).piece;
     last_ = 1 - last_;
     Window& window = windows_[last_];
     window.begin = window.end = 0;

@@ -8,7 +8,7 @@
 //            for a moment.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "sm/backup/archive_index.h"
@@ -38,7 +38,7 @@ private:
 
     ArchivePlace& place_;
     const Superblock& store_;
-    std::optional<ArchiveIndex> index_;
+    std::unique_ptr<ArchiveIndex> index_;
     Window windows_[2];
     size_t last_ = 0;  // the window that was used last
 };

@@ -21,7 +21,9 @@ protected:
         uint64_t offset, txn, commit;
         bool operator==(const Told& o) const { return text() == o.text(); }
         std::string text() const { return kind + " " + object + "[" + key + "] = " + value; }
-        friend void PrintTo(const Told& told, std::ostream* to) { *to << told.text(); }
+        friend std::ostream& operator<<(std::ostream& out, const Told& told) {
+            return out << told.text();
+        }
     };
     struct Reader {
         std::vector<Told> told;
