@@ -204,6 +204,7 @@ static_assert(offsetof(lockstep_stats, switches) == 304);
 static_assert(offsetof(lockstep_stats, memory_stacks) == 368);
 static_assert(offsetof(lockstep_stats, archive_backlog_bytes) == 440);
 static_assert(offsetof(lockstep_stats, prepared_oldest_nanos) == 456);
+static_assert(offsetof(lockstep_stats, failed) == 488);
 static_assert(offsetof(lockstep_backup_info, lsn) == 8);
 static_assert(offsetof(lockstep_backup_info, nanos) == 88);
 static_assert(offsetof(lockstep_backup_info, history) == 104);

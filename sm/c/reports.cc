@@ -91,22 +91,12 @@ Result<ScanOptions> scan_options_of(const lockstep_scan_options& given) {
 }
 
 lockstep_report_stats c_struct(const ReportStats& s) {
-    return {.size = sizeof(lockstep_report_stats),
-            .reports = s.reports,
-            .states = s.states,
-            .scans = s.scans,
-            .made = s.made,
-            .made_again = s.made_again,
-            .shared = s.shared,
-            .rows = s.rows,
-            .bytes = s.bytes,
-            .busy_nanos = s.busy_nanos,
-            .reports_open = s.reports_open,
-            .scans_open = s.scans_open,
-            .passes_open = s.passes_open,
-            .state_oldest_nanos = s.state_oldest_nanos,
-            .kept_bytes = s.kept_bytes,
-            .behind_max = s.behind_max};
+    lockstep_report_stats out = {};
+    out.size = sizeof out;
+#define LOCKSTEP_COPY(field) out.field = s.field;
+    LOCKSTEP_REPORT_COUNTERS(LOCKSTEP_COPY)
+#undef LOCKSTEP_COPY
+    return out;
 }
 
 lockstep_report_progress c_struct(const ReportProgress& p) {

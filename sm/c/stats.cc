@@ -13,30 +13,8 @@ namespace {
 lockstep_stats c_struct(const StoreStats& s) {
     lockstep_stats out = {};
     out.size = sizeof out;
-#define LOCKSTEP_COPY(field) out.field = s.field
-    LOCKSTEP_COPY(commits), LOCKSTEP_COPY(aborts), LOCKSTEP_COPY(deadlock_retries);
-    LOCKSTEP_COPY(transactions_live), LOCKSTEP_COPY(transactions_waiting);
-    LOCKSTEP_COPY(packets_timed), LOCKSTEP_COPY(lock_grants_at_once), LOCKSTEP_COPY(lock_waits);
-    LOCKSTEP_COPY(lock_wait_nanos), LOCKSTEP_COPY(deadlocks), LOCKSTEP_COPY(lock_timeouts);
-    LOCKSTEP_COPY(escalations), LOCKSTEP_COPY(log_records), LOCKSTEP_COPY(log_bytes);
-    LOCKSTEP_COPY(log_flushes), LOCKSTEP_COPY(log_syncs), LOCKSTEP_COPY(log_used_bytes);
-    LOCKSTEP_COPY(log_capacity_bytes), LOCKSTEP_COPY(durable_waits), LOCKSTEP_COPY(pool_frames);
-    LOCKSTEP_COPY(pool_resident), LOCKSTEP_COPY(pool_dirty), LOCKSTEP_COPY(page_reads);
-    LOCKSTEP_COPY(page_writes), LOCKSTEP_COPY(evictions), LOCKSTEP_COPY(page_repairs);
-    LOCKSTEP_COPY(lost_writes), LOCKSTEP_COPY(checkpoints), LOCKSTEP_COPY(pages_total);
-    LOCKSTEP_COPY(reads_ahead), LOCKSTEP_COPY(read_waiters), LOCKSTEP_COPY(needs_walked);
-    LOCKSTEP_COPY(needs_used), LOCKSTEP_COPY(snapshots_open);
-    LOCKSTEP_COPY(snapshot_oldest_nanos), LOCKSTEP_COPY(snapshots_too_old);
-    LOCKSTEP_COPY(version_bytes), LOCKSTEP_COPY(switches), LOCKSTEP_COPY(threads_live);
-    LOCKSTEP_COPY(threads_max), LOCKSTEP_COPY(worker_sleeps), LOCKSTEP_COPY(remote_wakes);
-    LOCKSTEP_COPY(memory_pool), LOCKSTEP_COPY(memory_locks), LOCKSTEP_COPY(memory_log);
-    LOCKSTEP_COPY(memory_stacks);
-    LOCKSTEP_COPY(backups), LOCKSTEP_COPY(backup_bytes), LOCKSTEP_COPY(backup_failures);
-    LOCKSTEP_COPY(backup_page_repairs), LOCKSTEP_COPY(archive_pieces);
-    LOCKSTEP_COPY(archive_bytes), LOCKSTEP_COPY(archive_failures), LOCKSTEP_COPY(archive_gaps);
-    LOCKSTEP_COPY(archive_backlog_bytes);
-    LOCKSTEP_COPY(prepared_open), LOCKSTEP_COPY(prepared_oldest_nanos);
-    LOCKSTEP_COPY(pages_to_free), LOCKSTEP_COPY(leaves_to_clean);
+#define LOCKSTEP_COPY(field) out.field = s.field;
+    LOCKSTEP_COUNTERS(LOCKSTEP_COPY)
 #undef LOCKSTEP_COPY
     return out;
 }

@@ -354,6 +354,7 @@ Result<void> Engine::build(bool fresh) {
     runtime = own(own_runtime_, TRY(threads::Runtime::start(runtime_options(options, disk))));
     steps_mode.store(options.steps.mode, std::memory_order_relaxed);
     steps_now = options.steps;
+    up_since_ = runtime->clock().now();
     counters = std::make_unique<ApiCounters[]>(runtime->workers());
     own_needs_ = std::make_unique<WorkerNeeds[]>(runtime->workers());
     needs = own_needs_.get();

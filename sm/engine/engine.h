@@ -178,6 +178,7 @@ private:
     std::unique_ptr<threads::Disk> own_disk_;      // unless a test gave one
     std::unique_ptr<threads::Disk> archive_disk_;  // the same
     threads::FileId lock_file_{-1};
+    Nanos up_since_ = 0;
     std::unique_ptr<threads::Runtime> own_runtime_;
     std::unique_ptr<txn::Log> own_log_;
     std::unique_ptr<txn::LockManager> own_locks_;

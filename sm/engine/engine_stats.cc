@@ -100,6 +100,8 @@ StoreStats Engine::stats() {
         s.needs_used += needs[i].used.load(std::memory_order_relaxed);
     }
     gather_long_ones(*this, s);
+    s.uptime_nanos = runtime->clock().now() - up_since_;
+    s.failed = failed() ? 1 : 0;
     s.transactions_live = txns->active();
     s.transactions_waiting = txns->waiting() + waiting_for_log.load(std::memory_order_relaxed);
     s.packets_timed = runtime->packets_timed();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <lockstep/c/report.h>
+#include <lockstep/c/stats.h>
 #include "sm/observe/gid_text.h"
 #include "threads/base/check.h"
 
@@ -19,23 +21,6 @@ Json json_of(const StageStats& stats) {
             {"wait_p99_nanos", stats.wait.percentile(0.99)},
             {"length_mean", stats.length.mean()},
             {"batch_mean", stats.batch.mean()}};
-}
-
-void add_prepared(Json& json, const StoreStats& s) {
-    json["prepared_open"] = s.prepared_open;
-    json["prepared_oldest_nanos"] = s.prepared_oldest_nanos;
-}
-
-void add_archive(Json& json, const StoreStats& s) {
-    json.update({{"backups", s.backups},
-                 {"backup_bytes", s.backup_bytes},
-                 {"backup_failures", s.backup_failures},
-                 {"backup_page_repairs", s.backup_page_repairs},
-                 {"archive_pieces", s.archive_pieces},
-                 {"archive_bytes", s.archive_bytes},
-                 {"archive_failures", s.archive_failures},
-                 {"archive_gaps", s.archive_gaps},
-                 {"archive_backlog_bytes", s.archive_backlog_bytes}});
 }
 
 // What an operator can do about it.
@@ -74,61 +59,15 @@ Json json_of(const StoreStats& s) {
                                          {"joined", of.joined},
                                          {"transfers", of.transfers}};
     }
-    Json json = {{"commits", s.commits},
-                 {"aborts", s.aborts},
-                 {"deadlock_retries", s.deadlock_retries},
-                 {"transactions_live", s.transactions_live},
-                 {"transactions_waiting", s.transactions_waiting},
-                 {"lock_grants_at_once", s.lock_grants_at_once},
-                 {"lock_waits", s.lock_waits},
-                 {"lock_wait_nanos", s.lock_wait_nanos},
-                 {"deadlocks", s.deadlocks},
-                 {"lock_timeouts", s.lock_timeouts},
-                 {"escalations", s.escalations},
-                 {"log_records", s.log_records},
-                 {"log_bytes", s.log_bytes},
-                 {"log_flushes", s.log_flushes},
-                 {"log_syncs", s.log_syncs},
-                 {"log_used_bytes", s.log_used_bytes},
-                 {"log_capacity_bytes", s.log_capacity_bytes},
-                 {"durable_waits", s.durable_waits},
-                 {"pool_frames", s.pool_frames},
-                 {"pool_resident", s.pool_resident},
-                 {"pool_dirty", s.pool_dirty},
-                 {"page_reads", s.page_reads},
-                 {"page_writes", s.page_writes},
-                 {"evictions", s.evictions},
-                 {"page_repairs", s.page_repairs},
-                 {"lost_writes", s.lost_writes},
-                 {"checkpoints", s.checkpoints},
-                 {"pages_total", s.pages_total},
-                 {"reads_ahead", s.reads_ahead},
-                 {"read_waiters", s.read_waiters},
-                 {"needs_walked", s.needs_walked},
-                 {"needs_used", s.needs_used},
-                 {"snapshots_open", s.snapshots_open},
-                 {"snapshot_oldest_nanos", s.snapshot_oldest_nanos},
-                 {"snapshots_too_old", s.snapshots_too_old},
-                 {"version_bytes", s.version_bytes},
-                 {"switches", s.switches},
-                 {"threads_live", s.threads_live},
-                 {"threads_max", s.threads_max},
-                 {"worker_sleeps", s.worker_sleeps},
-                 {"remote_wakes", s.remote_wakes},
-                 {"memory_pool", s.memory_pool},
-                 {"memory_locks", s.memory_locks},
-                 {"memory_log", s.memory_log},
-                 {"memory_stacks", s.memory_stacks},
-                 {"io_backend", s.io_backend},
+    Json json = {{"io_backend", s.io_backend},
                  {"log_durability", s.log_durability},
                  {"waits", waits},
-                 {"packets_timed", s.packets_timed},
                  {"admission_stage", json_of(s.admission_stage)},
                  {"lock_stage", json_of(s.lock_stage)},
                  {"io_stage", json_of(s.io.stage)},
                  {"io", io}};
-    add_prepared(json, s);
-    add_archive(json, s);
+#define LOCKSTEP_ADD(name) json[#name] = s.name;
+    LOCKSTEP_COUNTERS(LOCKSTEP_ADD)
     return json;
 }
 
@@ -142,22 +81,10 @@ Json json_of(const ReportStats& s) {
                         {"ran", of.ran},
                         {"progress", of.progress},
                         {"behind", of.behind}});
-    return {{"reports", s.reports},
-            {"states", s.states},
-            {"scans", s.scans},
-            {"made", s.made},
-            {"made_again", s.made_again},
-            {"shared", s.shared},
-            {"rows", s.rows},
-            {"bytes", s.bytes},
-            {"busy_nanos", s.busy_nanos},
-            {"reports_open", s.reports_open},
-            {"scans_open", s.scans_open},
-            {"passes_open", s.passes_open},
-            {"state_oldest_nanos", s.state_oldest_nanos},
-            {"kept_bytes", s.kept_bytes},
-            {"behind_max", s.behind_max},
-            {"open", open}};
+    Json json = {{"open", open}};
+    LOCKSTEP_REPORT_COUNTERS(LOCKSTEP_ADD)
+#undef LOCKSTEP_ADD
+    return json;
 }
 
 Json json_of(const StepsStats& stats) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include <lockstep/c/version.h>
 #include <lockstep/store.h>
 #include "sm/observe/metrics_table.h"
 #include "threads/base/check.h"
@@ -136,12 +137,15 @@ const char* mode_name(StepsMode mode) {
 
 void write_store(Text& text, const StoreStats& stats) {
     text.family("lockstep_store_info", "gauge",
-                "Always 1. The labels say how input and output are done, and how a write of the "
-                "log becomes durable.");
-    text.sample("lockstep_store_info",
-                joined(label("io_backend", stats.io_backend),
-                       label("log_durability", stats.log_durability)),
-                "1");
+                "Always 1. The labels say which version of the library it is, how input and output "
+                "are done, and how a write of the log becomes durable.");
+    text.sample(
+        "lockstep_store_info",
+        joined(label("version", fmt::format("{}.{}.{}", LOCKSTEP_VERSION_MAJOR,
+                                            LOCKSTEP_VERSION_MINOR, LOCKSTEP_VERSION_PATCH)),
+               joined(label("io_backend", stats.io_backend),
+                      label("log_durability", stats.log_durability))),
+        "1");
     const Instance<StoreStats> store[] = {{&stats, ""}};
     text.metrics<StoreStats>(kStoreMetrics, store);
     std::vector<Instance<WaitStats>> waits;

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <string_view>
 
+#include <lockstep/c/stats.h>
 #include <lockstep/report.h>
 #include <lockstep/stats.h>
 
@@ -62,6 +63,10 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      "transactions_max are begun or that the log is nearly full."},
     {"lockstep_transactions_active", "state=\"waiting_to_begin\"", kGauge, kPlain,
      &StoreStats::transactions_waiting, ""},
+    {"lockstep_uptime_seconds", "", kGauge, kSeconds, &StoreStats::uptime_nanos,
+     "Time since the store was opened."},
+    {"lockstep_store_failed", "", kGauge, kPlain, &StoreStats::failed,
+     "1 if the store has stopped: close it, and open it again once the cause is mended."},
     {"lockstep_packets_timed", "", kGauge, kPlain,
      &StoreStats::packets_timed,
      "Packets that wait for a time. Packets that are due wait in the stage admission."},
@@ -424,6 +429,9 @@ static_assert(well_formed(kAnswerMetrics));
 static_assert(sizeof(StoreStats) == sizeof(uint64_t) * std::size(kStoreMetrics) +
                                         sizeof(WaitStats) * kWaitCauses + 2 * sizeof(StageStats) +
                                         sizeof(threads::IoStats) + 2 * sizeof(std::string));
+static_assert(sizeof(lockstep_stats) ==
+                  sizeof(size_t) + sizeof(uint64_t) * std::size(kStoreMetrics),
+              "a counter is missing in LOCKSTEP_COUNTERS");
 static_assert(sizeof(WaitStats) == sizeof(uint64_t) * std::size(kWaitMetrics));
 static_assert(sizeof(StageStats) == sizeof(uint64_t) * std::size(kStageMetrics) +
                                         sizeof(StageHistogram) * std::size(kStageHistograms));

@@ -140,6 +140,11 @@ def check_served(directory):
             for sample in family.samples:
                 assert value(second, name, **sample.labels) >= sample.value, sample
         assert value(second, "lockstep_log_written_bytes") > 0
+        uptimes = [value(of, "lockstep_uptime_seconds") for of in (first, second)]
+        assert 0 < uptimes[0] < uptimes[1] < 200, uptimes
+        assert value(second, "lockstep_store_failed") == 0
+        (info,) = second["lockstep_store_info"].samples
+        assert re.fullmatch(r"\d+\.\d+\.\d+", info.labels["version"]), info
         assert any(s.value > 0 for s in second["lockstep_team_teams"].samples)
         assert status_of(url + "x") == 404
         assert status_of(url, method="POST", data=b"x" * 100000) == 405

@@ -64,6 +64,8 @@ struct StoreStats {
     // replaced or erased, mostly because an open snapshot may read them, and leaves with erased
     // records.
     uint64_t pages_to_free = 0, leaves_to_clean = 0;
+    // Since the store was opened; and 1 if it has stopped (Store::failure()), else 0.
+    uint64_t uptime_nanos = 0, failed = 0;
     // Transactions in doubt (prepared.h), and the age of the oldest by the time of day; 0 if there
     // is none.
     uint64_t prepared_open = 0, prepared_oldest_nanos = 0;

@@ -23,6 +23,8 @@ protected:
         // The keeper's work is done before the faults begin.
         store_.on_thread([] { sleep_for(kSecond); });
         EXPECT_FALSE(store_->failure());
+        EXPECT_EQ(store_->stats().failed, 0u);
+        EXPECT_GE(store_->stats().uptime_nanos, kSecond);
     }
     static Result<void> made(const Result<Index>& index) {
         if (!index) return std::unexpected(index.error());
@@ -49,6 +51,7 @@ protected:
         EXPECT_STREQ(failure->what, what);
         EXPECT_EQ(failure->file, file);
         EXPECT_EQ(failure->cause.os, os);
+        EXPECT_EQ(store_->stats().failed, 1u);
         expect_names(error, what, os);
         const Result<void> later = put("later");
         ASSERT_FALSE(later);

@@ -261,18 +261,6 @@ ReportStream scan(Number report, nb::handle given, const std::vector<std::string
     return ReportStream(std::move(stream));
 }
 
-// clang-format off
-#define LOCKSTEP_REPORT_FIELDS(X) \
-    X(reports) X(states) X(scans) X(made) X(made_again) X(shared) X(rows) X(bytes) X(busy_nanos) \
-    X(reports_open) X(scans_open) X(passes_open) X(state_oldest_nanos) X(kept_bytes) X(behind_max)
-// clang-format on
-
-#define LOCKSTEP_COUNT(field) +1
-static_assert(sizeof(lockstep_report_stats) ==
-                  sizeof(size_t) + sizeof(uint64_t) * (0 LOCKSTEP_REPORT_FIELDS(LOCKSTEP_COUNT)),
-              "a counter of lockstep_report_stats is missing above");
-#undef LOCKSTEP_COUNT
-
 nb::dict stats(Number store) {
     lockstep_report_stats counted;
     counted.size = sizeof counted;
@@ -281,7 +269,7 @@ nb::dict stats(Number store) {
     });
     nb::dict result;
 #define LOCKSTEP_TAKE(field) result[#field] = counted.field;
-    LOCKSTEP_REPORT_FIELDS(LOCKSTEP_TAKE)
+    LOCKSTEP_REPORT_COUNTERS(LOCKSTEP_TAKE)
 #undef LOCKSTEP_TAKE
     return result;
 }

@@ -10,28 +10,6 @@ namespace lockstep::python {
 
 namespace {
 
-// clang-format off
-#define LOCKSTEP_STATS_FIELDS(X) \
-    X(commits) X(aborts) X(deadlock_retries) X(transactions_live) X(transactions_waiting) \
-    X(packets_timed) X(lock_grants_at_once) X(lock_waits) X(lock_wait_nanos) X(deadlocks) \
-    X(lock_timeouts) X(escalations) X(log_records) X(log_bytes) X(log_flushes) X(log_syncs) \
-    X(log_used_bytes) X(log_capacity_bytes) X(durable_waits) X(pool_frames) X(pool_resident) \
-    X(pool_dirty) X(page_reads) X(page_writes) X(evictions) X(page_repairs) X(lost_writes) \
-    X(checkpoints) X(pages_total) X(reads_ahead) X(read_waiters) X(needs_walked) X(needs_used) \
-    X(snapshots_open) X(snapshot_oldest_nanos) X(snapshots_too_old) X(version_bytes) X(switches) \
-    X(threads_live) X(threads_max) X(worker_sleeps) X(remote_wakes) X(memory_pool) \
-    X(memory_locks) X(memory_log) X(memory_stacks) X(backups) X(backup_bytes) X(backup_failures) \
-    X(backup_page_repairs) X(archive_pieces) X(archive_bytes) X(archive_failures) \
-    X(archive_gaps) X(archive_backlog_bytes) X(prepared_open) X(prepared_oldest_nanos) \
-    X(pages_to_free) X(leaves_to_clean)
-// clang-format on
-
-#define LOCKSTEP_COUNT(field) +1
-constexpr size_t kFields = 0 LOCKSTEP_STATS_FIELDS(LOCKSTEP_COUNT);
-#undef LOCKSTEP_COUNT
-static_assert(sizeof(lockstep_stats) == sizeof(size_t) + kFields * sizeof(uint64_t),
-              "a counter of lockstep_stats is missing above");
-
 nb::dict stats(Number store) {
     lockstep_stats counted;
     counted.size = sizeof counted;
@@ -40,7 +18,7 @@ nb::dict stats(Number store) {
     });
     nb::dict result;
 #define LOCKSTEP_TAKE(field) result[#field] = counted.field;
-    LOCKSTEP_STATS_FIELDS(LOCKSTEP_TAKE)
+    LOCKSTEP_COUNTERS(LOCKSTEP_TAKE)
 #undef LOCKSTEP_TAKE
     return result;
 }

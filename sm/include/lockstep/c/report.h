@@ -191,13 +191,19 @@ int lockstep_report_scan(lockstep_report* report, const char* index,
                          const lockstep_scan_options* options, struct ArrowArrayStream* stream,
                          lockstep_error* error);
 
+// The counters of lockstep_report_stats in their order: X(name) for each. For bindings.
+// clang-format off
+#define LOCKSTEP_REPORT_COUNTERS(X) \
+    X(reports) X(states) X(scans) X(made) X(made_again) X(shared) X(rows) X(bytes) X(busy_nanos) \
+    X(reports_open) X(scans_open) X(passes_open) X(state_oldest_nanos) X(kept_bytes) X(behind_max)
+// clang-format on
 // What the reports of a store have done and do: the plain numbers of lockstep::ReportStats, most of
-// them since the store was opened.
+// them since the store was opened, each a uint64_t.
 typedef struct lockstep_report_stats {
     size_t size;
-    uint64_t reports, states, scans;
-    uint64_t made, made_again, shared, rows, bytes, busy_nanos;
-    uint64_t reports_open, scans_open, passes_open, state_oldest_nanos, kept_bytes, behind_max;
+#define LOCKSTEP_COUNTER(name) uint64_t name;
+    LOCKSTEP_REPORT_COUNTERS(LOCKSTEP_COUNTER)
+#undef LOCKSTEP_COUNTER
 } lockstep_report_stats;
 // Copies them. Set stats->size before. Never waits.
 int lockstep_get_report_stats(lockstep_store* store, lockstep_report_stats* stats,

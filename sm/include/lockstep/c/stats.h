@@ -8,26 +8,30 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+// The counters of lockstep_stats in their order: X(name) for each. For bindings.
+// clang-format off
+#define LOCKSTEP_COUNTERS(X) \
+    X(commits) X(aborts) X(deadlock_retries) X(transactions_live) X(transactions_waiting) \
+    X(packets_timed) X(lock_grants_at_once) X(lock_waits) X(lock_wait_nanos) X(deadlocks) \
+    X(lock_timeouts) X(escalations) X(log_records) X(log_bytes) X(log_flushes) X(log_syncs) \
+    X(log_used_bytes) X(log_capacity_bytes) X(durable_waits) X(pool_frames) X(pool_resident) \
+    X(pool_dirty) X(page_reads) X(page_writes) X(evictions) X(page_repairs) X(lost_writes) \
+    X(checkpoints) X(pages_total) X(reads_ahead) X(read_waiters) X(needs_walked) X(needs_used) \
+    X(snapshots_open) X(snapshot_oldest_nanos) X(snapshots_too_old) X(version_bytes) X(switches) \
+    X(threads_live) X(threads_max) X(worker_sleeps) X(remote_wakes) X(memory_pool) \
+    X(memory_locks) X(memory_log) X(memory_stacks) X(backups) X(backup_bytes) X(backup_failures) \
+    X(backup_page_repairs) X(archive_pieces) X(archive_bytes) X(archive_failures) \
+    X(archive_gaps) X(archive_backlog_bytes) X(prepared_open) X(prepared_oldest_nanos) \
+    X(pages_to_free) X(leaves_to_clean) X(uptime_nanos) X(failed)
+// clang-format on
 // Counters since the store was opened, and present values: the plain numbers of
-// lockstep::StoreStats. Histograms and the counters of teams are in lockstep_metrics().
+// lockstep::StoreStats, each a uint64_t. Histograms and the counters of teams are in
+// lockstep_metrics().
 typedef struct lockstep_stats {
     size_t size;
-    uint64_t commits, aborts, deadlock_retries, transactions_live, transactions_waiting;
-    uint64_t packets_timed;
-    uint64_t lock_grants_at_once, lock_waits, lock_wait_nanos, deadlocks, lock_timeouts;
-    uint64_t escalations;
-    uint64_t log_records, log_bytes, log_flushes, log_syncs, log_used_bytes, log_capacity_bytes;
-    uint64_t durable_waits;
-    uint64_t pool_frames, pool_resident, pool_dirty, page_reads, page_writes, evictions;
-    uint64_t page_repairs, lost_writes, checkpoints, pages_total, reads_ahead, read_waiters;
-    uint64_t needs_walked, needs_used;
-    uint64_t snapshots_open, snapshot_oldest_nanos, snapshots_too_old, version_bytes;
-    uint64_t switches, threads_live, threads_max, worker_sleeps, remote_wakes;
-    uint64_t memory_pool, memory_locks, memory_log, memory_stacks;
-    uint64_t backups, backup_bytes, backup_failures, backup_page_repairs;
-    uint64_t archive_pieces, archive_bytes, archive_failures, archive_gaps, archive_backlog_bytes;
-    uint64_t prepared_open, prepared_oldest_nanos;
-    uint64_t pages_to_free, leaves_to_clean;
+#define LOCKSTEP_COUNTER(name) uint64_t name;
+    LOCKSTEP_COUNTERS(LOCKSTEP_COUNTER)
+#undef LOCKSTEP_COUNTER
 } lockstep_stats;
 // Copies the counters. Set stats->size before. Never waits.
 int lockstep_get_stats(lockstep_store* store, lockstep_stats* stats, lockstep_error* error);
