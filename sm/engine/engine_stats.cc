@@ -150,7 +150,7 @@ StoreStats Engine::stats() {
 
     s.memory_pool = pool->memory_bytes();
     s.memory_locks = locks->memory_bytes();
-    s.memory_log = options.log_ring_bytes.value();
+    s.memory_log = options.log_ring_bytes.value_or(0);
     s.memory_stacks = s.threads_max * options.stack_bytes;
     s.io_backend = runtime->io_name();
     s.log_durability = log_durability();

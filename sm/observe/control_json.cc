@@ -37,7 +37,7 @@ const char* remedy_of(ErrorCode code) {
             return "make the archive work; the store's logger says more";
         case ErrorCode::no_space: return "free space on the device";
         case ErrorCode::changes_lost:
-            return "begin again at \"oldest\" or at \"\", or raise option changes_log_bytes";
+            return R"(begin again at "oldest" or at "", or raise option changes_log_bytes)";
         case ErrorCode::out_of_memory:
         case ErrorCode::too_many: return "repeat the command, or raise the limit that is named";
         default: return "the store's logger may say more";

@@ -23,7 +23,7 @@ Json json_of(const PreparedInfo& transaction);
 Json json_of(const BackupInfo& backup);
 // Bytes are a string if they are printable ASCII, else {"hex": "00ff"}. What a change of its kind
 // does not have is left out.
-Json json_of(const Change& change);
+Json json_of(const Change& of);
 Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back);
 // {"error": ...} of an operation.
 Json json_of(const Error& error);
