@@ -12,5 +12,6 @@ const char* __tsan_default_suppressions() {  // NOLINT
     return "race:lockstep::sm::BTree::descend\n"
            "race:lockstep::sm::BTree::fetch_alone\n"
            "race:lockstep::sm::BTree::locate\n"
+           "race:lockstep::sm::BTreeCursor::move_once\n"
            "race:lockstep::sm::LookAhead::look\n";
 }
