@@ -74,8 +74,8 @@ class ChangeFeed(OfOneProcess):
     def next(self, timeout: float | None = 0) -> Change | None:
         """The next change, or None if there is none within `timeout` seconds. None: for ever.
 
-        Raises ChangesLost (the log that it needs is gone; the text names the remedy), CorruptLog,
-        InputOutputError, StoreClosed. After an error the position is as before.
+        Raises ChangesLost (the log that it needs is gone; the text names the remedy), BadArchive,
+        CorruptLog, InputOutputError, StoreClosed. After an error the position is as before.
         """
         handle, nanos = self._handle, _options.nanos("timeout", timeout)
         if self._kept is not None:
