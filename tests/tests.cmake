@@ -71,13 +71,16 @@ endif()
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py
         $<TARGET_FILE:lockstep-tpcc>)
-    add_test(NAME driver COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/driver_test.py
-        $<TARGET_FILE:lockstep-tpcc>)
+    foreach(part runs limits)
+        add_test(NAME driver_${part} COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tpcc/driver_test.py $<TARGET_FILE:lockstep-tpcc> ${part})
+    endforeach()
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     add_test(NAME ch COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/ch_test.py
         $<TARGET_FILE:lockstep-ch>)
-    set_tests_properties(kill driver soak ch PROPERTIES LABELS script TIMEOUT 300)
+    set_tests_properties(kill driver_runs driver_limits soak ch PROPERTIES LABELS script
+        TIMEOUT 300)
     # The page of a run, in a headless Chromium.
     add_test(NAME tpcc_page COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/page_test.py
         $<TARGET_FILE:lockstep-tpcc>)
@@ -173,16 +176,19 @@ endif()
 if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)
     add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py
         $<TARGET_FILE:lockstep-icache>)
-    add_test(NAME autosteps COMMAND Python3::Interpreter
-        ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
-        $<TARGET_FILE:lockstep-icache>)
+    foreach(part operations transactions)
+        add_test(NAME autosteps_${part} COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
+            $<TARGET_FILE:lockstep-icache> ${part})
+    endforeach()
     add_test(NAME icache_page COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/icache_page_test.py $<TARGET_FILE:lockstep-icache>)
-    set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
+    set_tests_properties(icache autosteps_operations autosteps_transactions PROPERTIES
+        LABELS script TIMEOUT 300)
     set_tests_properties(icache_page PROPERTIES LABELS script TIMEOUT 1200 SKIP_RETURN_CODE 77)
 elseif(NOT TARGET lockstep-tracer)
     lockstep_skipped_tests("valgrind's tool headers or archives are missing, or tools are not built"
-        icache autosteps icache_page)
+        icache autosteps_operations autosteps_transactions icache_page)
 endif()
 
 # The debugger's script, on a program linked with each form of the library.

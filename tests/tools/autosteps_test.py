@@ -2,7 +2,7 @@
 """autosteps_test - the algorithm on streams whose cuts can be worked out by hand, the tool on the
 real engine, and bad input.
 
-Usage: autosteps_test.py SOURCE_ROOT [LOCKSTEP_ICACHE]
+Usage: autosteps_test.py SOURCE_ROOT LOCKSTEP_ICACHE operations|transactions
 """
 
 import array
@@ -227,18 +227,17 @@ def test_whole_transactions(scratch):
 
 
 def main():
-    plain = [
-        test_straight_line_of_three_caches,
-        test_loop_is_cut_at_each_turn,
-        test_gaps_and_heights,
-    ]
-    with_files = [test_tool_on_a_hand_made_trace, test_bad_input]
-    for test in plain:
-        test()
-        print(f"{test.__name__}: passed", flush=True)
-    for test in with_files + (
-        [test_real_operations, test_whole_transactions] if len(sys.argv) > 2 else []
-    ):
+    with_files = [test_whole_transactions]
+    if sys.argv[3] == "operations":
+        with_files = [test_tool_on_a_hand_made_trace, test_bad_input, test_real_operations]
+        for test in (
+            test_straight_line_of_three_caches,
+            test_loop_is_cut_at_each_turn,
+            test_gaps_and_heights,
+        ):
+            test()
+            print(f"{test.__name__}: passed", flush=True)
+    for test in with_files:
         with tempfile.TemporaryDirectory() as scratch:
             test(pathlib.Path(scratch))
         print(f"{test.__name__}: passed", flush=True)
