@@ -321,7 +321,7 @@ def test_a_store_that_is_closed(tmp_path):
         left = pyarrow.RecordBatchReader.from_stream(report.table("lines"))
     with pytest.raises(Exception, match="store_closed"):
         left.read_all()
-    with pytest.raises(lockstep.TransactionEnded):
+    with pytest.raises(lockstep.StoreClosed, match="report, which was closed or whose store"):
         report.cancel()
     report.close()
     assert batch.num_rows > 0

@@ -24,7 +24,7 @@ PAGES = (
     ("errors", "Exceptions", "_errors.py"),
 )
 # What public classes inherit.
-PARTS = {"Changing", "Reporting"}
+PARTS = {"Changing", "Kept", "Reporting"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

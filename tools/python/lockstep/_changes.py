@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 from . import _aio, _core, _options
-from ._errors import Error, StoreClosed, refused
-from ._objects import OfOneProcess, RecordId
+from ._errors import StoreClosed, TransactionEnded
+from ._objects import Kept, RecordId
 
 #: So long a wait on a thread of the pool goes on when its coroutine is cancelled.
 _SLICE = 0.1
@@ -56,18 +54,15 @@ class ChangePoint(NamedTuple):
     lsn: int
 
 
-class ChangeFeed(OfOneProcess):
+class ChangeFeed(Kept):
     """The changes of the transactions in the order of their commits. Store.changes() makes it.
 
     One thread at a time uses it; WrongThread else. As an iterator, also of `async for`, it waits
-    for each change, and ends when the store is closed. As a context manager it is closed at the
-    end.
+    for each change, and ends when the store is closed.
     """
 
     def __init__(self, store: Store, position: str) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._number = _core.changes_begin(store._handle, position)
+        super().__init__(store, _core.changes_begin(store._handle, position), "change feed")
         #: What a coroutine has read, and was cancelled; with the position before it.
         self._kept: tuple[Change, str] | None = None
 
@@ -81,7 +76,11 @@ class ChangeFeed(OfOneProcess):
         if self._kept is not None:
             change, self._kept = self._kept[0], None
             return change
-        told = _core.changes_read(handle, nanos)
+        try:
+            told = _core.changes_read(handle, nanos)
+        except TransactionEnded:  # the feed or its store was closed meanwhile
+            self._handle  # noqa: B018
+            raise
         return None if told is None else Change(*told)
 
     @property
@@ -93,23 +92,8 @@ class ChangeFeed(OfOneProcess):
         handle = self._handle
         return _core.changes_position(handle) if self._kept is None else self._kept[1]
 
-    def close(self) -> None:
-        """Ends the feed. A second call does nothing."""
-        with self._lock:
-            number, self._number = self._number, 0
-        if number == 0:
-            return
-        try:
-            _core.changes_close(number)
-        except Error:  # the store is closed, or this is another process
-            pass
-
-    @property
-    def _handle(self) -> int:
-        """What the extension takes. Raises StoreClosed."""
-        if self._number == 0 or self._store._number == 0:
-            raise refused(StoreClosed, "change feed, which was closed or whose store was closed")
-        return self._number
+    def _end(self, number: int) -> None:
+        _core.changes_close(number)
 
     def __iter__(self) -> Self:
         return self
@@ -138,21 +122,6 @@ class ChangeFeed(OfOneProcess):
         change = self.next(_SLICE)
         if change is not None:
             self._kept = (change, before)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_number", 0):
-            self.close()
 
 
 class Changing:

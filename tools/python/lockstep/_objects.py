@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeVar
 
 from . import _core
-from ._errors import StoreClosed, refused
+from ._errors import Error, StoreClosed, refused
 
 if TYPE_CHECKING:
     from ._keys import Key, Value
@@ -96,6 +98,55 @@ class OfOneProcess:
         kind = type(self).__name__
         text = f"a {kind} cannot be pickled: it belongs to a store that this process has open"
         raise TypeError(text)
+
+
+class Kept(OfOneProcess):
+    """What a store keeps under a handle until close(), or until the store is closed.
+
+    As a context manager it is closed at the end.
+    """
+
+    def __init__(self, store: Store, number: int, kind: str) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._number = number
+        self._kind = kind
+
+    def close(self) -> None:
+        """Ends it. A second call does nothing. Data that was given stays valid."""
+        with self._lock:
+            number, self._number = self._number, 0
+        if number == 0:
+            return
+        try:
+            self._end(number)
+        except Error:  # the store is closed, or this is another process
+            pass
+
+    def _end(self, number: int) -> None:
+        raise NotImplementedError
+
+    @property
+    def _handle(self) -> int:
+        """What the extension takes. Raises StoreClosed."""
+        if self._number == 0 or self._store._number == 0:
+            raise refused(StoreClosed, f"{self._kind}, which was closed or whose store was closed")
+        return self._number
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_number", 0):
+            self.close()
 
 
 class _Object(OfOneProcess):

@@ -8,14 +8,12 @@ import decimal
 import functools
 import importlib
 import json
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast, get_args
 
 from . import _core, _options
-from ._errors import CLASSES, BadArgument, Error, NoSuchObject, StoreClosed, make_error, refused
-from ._objects import OfOneProcess
+from ._errors import CLASSES, BadArgument, NoSuchObject, make_error, refused
+from ._objects import Kept, OfOneProcess
 
 if TYPE_CHECKING:
     from ._store import Store
@@ -97,31 +95,19 @@ class ReportProgress(NamedTuple):
     behind: int
 
 
-class Report(OfOneProcess):
+class Report(Kept):
     """One committed state of a store. Store.report() makes it; any thread may use it.
 
-    As a context manager it is closed at the end.
+    close() gives the state up. What still reads it ends with Cancelled.
     """
 
     def __init__(self, store: Store, max_age: int) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._number = _core.report_begin(store._handle, max_age)
+        super().__init__(store, _core.report_begin(store._handle, max_age), "report")
 
-    def close(self) -> None:
-        """Gives the state up. What still reads it ends with Cancelled. A second call does nothing.
-
-        Data that was given stays valid.
-        """
-        with self._lock:
-            number, self._number = self._number, 0
-        if number == 0:
-            return
-        try:
-            _core.report_cancel(number)
-            _core.report_close(number)
-        except Error:  # the store is closed, or this is another process
-            pass
+    def _end(self, number: int) -> None:
+        """What still reads the state ends with Cancelled."""
+        _core.report_cancel(number)
+        _core.report_close(number)
 
     def cancel(self) -> None:
         """Ends what reads the state now, also in other threads: it raises there.
@@ -134,28 +120,6 @@ class Report(OfOneProcess):
     def sees(self) -> int:
         """The end of the log that the state has: transactions with a smaller `lsn` are in it."""
         return _core.report_sees(self._handle)
-
-    @property
-    def _handle(self) -> int:
-        """What the extension takes. Raises StoreClosed."""
-        if self._number == 0:
-            raise refused(StoreClosed, "report, which was closed")
-        return self._number
-
-    def __enter__(self) -> Report:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_number", 0):
-            self.close()
 
     def table(
         self,
