@@ -9,7 +9,7 @@
 //                 undone twice.
 //            RC-3 The superblock names a checkpoint only when all it promises is durable.
 //            RC-4 Recovering one image twice gives identical bytes, except that with an archive
-//                 LSNs may differ (LOG-7).
+//                 LSNs and free pages may differ (LOG-7).
 //            RC-5 The superblock of a restored store may name a record that begins no checkpoint.
 //                 Then the volume has every change of the log, and no redo is needed. A restart
 //                 completes a checkpoint before it changes a page. [checked: restart()]

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstring>
+#include <span>
+#include <vector>
 
+#include "sm/space/space_map_impl.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/run.h"
 
@@ -14,21 +17,33 @@ namespace {
 
 constexpr uint64_t kBranchStepsMax = 10'000'000;
 
+// Clears what two recoveries need not have in common: LSNs, and the bytes of pages that are free.
+void clear_chance(std::span<sm::Page> pages) {
+    const auto in_use = [&](uint32_t page) {
+        const sm::Page& map = pages[sm::space::map_page(page / sm::kPagesPerMap).value];
+        const uint32_t bit = page % sm::kPagesPerMap;
+        return (sm::space::words(map)[bit / 64] >> bit % 64 & 1) != 0;
+    };
+    for (uint32_t page = 0; page < pages.size(); ++page) {
+        if (!in_use(page)) std::memset(static_cast<void*>(&pages[page]), 0, kPageBytes);
+        std::memset(static_cast<void*>(&pages[page]), 0, offsetof(sm::PageHeader, page_id));
+    }
+}
+
 // Of all pages but the superblocks, which count the recoveries. With an archive, each flush of the
 // log writes the time. Where the log is flushed is a matter of schedules, so the records of undo
-// that come later have other LSNs.
-uint64_t pages_digest(threads::SimDisk& disk, bool with_lsns) {
+// that come later have other LSNs, and a page that they free was written before or was not.
+uint64_t pages_digest(threads::SimDisk& disk, bool with_archive) {
     auto file = disk.open("/store/data", 0);
     if (!file) return 0;
     const uint64_t size = disk.size(*file).value_or(0);
-    std::string bytes(size, 0);
-    const bool read = disk.read_now(*file, 0, bytes.data(), size).has_value();
+    std::vector<sm::Page> pages(size / kPageBytes);
+    const bool read = disk.read_now(*file, 0, pages.data(), size).has_value();
     disk.close(*file);
-    if (!with_lsns)
-        for (size_t page = 0; page + kPageBytes <= size; page += kPageBytes)
-            std::memset(bytes.data() + page, 0, offsetof(sm::PageHeader, page_id));
-    return read && size > 2 * kPageBytes ? hash_of(std::string_view(bytes).substr(2 * kPageBytes))
-                                         : 0;
+    if (!read || pages.size() <= 2) return 0;
+    if (with_archive) clear_chance(pages);
+    const auto content = std::as_bytes(std::span(pages).subspan(2));
+    return hash_of({reinterpret_cast<const char*>(content.data()), content.size()});
 }
 
 class Branch {
@@ -99,7 +114,7 @@ private:
             fail("open: " + opened.error().text());
             return 0;
         }
-        const uint64_t digest = digested ? pages_digest(*image_.disk, !has_archive()) : 0;
+        const uint64_t digest = digested ? pages_digest(*image_.disk, has_archive()) : 0;
         Report& report = report_;
         const bool before = report.failed();
         going_on_ = work_->judge(host, moment_, crash_.next(), shared_);
@@ -159,7 +174,7 @@ private:
         if (auto opened = host.open(); !opened)
             return fail("opening the twin: " + opened.error().text());
         report_.add(Count::twins);
-        if (pages_digest(twin, !has_archive()) != digest)
+        if (pages_digest(twin, has_archive()) != digest)
             fail("two recoveries of one image give different bytes");
     }
 
