@@ -2,7 +2,7 @@
 
 import lockstep
 from lockstep.cluster import Outcomes, Procedures
-from lockstep.cluster._library import pack
+from lockstep._packed import pack
 from lockstep.cluster._messages import Age, Run, RunMany, Step
 from lockstep.cluster._participant import Participant
 from library import number, numbers

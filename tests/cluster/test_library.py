@@ -16,7 +16,7 @@ from lockstep.cluster import (
     ShardUnavailable,
     Wounded,
 )
-from lockstep.cluster._library import pack
+from lockstep._packed import pack
 from lockstep.cluster._messages import CommitBranch, Decide, Prepare, Run, RunMany
 from lockstep.cluster._participant import Participant
 from library import number, numbers

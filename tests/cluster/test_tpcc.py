@@ -13,7 +13,7 @@ from lockstep.cluster import ProcedureError, ShardedStore
 from lockstep.cluster.__main__ import main
 from lockstep.cluster.tpcc import Settings, check, make_procedures, measure
 from lockstep.cluster.tpcc._conditions import violations
-from lockstep.cluster.tpcc._inputs import Across, Inputs
+from lockstep.tpcc._inputs import Across, Inputs
 from lockstep.cluster.tpcc._report import percentile, report_of
 from lockstep.cluster.tpcc._run import ROLLED_BACK, Counts, Measured, _Terminals
 

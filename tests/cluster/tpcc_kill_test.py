@@ -23,7 +23,7 @@ from killer import NODES, kill_beside, parse, two_nodes
 from lockstep.cluster import ClusterError, OutcomeUnknown, ProcedureError, ShardedStore
 from lockstep.cluster.tpcc import Settings, check, make_procedures
 from lockstep.cluster.tpcc._conditions import violations
-from lockstep.cluster.tpcc._inputs import Inputs
+from lockstep.tpcc._inputs import Inputs
 
 GROUPS, BATCH = 2, 8  # terminals of a shard: groups, and transactions that a group has under way
 SCALE = {"items": 500, "customers": 60, "undelivered": 20}

@@ -66,7 +66,12 @@ def pytest(python: pathlib.Path, path: pathlib.Path, options: list[str], coverag
     if coverage:
         command += ["coverage", "run", "--branch", f"--source={path}/lockstep", OMITTED, "-m"]
     command += ["pytest", "-q", "-p", "no:cacheprovider", *options]
-    return subprocess.run(command, cwd=path.parent, env=variables(path)).returncode
+    build = path.parents[2]
+    programs = {
+        "LOCKSTEP_TPCC_OBJECT": str(build / "lib/liblockstep-tpcc-shard.so"),
+        "LOCKSTEP_PROGRAM": str(build / "bin/lockstep"),
+    }
+    return subprocess.run(command, cwd=path.parent, env={**variables(path), **programs}).returncode
 
 
 def variables(path: pathlib.Path) -> dict[str, str]:

@@ -50,7 +50,7 @@ if(TARGET lockstep_static)
             ${CMAKE_SOURCE_DIR}/threads/base/check.cc)
         target_link_libraries(lockstep_tpcc_parts PRIVATE lockstep_flags)
         target_include_directories(lockstep_tpcc_parts PRIVATE ${CMAKE_SOURCE_DIR})
-        add_library(lockstep_tpcc_shard MODULE ${shard})
+        add_library(lockstep_tpcc_shard MODULE ${shard} ${CMAKE_SOURCE_DIR}/tpcc/ch/tables.cc)
         target_include_directories(lockstep_tpcc_shard PRIVATE ${CMAKE_SOURCE_DIR})
         set_target_properties(lockstep_tpcc_shard PROPERTIES OUTPUT_NAME lockstep-tpcc-shard
             LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)

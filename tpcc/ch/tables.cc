@@ -66,11 +66,11 @@ Result<void> fill(Store& store, const TableColumns& table, uint32_t rows, const 
 
 void make_supplier(uint32_t number, uint64_t seed, RowKey& key, std::string& value) {
     Rng rng = Rng(seed).fork(number);
-    key.u32(number + 1);
+    key.u32(number);
     value.push_back(static_cast<char>(nation_key(static_cast<uint32_t>(rng.below(kNations)))));
     const int64_t balance = rng.between(-99'999, 999'999);
     value.append(reinterpret_cast<const char*>(&balance), sizeof balance);
-    value += text8(fmt::format("Supplier#{:09}", number + 1));
+    value += text8(fmt::format("Supplier#{:09}", number));
     value += text8(rng.chance(0.01) ? "Customer Complaints" : "reliable");
 }
 

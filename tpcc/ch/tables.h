@@ -1,7 +1,8 @@
 // tables.h - the three tables that CH-benCHmark adds to TPC-C: REGION, NATION and SUPPLIER.
 //
 // Source     R. Cole et al., "The mixed workload CH-benCHmark", DBTest 2011. A nation's key is the
-//            code of a character (0-9, A-Z, a-z), the first of C_STATE.
+//            code of a character (0-9, A-Z, a-z), the first of C_STATE. The supplier of item i in
+//            warehouse w has the key w * i mod kSuppliers.
 #pragma once
 
 #include "tpcc/database.h"
@@ -9,13 +10,6 @@
 namespace lockstep::tpcc::ch {
 
 inline constexpr uint32_t kRegions = 5, kNations = 62, kSuppliers = 10'000;
-
-// The supplier of an item in a warehouse: 1..kSuppliers. The paper's remainder 0 has no supplier,
-// so here it is the last one.
-constexpr uint32_t supplier_of(uint32_t w, uint32_t i) {
-    const auto remainder = static_cast<uint32_t>(uint64_t{w} * i % kSuppliers);
-    return remainder == 0 ? kSuppliers : remainder;
-}
 
 // Creates, describes and fills them, if the store does not have them. Any thread. Errors: those of
 // Store::run().

@@ -4,6 +4,7 @@
 #include <lockstep/packet.h>
 #include <lockstep/sync.h>
 #include "threads/base/try.h"
+#include "tpcc/ch/tables.h"
 #include "tpcc/loader.h"
 #include "tpcc/needs.h"
 #include "tpcc/time_of_day.h"
@@ -120,6 +121,7 @@ Result<std::unique_ptr<Shard>> Shard::open(Store& store, const ShardOptions& opt
         LoadProgress progress;
         shard->db_ = TRY(load(store, load_settings, progress));
     }
+    if (given.ch) TRY(ch::load_tables(store, given.seed));
     for (uint32_t i = 0; i < store.options().workers; ++i) {
         shard->stats_.push_back(std::make_unique<WorkerStats>());
         shard->executors_.push_back(

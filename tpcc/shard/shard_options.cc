@@ -33,6 +33,7 @@ Result<void> read_field(const std::string& name, const json& value, ShardOptions
     if (name == "shard") return number(out.shard);
     if (name == "seed") return number(out.seed);
     if (name == "remote") return flag(out.remote);
+    if (name == "ch") return flag(out.ch);
     if (name == "snapshot_reads") return flag(out.executor.snapshot_reads);
     if (name == "durability" && (value == "durable" || value == "lazy")) {
         out.executor.durability = value == "lazy" ? Durability::lazy : Durability::durable;

@@ -8,11 +8,13 @@ import decimal
 import functools
 import importlib
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast, get_args
 
 from . import _core, _options
 from ._errors import CLASSES, BadArgument, NoSuchObject, make_error, refused
+from ._copies import Copies
 from ._objects import Kept, OfOneProcess
 
 if TYPE_CHECKING:
@@ -103,9 +105,12 @@ class Report(Kept):
 
     def __init__(self, store: Store, max_age: int) -> None:
         super().__init__(store, _core.report_begin(store._handle, max_age), "report")
+        self._copying = threading.Lock()
+        self._copies: Copies | None = None
 
     def _end(self, number: int) -> None:
         """What still reads the state ends with Cancelled."""
+        self._copies = None
         _core.report_cancel(number)
         _core.report_close(number)
 
@@ -167,24 +172,40 @@ class Report(Kept):
             is_pure=True,
         )
 
-    def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> Any:
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        copy: bool = False,
+    ) -> Any:
         """What a query of DuckDB gives: a relation, with fetchall(), df(), pl() and more.
 
         Its tables are the described indexes, by their names. The rows are in the result, which
         outlives the report. Needs the package duckdb. With polars as well, DuckDB says which
-        columns and conditions it needs, and only that is read. Raises what a scan has raised, else
-        duckdb.Error.
+        columns and conditions it needs, and only that is read.
+
+        `copy`: the columns that the query needs are first read into tables of DuckDB, in memory,
+        and stay there for later queries with `copy` until the report is closed. Use it for joins,
+        because DuckDB then knows how large the tables are, and for many queries in one report.
+        Conditions are not pushed into the scans. Raises what a scan has raised, else duckdb.Error.
         """
         duckdb = _package("duckdb", "Report.sql()")
         self._handle  # raises if it is closed
-        polars = _found("polars")
-        tables = {name: self.table(name) for name in self._described()}
-        named = {
-            name: table if polars is None else self._frame(polars, table)
-            for name, table in tables.items()
-        }
-        connection = duckdb.connect()
+        tables: dict[str, Table] = {}
         try:
+            if copy:
+                with self._copying:
+                    self._copies = self._copies or Copies(self, duckdb.connect)
+                    connection = self._copies.connection(query, parameters, tables)
+                return connection.sql(query, params=parameters).materialize()
+            polars = _found("polars")
+            tables |= {name: self.table(name) for name in self._described()}
+            named = {
+                name: table if polars is None else self._frame(polars, table)
+                for name, table in tables.items()
+            }
+            connection = duckdb.connect()
             # DuckDB looks for a table that it does not know among the variables of its caller.
             said = {**named, "connection": connection, "query": query, "parameters": parameters}
             ask = "connection.sql(query, params=parameters).materialize()"
@@ -227,6 +248,8 @@ class Table:
         self._columns, self._conditions = columns, conditions
         #: Ordered or not, form of decimals, policy: as _core.report_scan() takes them.
         self._forms = forms
+        #: A scan that only its schema was asked of.
+        self._begun: collections.deque[_core.ReportStream] = collections.deque(maxlen=1)
         #: The last scans, for their errors.
         self._streams: collections.deque[_core.ReportStream] = collections.deque(maxlen=100)
 
@@ -235,7 +258,21 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """A scan, as the Arrow PyCapsule interface has it. Another schema is not made."""
-        return self._begin().capsule(-1)
+        return self._take().capsule(-1)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns and their types. The next stream is that of the scan that knows them."""
+        stream = self._take()
+        schema = stream.schema()
+        self._begun.append(stream)
+        return schema
+
+    def _take(self) -> _core.ReportStream:
+        self._report._handle  # raises if it is closed
+        try:
+            return self._begun.pop()
+        except IndexError:
+            return self._begin()
 
     def _begin(self, **changed: Any) -> _core.ReportStream:
         stream = _core.report_scan(

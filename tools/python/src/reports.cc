@@ -196,12 +196,24 @@ private:
     int64_t left_;  // blocks; below 0: all
 };
 
-constexpr const char* kCapsule = "arrow_array_stream";
+// A structure of Arrow's interface in a capsule, as its consumers name it. Who takes the content
+// clears `release`.
+constexpr const char* name_of(const ArrowArrayStream*) { return "arrow_array_stream"; }
+constexpr const char* name_of(const ArrowSchema*) { return "arrow_schema"; }
 
-void drop_capsule(PyObject* capsule) noexcept {
-    auto* const stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule, kCapsule));
-    if (stream->release != nullptr) stream->release(stream);
-    delete stream;
+template <class T>
+nb::object in_capsule(std::unique_ptr<T> content) {
+    constexpr const char* kName = name_of(static_cast<const T*>(nullptr));
+    PyObject* const capsule = PyCapsule_New(content.get(), kName, [](PyObject* dropped) {
+        std::unique_ptr<T> owned(static_cast<T*>(PyCapsule_GetPointer(dropped, kName)));
+        if (owned->release != nullptr) owned->release(owned.get());
+    });
+    if (capsule == nullptr) {
+        content->release(content.get());
+        throw nb::python_error();
+    }
+    (void)content.release();
+    return nb::steal(capsule);
 }
 
 // A scan of a report. Whoever has a capsule keeps it, too.
@@ -211,24 +223,29 @@ public:
         : failure_(inner->failure()), inner_(std::move(inner)) {}
     // The next blocks as a stream; below 0: all, and then the scan ends with the capsule.
     nb::object capsule(int64_t blocks) {
-        if (inner_ == nullptr) refuse(LOCKSTEP_CANCELLED, "cancelled: the stream was given away");
-        auto part = std::make_unique<Part>(inner_, blocks);
+        auto part = std::make_unique<Part>(inner(), blocks);
         if (blocks < 0) end();
         auto out = std::make_unique<ArrowArrayStream>();
         Part::move_to(std::move(part), out.get());
-        PyObject* const capsule = PyCapsule_New(out.get(), kCapsule, drop_capsule);
-        if (capsule == nullptr) {
-            out->release(out.get());
-            throw nb::python_error();
-        }
-        (void)out.release();
-        return nb::steal(capsule);
+        return in_capsule(std::move(out));
+    }
+    // What the blocks are.
+    nb::object schema() const {
+        auto out = std::make_unique<ArrowSchema>();
+        if (inner()->get_schema(out.get()) != 0)
+            refuse(LOCKSTEP_OUT_OF_MEMORY, "out_of_memory: schema of a scan");
+        return in_capsule(std::move(out));
     }
     void end() { inner_.reset(); }
     // The engine's text; empty: nothing has failed.
     std::string failure() const { return failure_->text(); }
 
 private:
+    const std::shared_ptr<Inner>& inner() const {
+        if (inner_ == nullptr) refuse(LOCKSTEP_CANCELLED, "cancelled: the stream was given away");
+        return inner_;
+    }
+
     std::shared_ptr<Failure> failure_;
     std::shared_ptr<Inner> inner_;
 };
@@ -303,6 +320,7 @@ void add_reports(nb::module_& module) {
     module.def("reports", open_reports);
     nb::class_<ReportStream>(module, "ReportStream")
         .def("capsule", &ReportStream::capsule)
+        .def("schema", &ReportStream::schema)
         .def("failure", &ReportStream::failure)
         .def("end", &ReportStream::end);
     module.def("raise_interrupt", raise_interrupt);

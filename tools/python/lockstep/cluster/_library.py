@@ -1,19 +1,13 @@
-"""Procedure objects: shared objects with procedures that run inside a shard, without Python.
-
-Many requests travel as one bytes object, and so do their outcomes. Numbers are little-endian:
-
-    requests   u32 count, u32 size[count], the requests
-    outcomes   u32 count, i32 code[count], u32 size[count], the replies or the errors' texts
-"""
+"""Procedure objects: shared objects with procedures that run inside a shard, without Python."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .. import _core
 from .._errors import make_error
+from .._packed import Packed, PackedOutcomes, pack
 from .._store import Store
 from ._errors import NoSuchProcedure, ProcedureError, answering
 
@@ -34,53 +28,17 @@ class LibrarySource(NamedTuple):
         return answering(self.options, f"the options of {self.path}")(shard)
 
 
-class Packed(bytes):
-    """Requests that are packed already."""
-
-    @property
-    def requests(self) -> int:
-        """Their number."""
-        (count,) = struct.unpack_from("<I", self)
-        return int(count)
-
-
-def pack(requests: Sequence[bytes]) -> Packed:
-    """Many requests as one bytes object."""
-    if isinstance(requests, Packed):
-        return requests
-    count = len(requests)
-    head = struct.pack(f"<I{count}I", count, *map(len, requests))
-    return Packed(head + b"".join(requests))
-
-
-class Outcomes(Sequence[bytes | Exception]):
+class Outcomes(PackedOutcomes, Sequence[bytes | Exception]):
     """The outcomes of many calls in their order: of each the reply, or its error.
 
     The errors are not raised, since each call is a transaction of its own.
     """
 
-    def __init__(self, packed: bytes) -> None:
-        self.packed = packed
-        (count,) = struct.unpack_from("<I", packed)
-        self._codes: tuple[int, ...] = struct.unpack_from(f"<{count}i", packed, 4)
-        self._sizes: tuple[int, ...] = struct.unpack_from(f"<{count}I", packed, 4 + 4 * count)
-        self._starts: list[int] | None = None
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
     def __getitem__(self, at):  # type: ignore[no-untyped-def]
         if isinstance(at, slice):
             return [self[n] for n in range(*at.indices(len(self)))]
-        at = range(len(self))[at]
-        content = self._content(at)
-        code = self._codes[at]
+        code, content = self.outcome(range(len(self))[at])
         return error_of(code, content.decode(errors="replace")) if code else content
-
-    @property
-    def failed(self) -> list[int]:
-        """The places of the calls that have failed."""
-        return [n for n, code in enumerate(self._codes) if code]
 
     def replies(self) -> Iterator[bytes]:
         """The replies. The first error of a call is raised in its place."""
@@ -89,16 +47,6 @@ class Outcomes(Sequence[bytes | Exception]):
             if isinstance(outcome, Exception):
                 raise outcome
             yield outcome
-
-    def _content(self, at: int) -> bytes:
-        if self._starts is None:
-            start = 4 + 8 * len(self)
-            self._starts = []
-            for size in self._sizes:
-                self._starts.append(start)
-                start += size
-        start = self._starts[at]
-        return self.packed[start : start + self._sizes[at]]
 
 
 def error_of(code: int, text: str) -> Exception:

@@ -36,6 +36,7 @@ from typing import Any
 from .._batch import Batch
 from .._errors import Cancelled, Deadlock, Error
 from .._options import FIRST_ATTEMPT
+from .._packed import Packed
 from .._store import Store
 from .._transaction import Transaction
 from ._branches import Branch, Branches
@@ -48,7 +49,7 @@ from ._errors import (
     Wounded,
 )
 from ._fence import Fence
-from ._library import Libraries, Packed
+from ._library import Libraries
 from ._messages import (
     ACTIVE_MAX,
     Age,

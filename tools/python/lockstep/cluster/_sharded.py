@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 import ray
 
 from .._options import Options
+from .._packed import Packed, pack
 from . import _backup
 from ._actors import ANSWER_SECONDS, NAMESPACE, CoordinatorActor, Layout, Shard, lane_to
 from ._backup import ClusterBackup, Paused
 from ._decisions import Place
 from ._errors import ClusterError, OutcomeUnknown, Restarting, ShardUnavailable, answered
 from ._lane import Lane, Lost
-from ._library import Outcomes, Packed, pack
+from ._library import Outcomes
 from ._messages import Age, Message, Run, RunMany, Submit
 from ._move import Receiver, Sending
 from ._procedures import Procedures

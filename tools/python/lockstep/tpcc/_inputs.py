@@ -1,4 +1,4 @@
-"""The terminals of a shard's warehouses: inputs, made by the object in this process."""
+"""The terminals of a store's warehouses: inputs, made by the object in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import struct
 from typing import NamedTuple
 
-from .._library import Packed
+from .._packed import Packed
 from ._settings import Settings
 
 #: In the order of the object's TxnType.

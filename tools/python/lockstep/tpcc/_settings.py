@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from ..._options import Options
+from .._options import Options
 
 OBJECT = "liblockstep-tpcc-shard.so"
 #: Bytes of a warehouse, of the rest of a shard, and of what a shard's rows grow in a second.
@@ -18,7 +18,7 @@ WAREHOUSE_BYTES, SHARD_BYTES, GROWTH_BYTES = 130 << 20, 128 << 20, 12 << 20
 
 @dataclass
 class Settings:
-    """What `python -m lockstep.cluster tpcc` is told."""
+    """What the commands of TPC-C are told. A store alone has `shards=1`."""
 
     warehouses: int = 4
     shards: int = 2
@@ -35,6 +35,7 @@ class Settings:
     customers: int = 3000
     undelivered: int = 900
     districts: int = 10
+    ch: bool = False  # the tables of CH-benCHmark, too
     object: str = ""
 
     def object_path(self) -> str:
@@ -49,7 +50,8 @@ class Settings:
     def object_options(self, shard: int) -> str:
         """What the object of a shard, or the inputs of its terminals, get."""
         names = ("warehouses", "districts", "customers", "undelivered", "items", "shards", "seed")
-        given = {name: getattr(self, name) for name in (*names, "remote", "mix", "durability")}
+        names += ("remote", "ch", "mix", "durability")
+        given = {name: getattr(self, name) for name in names}
         return json.dumps({**given, "shard": shard})
 
     def shard_of(self, warehouse: int) -> int:
@@ -77,7 +79,7 @@ class Settings:
 
 def find_places() -> list[pathlib.Path]:
     """Where the object may lie: beside the package, or where the package `tools` puts it."""
-    package = pathlib.Path(__file__).resolve().parents[2]
+    package = pathlib.Path(__file__).resolve().parents[1]
     prefixes = [pathlib.Path(sys.prefix), pathlib.Path("/usr/local"), pathlib.Path("/usr")]
     folders = [package / "libs"]
     for prefix in prefixes:

@@ -8,6 +8,6 @@ another shard are transactions over shards, whose steps run in the object.
 from ._conditions import check
 from ._procedures import make_procedures
 from ._run import Measured, measure
-from ._settings import Settings
+from ...tpcc._settings import Settings
 
 __all__ = ["Measured", "Settings", "check", "make_procedures", "measure"]

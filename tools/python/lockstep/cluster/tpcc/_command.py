@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import sys
@@ -17,14 +16,13 @@ from typing import Any
 
 import ray
 
+from ...tpcc._arguments import add_tpcc_options, seconds, whole
+from ...tpcc._settings import Settings
 from .._sharded import ShardedStore
 from ._conditions import check
 from ._procedures import make_procedures
 from ._report import html_of, report_of, text_of
 from ._run import measure
-from ._settings import Settings
-
-SECONDS_MAX = 10_000_000
 
 
 def add_parser(commands: Any) -> None:
@@ -43,10 +41,9 @@ def add_parser(commands: Any) -> None:
 def add_options(one: argparse.ArgumentParser) -> None:
     """The options of the command."""
     given = Settings()
+    add_tpcc_options(one, given)
     add = one.add_argument
-    add("--warehouses", type=whole, default=given.warehouses)
     add("--shards", type=whole, default=given.shards, help="at most one for each warehouse")
-    add("--seconds", type=seconds, default=given.seconds, help="measured, behind --warmup")
     add("--duration", dest="seconds", type=seconds, help=argparse.SUPPRESS)
     add("--warmup", type=seconds, default=given.warmup, help="seconds")
     add("--remote", choices=["standard", "0"], default="standard",
@@ -55,36 +52,8 @@ def add_options(one: argparse.ArgumentParser) -> None:
     add("--under-way", type=whole, default=given.under_way, help="batches of a shard at a time")
     add("--nodes", type=whole, default=1, help="Ray nodes, all on this machine")
     add("--address", help="of a Ray cluster that runs, in the place of --nodes")
-    add("--workers", type=whole, default=given.workers, help="of each shard's store")
-    add("--durability", choices=["durable", "lazy"], default=given.durability,
-        help="of the transactions of one shard; the others are durable")  # fmt: skip
-    add("--mix", choices=["full", "without_delivery", "new_order", "payment"], default=given.mix)
-    add("--seed", type=int, default=given.seed, help="of the load and the inputs")
-    for name in ("items", "customers", "undelivered", "districts"):
-        add(f"--{name}", type=whole, default=getattr(given, name), help="smaller: not TPC-C")
     add("--path", help="directory of the stores, on each node; default: a temporary one")
-    add("--object", default="", help="path of liblockstep-tpcc-shard.so")
-    add("--json", metavar="FILE", help="the report")
     add("--html", metavar="FILE", help="the report as a page")
-
-
-def whole(text: str) -> int:
-    """A number of things. Raises argparse.ArgumentTypeError."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A time. Raises argparse.ArgumentTypeError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= SECONDS_MAX:
-        what = f"{text!r} is not a number of seconds from 0 to {SECONDS_MAX}"
-        raise argparse.ArgumentTypeError(what)
-    return number
 
 
 def contradiction(given: argparse.Namespace) -> str:

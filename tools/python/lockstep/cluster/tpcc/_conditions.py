@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from .._sharded import ShardedStore
-from ._settings import Settings
+from ...tpcc._settings import Settings
 
 QUIET_SECONDS = 20.0
 OPEN = ("in_doubt", "open_branches", "active", "undelivered")

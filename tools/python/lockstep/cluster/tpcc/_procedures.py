@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .._coordinator import GlobalTransaction
     from .._procedures import Procedures
-    from ._settings import Settings
+    from ...tpcc._settings import Settings
 
 
 async def tpcc_new_order(

@@ -8,9 +8,9 @@ from importlib import metadata
 from typing import Any
 
 from ._conditions import violations
-from ._inputs import TYPES
+from ...tpcc._inputs import TYPES
 from ._run import Measured
-from ._settings import Settings
+from ...tpcc._settings import Settings
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -14,8 +14,8 @@ from typing import Any
 
 from .._errors import ClusterError, ProcedureError
 from .._sharded import ShardedStore
-from ._inputs import TYPES, Across, Inputs
-from ._settings import Settings
+from ...tpcc._inputs import TYPES, Across, Inputs
+from ...tpcc._settings import Settings
 
 ROLLED_BACK = -1  # the code of a New-Order whose input demands a rollback
 PROCEDURES = {"NewOrder": "tpcc_new_order", "Payment": "tpcc_payment"}
