@@ -49,9 +49,9 @@ class Settings:
 
     def object_options(self, shard: int) -> str:
         """What the object of a shard, or the inputs of its terminals, get."""
-        names = ("warehouses", "districts", "customers", "undelivered", "items", "shards", "seed")
-        names += ("remote", "ch", "mix", "durability")
-        given = {name: getattr(self, name) for name in names}
+        scale = ("warehouses", "districts", "customers", "undelivered", "items", "shards", "seed")
+        ways = ("remote", "ch", "mix", "durability")
+        given = {name: getattr(self, name) for name in scale + ways}
         return json.dumps({**given, "shard": shard})
 
     def shard_of(self, warehouse: int) -> int:
