@@ -49,6 +49,8 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
 
 const Names<ArrivalKind> kArrivalKinds = {{"poisson", ArrivalKind::poisson},
                                           {"constant", ArrivalKind::constant}};
+// Transactions a second, of the first run of --ramp.
+constexpr double kRampBegin = 1000;
 // Seconds of warm-up without think times, and for each unit of --think: keying and thinking of a
 // New-Order take 30 s in the mean (clause 5.2.5.7), so each terminal has had two turns.
 constexpr double kWarmup = 3, kWarmupForThink = 60;
@@ -57,6 +59,7 @@ constexpr const char* kExamples = R"(Examples:
   lockstep-tpcc                                  4 warehouses, temporary directory, 30 s, audit
   lockstep-tpcc --path DIR -w 20 --workers 2 --durability durable --html RUN.html --json RUN.json
   lockstep-tpcc --path DIR --rate 5000 --csv DIR2     open loop: 5000 transactions are due a second
+  lockstep-tpcc --path DIR --ramp 10 --duration 5 --html RAMP.html    the highest rate with p99 <= 10 ms
   lockstep-tpcc --path DIR --think 1 --duration 7200  terminals at the pace of the specification
   lockstep-tpcc --path DIR --weights 50,50,0,0,0      only New-Order and Payment
   lockstep-tpcc --path DIR --check-only               conditions only, for instance after a crash
@@ -181,6 +184,11 @@ void add_load_options(CLI::App& app, Settings& s, RawArguments& raw) {
                    "due. 0 = each terminal repeats at once")
         ->check(number_in(0, 1e8))
         ->capture_default_str();
+    app.add_option("--ramp", s.ramp_ms,
+                   "Find the highest --rate at which 99 of 100 New-Orders answer within so many "
+                   "milliseconds: runs of --duration, first at --rate (default: 1000), each at "
+                   "twice the rate until one is too slow, then between")
+        ->check(number_in(0.001, 1e6));
     app.add_option("--arrivals", raw.arrivals, "With --rate: random or equal times between them")
         ->transform(one_of(kArrivalKinds))
         ->capture_default_str();
@@ -335,10 +343,15 @@ std::string same_file_twice(const Settings& s) {
 std::string missing_need(const CLI::App& app, const Settings& s, const RawArguments& raw) {
     if (app.count("--weights") > 0 && app.count("--txn") > 0)
         return "--weights and --txn exclude each other";
-    if (app.count("--arrivals") > 0 && s.run.rate.per_second == 0) return "--arrivals needs --rate";
+    if (s.ramp_ms > 0)
+        for (const char* option : {"--transactions", "--think", "--repeat"})
+            if (app.count(option) > 0)
+                return fmt::format("--ramp and {} exclude each other", option);
+    if (app.count("--arrivals") > 0 && s.run.rate.per_second == 0 && s.ramp_ms == 0)
+        return "--arrivals needs --rate";
     const bool no_run = raw.check_only || !s.dump_directory.empty();
     for (const char* option :
-         {"--html", "--csv", "--picture", "--delivery-log", "--audit-every", "--repeat"})
+         {"--html", "--csv", "--picture", "--delivery-log", "--audit-every", "--repeat", "--ramp"})
         if (no_run && app.count(option) > 0)
             return fmt::format("{} needs a run, which --check-only and --dump do not make", option);
     if (!s.dump_directory.empty() && app.count("--json") > 0) return "--dump has no --json";
@@ -381,6 +394,7 @@ void convert(Settings& s, const RawArguments& raw, const CLI::App& app) {
     s.run.rate.kind = kArrivalKinds.at(raw.arrivals);
     s.run.calls = kCalls.at(s.calls_name);
     s.run.duration = nanos(raw.duration);
+    if (s.ramp_ms > 0 && s.run.rate.per_second == 0) s.run.rate.per_second = kRampBegin;
     s.run.warmup = nanos(app.count("--warmup") > 0 ? raw.warmup : default_warmup(s));
     s.run.interval = nanos(raw.interval);
     s.run.executor.durability = kDurabilities.at(s.durability_name);

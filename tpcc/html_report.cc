@@ -91,6 +91,7 @@ public:
         text_ += kStyle;
         text_ += "</head><body>\n";
         head();
+        if (r_.ramp.bound > 0) ramp();
         throughput();
         latency();
         distribution();
@@ -145,6 +146,38 @@ private:
         if (r_.settings.run.rate.per_second > 0)
             key(rate_text(r_.settings.run.rate.per_second), "transactions offered a second");
         text_ += "</div>\n";
+    }
+
+    void ramp() {
+        heading("Response times by offered load",
+                ramp_text(r_.ramp) +
+                    " The other figures of this page are those of the run at that rate, the dashed "
+                    "line.");
+        std::vector<RampStep> steps = r_.ramp.steps;
+        std::ranges::sort(steps, {}, &RampStep::rate);
+        Chart chart;
+        chart.label = "response times of New-Order by offered load";
+        chart.logarithmic = true;
+        chart.x_unit = "";
+        chart.lines = {{"p50", {}}, {"p99", {}}, {"bound", {}}};
+        for (const RampStep& step : steps) {
+            const Nanos values[] = {step.p50, step.p99, r_.ramp.bound};
+            for (size_t i = 0; i < std::size(values); ++i)
+                chart.lines[i].points.push_back(
+                    {step.rate, micros(static_cast<uint64_t>(values[i]))});
+        }
+        if (!steps.empty()) chart.x_end = steps.back().rate;
+        if (r_.ramp.knee() > 0) chart.marks.push_back(r_.ramp.knee());
+        text_ += line_chart(chart) + "<table>\n";
+        cells(
+            {"offered a second", "transactions a second", "New-Order p50", "p99", "not begun", ""},
+            "th");
+        for (const RampStep& step : steps)
+            cells({rate_text(step.rate), rate_text(step.tx_per_s),
+                   time_text(micros(static_cast<uint64_t>(step.p50))),
+                   time_text(micros(static_cast<uint64_t>(step.p99))), std::to_string(step.backlog),
+                   step.holds ? "holds" : "does not hold"});
+        text_ += "</table>\n";
     }
 
     Chart chart_over_time(const std::string& label) const {

@@ -249,6 +249,21 @@ Json offered_json(const Results& r) {
             {"late_start_us", wait_json(run.stats.lateness)}};
 }
 
+Json ramp_json(const Ramp& ramp) {
+    Json steps = Json::array();
+    for (const RampStep& step : ramp.steps)
+        steps.push_back({{"rate", step.rate},
+                         {"tx_per_s", step.tx_per_s},
+                         {"new_order_p50_ms", static_cast<double>(step.p50) / 1e6},
+                         {"new_order_p99_ms", static_cast<double>(step.p99) / 1e6},
+                         {"due", step.due},
+                         {"backlog", step.backlog},
+                         {"holds", step.holds}});
+    return {{"bound_ms", static_cast<double>(ramp.bound) / 1e6},
+            {"knee", ramp.knee()},
+            {"steps", std::move(steps)}};
+}
+
 // null: the kernel does not tell.
 Json cpu_json(const CpuUse& cpu) {
     Json j = {{"ran_s", seconds(cpu.ran)}, {"waited_s", nullptr}, {"wait_share", nullptr}};
@@ -273,6 +288,7 @@ Json all_json(const Results& r) {
         j["nopm"] = r.run->new_orders_per_minute();
         j["enough"] = r.run->enough();
         j["cpu"] = cpu_json(r.run->cpu);
+        if (r.ramp.bound > 0) j["ramp"] = ramp_json(r.ramp);
         if (r.settings.run.rate.per_second > 0) j["offered"] = offered_json(r);
         for (size_t t = 0; t < kTxnTypes; ++t)
             j["transactions"][kTxnNames[t]] = type_json(r.run->stats.types[t]);

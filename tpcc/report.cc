@@ -191,6 +191,26 @@ Verdict judge(const Results& r) {
     return judge(facts);
 }
 
+void print_ramp_step(const RampStep& step) {
+    say("offered {}: {} tx/s, New-Order p50 {:.2f} p99 {:.2f} ms{}: {}\n", rate_text(step.rate),
+        rate_text(step.tx_per_s), static_cast<double>(step.p50) / 1e6,
+        static_cast<double>(step.p99) / 1e6,
+        step.backlog > 0 ? fmt::format(", {} of {} not begun", step.backlog, step.due) : "",
+        step.holds ? "holds" : "does not hold");
+    flush_output();
+}
+
+std::string ramp_text(const Ramp& ramp) {
+    const double bound = static_cast<double>(ramp.bound) / 1e6;
+    if (ramp.knee() == 0)
+        return fmt::format(
+            "Already {} transactions a second are too many for a New-Order p99 of "
+            "{:g} ms; begin with a smaller --rate.",
+            rate_text(ramp.first), bound);
+    return fmt::format("Up to {} transactions a second, the p99 of New-Order is within {:g} ms.",
+                       rate_text(ramp.knee()), bound);
+}
+
 void print_run(const Results& r) {
     const RunReport& run = *r.run;
     say("\n{}", ending_text(r));
@@ -198,6 +218,7 @@ void print_run(const Results& r) {
         say("Nothing was measured: the run ended in the warm-up.\n");
         return;
     }
+    if (r.ramp.bound > 0) say("{}\n", ramp_text(r.ramp));
     say("{}\n{}\n", headline(run), cpu_text(r));
     if (r.settings.run.rate.per_second > 0) print_offered(r);
     say("{}, {} each, {}, {}, {} commits, pool {}, {}\n\n",

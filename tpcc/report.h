@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tpcc/online_audit.h"
+#include "tpcc/ramp.h"
 #include "tpcc/settings.h"
 #include "tpcc/verdict.h"
 
@@ -15,10 +16,11 @@ struct Results {
     uint32_t run_number = 0;         // of this database, from 1
     Time began = 0;                  // of the run, since 1970
     Nanos load_nanos = 0;            // 0: reopened
-    std::unique_ptr<RunReport> run;  // null with --check-only
-    StoreStats before, after;        // where the measured interval begins and ends
-    StepsStats steps;                // of the measured interval
-    Verdict verdict;                 // of the run
+    std::unique_ptr<RunReport> run;  // null with --check-only; of a ramp the run of the knee
+    Ramp ramp;
+    StoreStats before, after;  // where the measured interval begins and ends
+    StepsStats steps;          // of the measured interval
+    Verdict verdict;           // of the run
     ConsistencyReport consistency;
     std::string check_failure;               // why the conditions could not be checked
     std::vector<OnlineCheck> online_checks;  // while the terminals ran
@@ -28,6 +30,9 @@ struct Results {
 Verdict judge(const Results& results);
 
 void print_run(const Results& results);
+void print_ramp_step(const RampStep& step);
+// The knee, or why there is none.
+std::string ramp_text(const Ramp& ramp);
 void print_consistency(const ConsistencyReport& report);
 // The throughput, or why there is none.
 std::string headline(const RunReport& run);

@@ -172,16 +172,54 @@ Result<Database> Session::load_database(Results& results) {
     return db;
 }
 
-Result<void> Session::run(Database& db, Results& results) {
-    Settings& now = results.settings;
+// Of each run: inputs of its own.
+Result<void> Session::begin(Database& db, Results& results) {
     const Time began =
         settings.run.executor.clock_offset + static_cast<Time>(MonotonicClock().now());
     const RunRecord record = TRY(begin_run(db, settings.seed, began));
-    now.run.seed = record.seed;
+    results.settings.run.seed = record.seed;
     results.run_number = record.number;
     results.began = began;
     say("run {} of this database, --seed {}\n", uint32_t{record.number}, uint64_t{record.seed});
     flush_output();
+    return {};
+}
+
+std::unique_ptr<RunReport> Session::measure(Database& db, const RunSettings& how) {
+    ProgressLine line(how);
+    auto report = measure_terminals(db, how, [&](const RunProgress& progress) {
+        line.show(progress);
+        return !interrupt.take();
+    });
+    show_line("");
+    return report;
+}
+
+// Keeps the run of the knee, or one that was not complete.
+Result<void> Session::ramp(Database& db, Results& results) {
+    RunSettings& how = results.settings.run;
+    double kept = how.rate.per_second;
+    results.ramp = {.bound = static_cast<Nanos>(settings.ramp_ms * 1e6), .first = kept};
+    while (const auto rate = results.ramp.next()) {
+        if (!results.ramp.steps.empty()) TRY(begin(db, results));
+        how.rate.per_second = *rate;
+        auto report = measure(db, how);
+        const bool complete = report->ending == Ending::complete;
+        const RampStep& step = results.ramp.add(*report, *rate);
+        print_ramp_step(step);
+        if (step.holds || !complete || !results.run) {
+            results.run = std::move(report);
+            kept = *rate;
+        }
+        if (!complete) break;
+    }
+    how.rate.per_second = kept;
+    return {};
+}
+
+Result<void> Session::run(Database& db, Results& results) {
+    Settings& now = results.settings;
+    TRY(begin(db, results));
     std::optional<DeliveryLog> deliveries;
     if (!settings.delivery_file.empty()) {
         deliveries =
@@ -195,12 +233,8 @@ Result<void> Session::run(Database& db, Results& results) {
         print_online_check(each);
     });
     if (settings.audit_every != 0) audit.start();
-    ProgressLine line(settings.run);
-    results.run = measure_terminals(db, now.run, [&](const RunProgress& progress) {
-        line.show(progress);
-        return !interrupt.take();
-    });
-    show_line("");
+    if (settings.ramp_ms > 0) TRY(ramp(db, results));
+    else results.run = measure(db, now.run);
     const Result<void> audited = settings.audit_every != 0 ? audit.stop() : Result<void>();
     results.online_checks = audit.checks();
     if (settings.audit_every != 0 && audited && results.online_checks.empty())

@@ -26,6 +26,9 @@ private:
     Result<Database> find_database(Results& results);
     Result<Database> load_database(Results& results);
     Result<void> run(Database& db, Results& results);
+    Result<void> begin(Database& db, Results& results);
+    std::unique_ptr<RunReport> measure(Database& db, const RunSettings& how);
+    Result<void> ramp(Database& db, Results& results);
     // True: every condition holds, and every acknowledged transaction is there.
     Result<bool> check(Database& db, Results& results);
     bool write_outputs(const Results& results);

@@ -44,6 +44,7 @@ struct Settings {
     std::string archive;                    // Options::archive
     Nanos audit_every = 0;                  // 0: only at the end
     uint32_t repeat = 1;                    // runs, one after another
+    double ramp_ms = 0;                     // bound of New-Order's p99; 0: no ramp
     RunSettings run;                        // its seed: of the run, once that is known
 
     // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing

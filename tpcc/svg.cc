@@ -111,7 +111,7 @@ private:
         if (!chart_.x_ticks.empty()) return;
         const double step = round_step(chart_.x_end - chart_.x_begin, 8);
         for (double at = chart_.x_begin; at <= chart_.x_end * 1.0001; at += step)
-            x_tick(at, fmt::format("{:g} s", at));
+            x_tick(at, fmt::format("{:g}{}", at, chart_.x_unit));
     }
     void line(size_t i) {
         std::string points;

@@ -29,9 +29,10 @@ struct Chart {
     std::vector<ChartLine> lines;  // at most five
     bool logarithmic = false;      // the y axis; its values are then times in microseconds
     double x_begin = 0, x_end = 1;
-    std::vector<ChartTick> x_ticks;  // none: round numbers
+    std::vector<ChartTick> x_ticks;  // none: round numbers with the unit
+    const char* x_unit = " s";
     double shaded_until = 0;         // warm-up
-    std::vector<double> marks;       // vertical lines: checkpoints
+    std::vector<double> marks;       // vertical lines
 };
 
 // "850 us", "1.5 ms", "20 s".

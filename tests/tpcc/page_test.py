@@ -68,6 +68,30 @@ def check(directory):
     # Few transactions, one type, an offered rate; the run is too short for a point.
     run(*base, "--weights", "0,1,0,0,0", "--transactions", "20", "--rate", "1000")
     inspect(page, 5)
+    check_ramp(base, page, out)
+
+
+# The rate doubles while answers may take a second, until the machine has enough.
+def check_ramp(base, page, out):
+    run(*base, "--ramp", "1000", "--rate", "20000", "--duration", "0.3", "--warmup", "0.1")
+    inspect(page, 6)
+    with open(out) as file:
+        result = json.load(file)
+    ramp = result["ramp"]
+    with open(page) as file:
+        text = file.read()
+    for step in ramp["steps"]:
+        assert f"<td>{step['rate']:.0f}</td>" in text, step
+    slow = [step["rate"] for step in ramp["steps"] if not step["holds"]]
+    too_high = {rate for rate in slow if slow.count(rate) == 2}
+    assert too_high and ramp["bound_ms"] == 1000, ramp
+    assert ramp["steps"][0]["rate"] == 20000 and ramp["knee"] not in too_high, ramp
+    if ramp["knee"]:  # the other figures are those of its run
+        assert ramp["knee"] < min(too_high) <= 1.06 * ramp["knee"], ramp
+        assert result["offered"]["tx_per_s"] == ramp["knee"] and "Up to " in text
+    else:
+        assert too_high == {20000} and "Already 20000 " in text, ramp
+
 
 
 if not chromium_page.find():
