@@ -59,7 +59,7 @@ constexpr const char* kExamples = R"(Examples:
   lockstep-tpcc                                  4 warehouses, temporary directory, 30 s, audit
   lockstep-tpcc --path DIR -w 20 --workers 2 --durability durable --html RUN.html --json RUN.json
   lockstep-tpcc --path DIR --rate 5000 --csv DIR2     open loop: 5000 transactions are due a second
-  lockstep-tpcc --path DIR --ramp 10 --duration 5 --html RAMP.html    the highest rate with p99 <= 10 ms
+  lockstep-tpcc --path DIR --ramp 10 --duration 5     the highest rate with a p99 of 10 ms
   lockstep-tpcc --path DIR --think 1 --duration 7200  terminals at the pace of the specification
   lockstep-tpcc --path DIR --weights 50,50,0,0,0      only New-Order and Payment
   lockstep-tpcc --path DIR --check-only               conditions only, for instance after a crash

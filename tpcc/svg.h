@@ -31,8 +31,8 @@ struct Chart {
     double x_begin = 0, x_end = 1;
     std::vector<ChartTick> x_ticks;  // none: round numbers with the unit
     const char* x_unit = " s";
-    double shaded_until = 0;         // warm-up
-    std::vector<double> marks;       // vertical lines
+    double shaded_until = 0;    // warm-up
+    std::vector<double> marks;  // vertical lines
 };
 
 // "850 us", "1.5 ms", "20 s".

@@ -10,7 +10,7 @@
 
 #include "threads/base/rng.h"
 
-namespace lockstep::tpcc {
+namespace lockstep::tpcc::ramp_test {
 namespace {
 
 constexpr Nanos kBound = 5 * kMillisecond;
@@ -113,4 +113,4 @@ TEST(Ramp, AMachineThatChanges) {
 }
 
 }  // namespace
-}  // namespace lockstep::tpcc
+}  // namespace lockstep::tpcc::ramp_test

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "threads/base/rng.h"
 
 namespace lockstep::txn::hot_locks_test {
@@ -42,6 +45,54 @@ TEST(HotLocksTest, OldWaitsAreForgotten) {
     // After a pause nothing of before counts.
     hot.note(name(1), ObjectId{}, nullptr, 10, next + 100 * HotLocks::kPeriod);
     EXPECT_EQ(hot.list(10, next + 100 * HotLocks::kPeriod)[0].waits, 1u);
+}
+
+// Few names in each shard, so nothing is inherited: waits, times and places of two periods.
+TEST(HotLocksTest, AgainstAModel) {
+    struct Told {
+        uint64_t waits = 0;
+        Nanos waited = 0;
+        std::string key;
+        ObjectId object{};
+    };
+    std::map<uint64_t, Told> present, before;
+    HotLocks hot;
+    Rng rng(2);
+    Nanos now = kBegin;
+    for (int step = 0; step < 2000; ++step) {
+        const uint64_t passed = rng.chance(0.01) ? 1 + rng.below(3) : 0;
+        for (uint64_t i = 0; i < passed; ++i) before = std::exchange(present, {});
+        now += static_cast<Nanos>(passed) * HotLocks::kPeriod;
+        const uint64_t n = 1 + rng.below(40);
+        Told& told = present[n];
+        const auto waited = static_cast<Nanos>(1 + rng.below(1000));
+        ++told.waits;
+        told.waited += waited;
+        told.object = ObjectId{static_cast<uint32_t>(n)};
+        const bool known = rng.chance(0.3);
+        if (known) told.key = "key " + std::to_string(step);
+        const LockPlace place = LockPlace::of_key(PlaceKind::key, told.key);
+        hot.note(name(n), told.object, known ? &place : nullptr, waited, now);
+        auto all = present;
+        for (const auto& [old, was] : before) {
+            Told& to = all[old];
+            to.waits += was.waits;
+            to.waited += was.waited;
+            to.object = was.object;
+            if (to.key.empty()) to.key = was.key;
+        }
+        const auto list = hot.list(100, now);
+        ASSERT_EQ(list.size(), all.size());
+        for (size_t i = 0; i < list.size(); ++i) {
+            const HotLockEntry& entry = list[i];
+            const Told& expected = all.at(entry.object.value);
+            EXPECT_EQ(entry.name, name(entry.object.value));
+            EXPECT_EQ(entry.waits, expected.waits);
+            EXPECT_EQ(entry.waited, expected.waited);
+            EXPECT_EQ(entry.place.key_kept(), expected.key);
+            EXPECT_TRUE(i == 0 || entry.waited <= list[i - 1].waited);
+        }
+    }
 }
 
 // 10 hot names with a third of all waits among 100,000 others: none is missed, no count too low.
