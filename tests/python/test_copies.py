@@ -75,6 +75,18 @@ def test_rows_are_the_same(store, tables, query, parameters):
         answers(report, query, parameters)
 
 
+def test_heaps_are_tables(store, tables):
+    heap = store.heap("notes", create=True)
+    store.describe("notes", "id u64 id\nnumber u32 value 0")
+    with store.transaction() as txn:
+        for n in range(50):
+            txn.heap_insert(heap, struct.pack("<I", n))
+    with store.report() as report:
+        query = "select count(distinct id), sum(number) from notes where number < 40"
+        assert answers(report, query) == [(40, sum(range(40)))]
+        assert "notes" in report._described()
+
+
 def test_each_column_is_read_once(store, tables, copied):
     with store.report() as report:
         copied.clear()

@@ -77,6 +77,18 @@ TEST_F(CommitNotes, OfNamesInAnOverflowBucket) {
     EXPECT_EQ(seen(), kEnd);
 }
 
+// Each of them alone: the other names of the chain stay locked.
+TEST_F(CommitNotes, OfOneNameInAnOverflowBucket) {
+    for (uint64_t n = 1; n <= 9; ++n) lock(LockName{n}, n <= 6 ? LockMode::S : LockMode::X, 0);
+    for (uint64_t n = 10; n <= 14; ++n) {
+        const Lsn end{kEnd.value + 8 * n};
+        lock(LockName{n}, LockMode::X, 2);
+        scene.locks.release_all(scene.owner[2], end);
+        lock(LockName{n});
+        EXPECT_EQ(seen(), end) << n;
+    }
+}
+
 TEST_F(CommitNotes, OfAWholeObject) {
     ObjectLock& object = scene.object(7);
     ASSERT_TRUE(scene.locks.lock_object(scene.owner[0], object, LockMode::X));

@@ -7,7 +7,9 @@
 //            compared with those of all others: on the record, and between an object's lock and the
 //            intentions of others. Each thread also compares the table with what it has asked for:
 //            after any request, also a refused or an instant one, it has these rights and no other.
-//            Deadlock and timeout make a thread release everything, as a transaction would.
+//            Deadlock and timeout make a thread release everything, as a transaction would. Some of
+//            the others commit: whoever then reads what they had locked in X learns of the commit
+//            (LM-8).
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -41,7 +43,7 @@ struct Shape {
 class Model {
 public:
     explicit Model(uint32_t owners, uint32_t things)
-        : held_(owners, std::vector<LockMode>(things, none)) {}
+        : held_(owners, std::vector<LockMode>(things, none)), seen_(owners), committed_(things) {}
 
     // What `owner` now has on `thing`, besides what it had.
     void got(uint32_t owner, uint32_t thing, LockMode mode) {
@@ -52,8 +54,19 @@ public:
             if (!compatible(ours, theirs) && !compatible(theirs, ours)) ++conflicts_;
         }
         held_[owner][thing] = held_[owner][thing] | mode;
+        // Beside another mode, a commit may be noted later.
+        if (!compatible(mode, X)) seen_[owner] = std::max(seen_[owner], committed_[thing]);
         ++grants_;
     }
+    // Before the locks are released: `owner` has committed.
+    void commits(uint32_t owner, Lsn end) {
+        const SpinGuard guard(latch_);
+        for (uint32_t thing = 0; thing < committed_.size(); ++thing)
+            if ((held_[owner][thing] & X) != none)
+                committed_[thing] = std::max(committed_[thing], end);
+    }
+    // The newest commit that `owner` may have read from.
+    Lsn seen(uint32_t owner) const { return seen_[owner]; }
     LockMode of(uint32_t owner, uint32_t thing) const { return held_[owner][thing]; }
     void lost(uint32_t owner, uint32_t thing, LockMode rights) {
         const SpinGuard guard(latch_);
@@ -63,6 +76,7 @@ public:
     void lost_all(uint32_t owner) {
         const SpinGuard guard(latch_);
         std::fill(held_[owner].begin(), held_[owner].end(), none);
+        seen_[owner] = kLsnNone;
     }
     uint64_t conflicts() const { return conflicts_; }
     uint64_t grants() const { return grants_; }
@@ -70,6 +84,8 @@ public:
 private:
     SpinLock latch_;
     std::vector<std::vector<LockMode>> held_;
+    std::vector<Lsn> seen_;       // by owner
+    std::vector<Lsn> committed_;  // by thing
     uint64_t conflicts_ = 0, grants_ = 0;
 };
 
@@ -121,6 +137,7 @@ public:
         }
         EXPECT_GT(model_.grants(), 0u);
         EXPECT_GT(compared_.load(), 0u);
+        EXPECT_GT(read_.load(), 0u);
     }
     LockManager::Stats stats() const { return locks_.stats(); }
     StageStats stage_stats() const { return locks_.stage_stats(); }
@@ -172,20 +189,35 @@ private:
             owner.priority = static_cast<uint32_t>(rng.below(4));
             const bool brief = shape_.resizes && round / 16 % 2 == 1;
             const uint64_t longest = shape_.resizes ? 40 : 8;
+            bool goes_on = true;
             for (uint64_t n = 1 + rng.below(brief ? 1 : longest); n > 0; --n) {
-                const bool goes_on = one(rng, owner, me);
+                goes_on = one(rng, owner, me);
                 if (rng.chance(0.25)) check_rights(owner, me);
                 if (!goes_on) break;
                 if (rng.chance(0.5)) threads::yield();
             }
             note_size();
             check_rights(owner, me);
-            model_.lost_all(me);
-            locks_.release_all(owner);
+            end(rng, owner, me, goes_on);
             EXPECT_EQ(locks_.list(owner).size(), 0u);
             std::ranges::fill(asked_[me], none);
         }
         --running_;
+    }
+
+    void end(Rng& rng, LockOwner& owner, uint32_t me, bool may_commit) {
+        if (!std::exchange(wrote_[me], false) && rng.chance(0.4)) {
+            const Lsn seen = model_.seen(me);
+            model_.lost_all(me);
+            EXPECT_GE(locks_.release_all_of_reader(owner), seen);
+            if (seen != kLsnNone) ++read_;
+            return;
+        }
+        const bool commits = may_commit && rng.chance(0.8);
+        const Lsn at = commits ? Lsn{8 * ++commits_} : kLsnNone;
+        if (commits) model_.commits(me, at);
+        model_.lost_all(me);
+        locks_.release_all(owner, at);
     }
 
     // What another lock of the object makes superfluous on its records.
@@ -254,6 +286,7 @@ private:
             for (uint32_t s = 0; s < shape_.objects; ++s)
                 for (uint32_t k = 0; k <= shape_.names; ++k) model_.lost(me, thing(s, k), kReads);
             locks_.release_shared(owner);
+            wrote_[me] = true;
             return true;
         }
         if (what < shape_.strong + 12)
@@ -292,7 +325,9 @@ private:
     // By thread and object: intentions that records have asked for.
     std::vector<std::vector<LockMode>> asked_{shape_.threads,
                                               std::vector<LockMode>(shape_.objects, none)};
-    std::atomic<uint64_t> compared_{0};
+    // By thread: it has released its shared locks, as only a writer does.
+    std::vector<char> wrote_ = std::vector<char>(shape_.threads);
+    std::atomic<uint64_t> compared_{0}, commits_{0}, read_{0};
     std::atomic<uint32_t> running_{shape_.threads};
     std::atomic<uint64_t> size_{locks_.buckets()}, grown_{0}, shrunk_{0};
 };

@@ -1,4 +1,4 @@
-// sql.cc - `lockstep sql`: a query over the described indexes of a store, by DuckDB.
+// sql.cc - `lockstep sql`: a query over the described indexes and heaps of a store, by DuckDB.
 //
 // Concepts   The engine has no SQL. The Python package connects DuckDB with reports
 //            (tools/python/lockstep/_report.py), so this command runs an interpreter that calls it,
@@ -48,8 +48,8 @@ int run_sql(const SqlOptions& o) {
 void add_sql(CLI::App& app, int& status) {
     auto* command = app.add_subcommand(
         "sql",
-        "Answer a query of DuckDB over the described indexes of a store (lockstep describe), which "
-        "are its tables. Needs the Python package with DuckDB.\n"
+        "Answer a query of DuckDB over the described indexes and heaps of a store (lockstep "
+        "describe), which are its tables. Needs the Python package with DuckDB.\n"
         "Exit status: 0 done; 1 failed; 3 the package is not installed.");
     auto o = std::make_shared<SqlOptions>();
     command->add_option("path", o->path, "Store directory")->required();

@@ -136,12 +136,12 @@ class Report(Kept):
         decimals: Decimals = "wide",
         policy: ScanPolicy = "automatic",
     ) -> Table:
-        """The rows of an index, for everything that reads Arrow streams.
+        """The rows of an index or heap, for everything that reads Arrow streams.
 
         `columns`: names; all if it is empty. `where`: conditions that rows must meet, as
         `[("id", ">=", 100)]`. `ordered`: rows in the order of their keys. `policy`: of the pass
         that the scan begins, if none is running. Raises BadArgument, NoSuchObject, NoSuchRecord
-        (the index is not described), TypeError, ValueError.
+        (it is not described), TypeError, ValueError.
         """
         if isinstance(columns, str):
             raise _options.wrong_type("columns", "a list of names", columns)
@@ -157,7 +157,7 @@ class Report(Kept):
         return Table(self, name, types, list(columns), conditions, forms)
 
     def frame(self, name: str) -> Any:
-        """The rows of an index as a Polars LazyFrame. collect() reads them.
+        """The rows of an index or heap as a Polars LazyFrame. collect() reads them.
 
         Polars says which columns it needs, and which conditions it has on keys, numbers, times and
         texts: only that is read. Needs the package polars.
@@ -181,7 +181,7 @@ class Report(Kept):
     ) -> Any:
         """What a query of DuckDB gives: a relation, with fetchall(), df(), pl() and more.
 
-        Its tables are the described indexes, by their names. The rows are in the result, which
+        Its tables are the described indexes and heaps, by their names. The rows are in the result, which
         outlives the report. Needs the package duckdb. With polars as well, DuckDB says which
         columns and conditions it needs, and only that is read.
 
@@ -222,12 +222,12 @@ class Report(Kept):
             texts = self._store.index(_DESCRIBED)
         except NoSuchObject:
             return []
-        indexes = {one.name for one in self._store.objects() if one.is_index}
-        return [key.decode() for key, _ in texts.items() if key.decode() in indexes]
+        there = {one.name for one in self._store.objects()}
+        return [name for key, _ in texts.items() if (name := key.decode()) in there]
 
 
 class Table:
-    """The rows of an index in a report. Whoever asks for its stream gets a scan of its own.
+    """The rows of an index or heap in a report. Whoever asks for its stream gets a scan of its own.
 
     pyarrow.table(table), polars.DataFrame(table), pandas.DataFrame.from_arrow(table), and DuckDB by
     the name of a variable. An error of the scan is raised there, with the engine's text.
