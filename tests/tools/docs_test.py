@@ -9,6 +9,7 @@ import concurrent.futures
 import functools
 import html.parser
 import http.server
+import json
 import pathlib
 import re
 import shlex
@@ -26,6 +27,10 @@ BUILD = pathlib.Path(sys.argv[1]).resolve()
 SITE, PROGRAMS, TUTORIAL = BUILD / "docs/site", BUILD / "bin", BUILD / "examples/tutorial"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tools/docs/pages"
+sys.path.insert(0, str(ROOT / "tools/package"))
+
+import dashboard  # noqa: E402
+
 # The shell blocks of all pages on tasks run as they stand, in one directory with a store named
 # data.db. These come first: the others use what they make.
 FIRST = ("howto/backup.md", "howto/retention.md")
@@ -211,6 +216,39 @@ class Docs(unittest.TestCase):
         if promtool := shutil.which("promtool"):
             path = ROOT / "tools/package/lockstep.rules.yml"
             subprocess.run([promtool, "check", "rules", path], check=True)
+
+    def test_the_dashboard_for_grafana(self):
+        made = dashboard.dashboard()
+        pictures = [one for one in made["panels"] if one["type"] != "row"]
+        ids = [one["id"] for one in made["panels"]]
+        self.assertEqual(ids, list(range(1, len(ids) + 1)))
+        taken = set()
+        for panel in made["panels"]:
+            place = panel["gridPos"]
+            cells = {
+                (x, y)
+                for x in range(place["x"], place["x"] + place["w"])
+                for y in range(place["y"], place["y"] + place["h"])
+            }
+            self.assertFalse(taken & cells, panel["title"])
+            self.assertLessEqual(place["x"] + place["w"], dashboard.ACROSS)
+            taken |= cells
+        expressions = [target["expr"] for one in pictures for target in one["targets"]]
+        self.assertEqual(len(expressions), len(set(expressions)))
+        metrics = (SITE / "reference/metrics.html").read_text()
+        documented = set(re.findall(r"<code>(lockstep_\w+)</code>", metrics))
+        self.assertLessEqual(set(re.findall(r"lockstep_\w+", " ".join(expressions))), documented)
+        for expression in expressions:
+            # Counters have that ending, and only their rate tells something.
+            for rated, name in re.findall(r"(rate\()?(lockstep_\w+)", expression):
+                self.assertEqual(bool(rated), name.endswith("_total"), expression)
+        if promtool := shutil.which("promtool"):
+            asked = [text.replace("$__rate_interval", "1m") for text in expressions]
+            rules = [{"record": f"asked:{n}", "expr": text} for n, text in enumerate(asked)]
+            with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+                json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+                file.flush()
+                subprocess.run([promtool, "check", "rules", file.name], check=True)
 
     def test_pages_on_tasks_are_short(self):
         for path in SOURCES.glob("howto/*.md"):

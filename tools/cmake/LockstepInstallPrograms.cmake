@@ -67,6 +67,9 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/tools/examples DESTINATION ${LOCKSTEP_DOCU
     dev)
 install(FILES ${CMAKE_SOURCE_DIR}/tools/package/lockstep.rules.yml DESTINATION
     ${LOCKSTEP_DOCUMENTS} COMPONENT tools)
+if(LOCKSTEP_MAN_PAGES)
+    install(FILES ${LOCKSTEP_DASHBOARD} DESTINATION ${LOCKSTEP_DOCUMENTS} COMPONENT tools)
+endif()
 # The packages name the licence in a file `copyright` of their own.
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${LOCKSTEP_DOCUMENTS} COMPONENT licence)
 

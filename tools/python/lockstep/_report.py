@@ -181,9 +181,9 @@ class Report(Kept):
     ) -> Any:
         """What a query of DuckDB gives: a relation, with fetchall(), df(), pl() and more.
 
-        Its tables are the described indexes and heaps, by their names. The rows are in the result, which
-        outlives the report. Needs the package duckdb. With polars as well, DuckDB says which
-        columns and conditions it needs, and only that is read.
+        Its tables are the described indexes and heaps, by their names. The rows are in the
+        result, which outlives the report. Needs the package duckdb. With polars as well, DuckDB
+        says which columns and conditions it needs, and only that is read.
 
         `copy`: the columns that the query needs are first read into tables of DuckDB, in memory,
         and stay there for later queries with `copy` until the report is closed. Use it for joins,
