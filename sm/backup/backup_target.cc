@@ -89,11 +89,8 @@ Result<void> DirectoryTarget::wait(Slot& slot) {
     DCHECK(slot.memory != nullptr);
     threads::io_wait(slot.request, threads::ParkReason::io);
     if (slot.request.result >= 0) return {};
-    const int err = static_cast<int>(-slot.request.result);
-    const bool full = err == ENOSPC || err == EDQUOT;
-    return refused_in(directory_, fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err,
-                                          "write of backup", slot.request.offset)
-                                      .error());
+    const auto failed = threads::fail_request(slot.request, "write of backup", slot.request.offset);
+    return refused_in(directory_, failed.error());
 }
 
 Result<void> DirectoryTarget::wait_all() {

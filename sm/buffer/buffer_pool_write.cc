@@ -94,10 +94,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
         if (ok) continue;
         write_errors.fetch_add(1, std::memory_order_relaxed);
         ++failed;
-        const int err = static_cast<int>(-request.result);
-        const bool full = err == ENOSPC || err == EDQUOT;
-        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, kPageWrite,
-                         batch.entries[i].page);
+        result = threads::fail_request(request, kPageWrite, batch.entries[i].page);
     }
     if (failed < batch.count) backoff.succeeded();
     else backoff.failed(threads::now(), result.error());

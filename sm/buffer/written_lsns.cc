@@ -44,7 +44,6 @@ struct WrittenLsns::Slot {
         return magic == kLsnFileMagic && version == kLsnFileVersion && block == number &&
                store == of_store && checksum == right_checksum(number);
     }
-    bool never_written() const { return checksum == 0 && magic == 0 && save == 0; }
 };
 
 Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max, uint64_t pages) {
@@ -103,9 +102,7 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
             const bool valid[2] = {pair[0].valid(b, store), pair[1].valid(b, store)};
             // A block's first save goes to the second slot. A crash may cut it off.
             const auto* first_slot = reinterpret_cast<const std::byte*>(pair);
-            const bool first_save_cut_off = all_zero(first_slot, kSlotBytes) && !valid[1];
-            const bool written = !got || (!first_save_cut_off &&
-                                          (!pair[0].never_written() || !pair[1].never_written()));
+            const bool written = !got || valid[1] || !all_zero(first_slot, kSlotBytes);
             loaded.blocks += written;
             loaded.unknown += written && !valid[0] && !valid[1];
             if (!valid[0] && !valid[1]) continue;
@@ -164,9 +161,7 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
     for (uint32_t i = 0; i < count; ++i) {
         threads::io_wait(requests[i], threads::ParkReason::io);
         if (requests[i].result >= 0) continue;
-        const int err = static_cast<int>(-requests[i].result);
-        result = fail_os(err == ENOSPC || err == EDQUOT ? ErrorCode::no_space : ErrorCode::io_error,
-                         err, "data.lsn", slots[i].block);
+        result = threads::fail_request(requests[i], "data.lsn", slots[i].block);
     }
     return result;
 }

@@ -20,10 +20,7 @@ Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason)
     DCHECK(request.result <= static_cast<int64_t>(io_bytes(request)));
     if (request.result >= 0) [[likely]]
         return static_cast<size_t>(request.result);
-    const int err = static_cast<int>(-request.result);
-    const bool full = err == ENOSPC || err == EDQUOT;
-    return fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, what, request.offset,
-                   static_cast<uint64_t>(request.file.value));
+    return fail_request(request, what, request.offset, static_cast<uint64_t>(request.file.value));
 }
 
 Worker& prepare(IoRequest& request) {
@@ -36,6 +33,14 @@ Worker& prepare(IoRequest& request) {
 }
 
 }  // namespace
+
+std::unexpected<Error> fail_request(const IoRequest& request, const char* what, uint64_t a,
+                                    uint64_t b) {
+    DCHECK(request.complete && request.result < 0);
+    const int err = static_cast<int>(-request.result);
+    const bool full = err == ENOSPC || err == EDQUOT || err == EFBIG;
+    return fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, what, a, b);
+}
 
 void io_start(IoRequest& request) { prepare(request).start_io(request); }
 bool io_try_start(IoRequest& request) { return prepare(request).try_start_io(request); }

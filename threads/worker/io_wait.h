@@ -20,6 +20,10 @@ bool io_try_start(IoRequest& request);
 void set_io_mode(IoMode mode);
 // Parks until `request.complete`.
 void io_wait(IoRequest& request, ParkReason reason);
+// The error of a request that has failed: no_space if the disk, the quota or the file's limit is
+// full, else io_error. `a` and `b` as in Error.
+[[gnu::cold]] std::unexpected<Error> fail_request(const IoRequest& request, const char* what,
+                                                  uint64_t a = 0, uint64_t b = 0);
 // Whole transfers. Errors: io_error or no_space, with errno and the given `what`.
 Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what,
                        ParkReason reason = ParkReason::page_read);

@@ -132,6 +132,7 @@ function(lockstep_optimised_test file options)
 endfunction()
 
 # lockstep_discover(PROGRAM LAYER): its tests, each a process; one call for all that share labels.
+# Unit tests run twice in their process: the second time, what the first has left behind is there.
 function(lockstep_discover program layer)
     get_target_property(groups ${program} LOCKSTEP_LABELS)
     list(REMOVE_DUPLICATES groups)
@@ -139,8 +140,11 @@ function(lockstep_discover program layer)
         get_target_property(suites ${program} LOCKSTEP_SUITES_${labels})
         string(REPLACE ";" ":" suites "${suites}")
         set(environment "")
+        # One variable at most: gtest_discover_tests() passes no more on.
         if(in_memory AND (LOCKSTEP_SANITIZE OR labels MATCHES "memory"))
             set(environment ENVIRONMENT ${in_memory})
+        elseif(labels MATCHES "unit")
+            set(environment ENVIRONMENT GTEST_REPEAT=2)
         endif()
         gtest_discover_tests(${program} TEST_PREFIX ${layer}. TEST_FILTER "${suites}" PROPERTIES
             LABELS "${labels}" TIMEOUT ${seconds} ${environment} DISCOVERY_TIMEOUT 60)

@@ -182,7 +182,9 @@ TEST_F(IoWait, ErrorsNameTheThing) {
     check(-EIO, ErrorCode::io_error);
     check(-ENOSPC, ErrorCode::no_space);
     check(-EDQUOT, ErrorCode::no_space);
-    EXPECT_EQ(checked, 3);
+    check(-EFBIG, ErrorCode::no_space);
+    check(-ENOMEM, ErrorCode::io_error);
+    EXPECT_EQ(checked, 5);
 }
 
 TEST(IoStart, WithoutAQueueTheRuntimeDoesNotStart) {
