@@ -10,7 +10,8 @@ trap 'rm -rf "$scratch"' EXIT
 cmake --install "$build" --prefix "$scratch/prefix" >/dev/null
 for file in bin/lockstep{,-tpcc,-bench,-icache} share/man/man1/lockstep{,-stat,-tpcc}.1.gz \
     lib/x86_64-linux-gnu/lockstep/liblockstep-tpcc-shard.so \
-    share/doc/lockstep/{LICENSE,README.md,CHANGELOG.md,lockstep.rules.yml,lockstep.dashboard.json}; do
+    share/doc/lockstep/{LICENSE,README.md,CHANGELOG.md} \
+    share/doc/lockstep/lockstep.{rules.yml,dashboard.json}; do
     [ -f "$scratch/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 # A relative link of an installed document names an installed file.
