@@ -200,16 +200,17 @@ Result<void> Session::ramp(Database& db, Results& results) {
     RunSettings& how = results.settings.run;
     double kept = how.rate.per_second;
     results.ramp = {.bound = static_cast<Nanos>(settings.ramp_ms * 1e6), .first = kept};
-    while (const auto rate = results.ramp.next()) {
+    for (auto next = results.ramp.next(); next.has_value(); next = results.ramp.next()) {
+        const double rate = *next;
         if (!results.ramp.steps.empty()) TRY(begin(db, results));
-        how.rate.per_second = *rate;
+        how.rate.per_second = rate;
         auto report = measure(db, how);
         const bool complete = report->ending == Ending::complete;
-        const RampStep& step = results.ramp.add(*report, *rate);
+        const RampStep& step = results.ramp.add(*report, rate);
         print_ramp_step(step);
         if (step.holds || !complete || !results.run) {
             results.run = std::move(report);
-            kept = *rate;
+            kept = rate;
         }
         if (!complete) break;
     }
