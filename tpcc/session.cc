@@ -200,7 +200,9 @@ Result<void> Session::ramp(Database& db, Results& results) {
     RunSettings& how = results.settings.run;
     double kept = how.rate.per_second;
     results.ramp = {.bound = static_cast<Nanos>(settings.ramp_ms * 1e6), .first = kept};
-    for (auto next = results.ramp.next(); next.has_value(); next = results.ramp.next()) {
+    for (;;) {
+        const std::optional<double> next = results.ramp.next();
+        if (!next) break;
         const double rate = *next;
         if (!results.ramp.steps.empty()) TRY(begin(db, results));
         how.rate.per_second = rate;
