@@ -139,7 +139,7 @@ def test_a_failure_of_a_terminal_is_raised(tmp_path, monkeypatch):
         other = small(items=5000)  # inputs that the store does not have
         monkeypatch.setattr(mix, "_settings", other)
         mix.start()
-        mix._threads[0].join()
+        mix._terminals._threads[0].join()
         with pytest.raises(lockstep.BadArgument, match="packet"):
             mix.stop()
         monkeypatch.undo()

@@ -7,6 +7,7 @@ may share with other streams. *Freshness* is how old a state is when an answer a
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import pathlib
@@ -19,6 +20,7 @@ from typing import Any
 from .._report import Report
 from .._store import Store
 from . import _queries
+from ._background import Background
 from ._mix import Mix, open_store
 from ._settings import Settings
 
@@ -31,34 +33,22 @@ class Streams:
 
     def __init__(self, store: Store, count: int, max_age: float, seed: int) -> None:
         self._store, self._max_age = store, max_age
-        self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._failure: BaseException | None = None
         #: State -> when a stream saw it first.
         self._seen: dict[int, float] = {}
         self.seconds: dict[int, list[float]] = {number: [] for number in _queries.NUMBERS}
         self.ages: list[float] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=(random.Random(f"{seed} {number}"),))
-            for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._began = time.monotonic()
+        draws = [random.Random(f"{seed} {number}") for number in range(count)]
+        self._threads = Background(
+            [functools.partial(self._ask_set, draw) for draw in draws], "stream"
+        )
+        self._threads.start()
 
-    def stop(self) -> None:
-        """Waits for what is under way. Raises what stopped a stream."""
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-        if self._failure:
-            raise self._failure
-
-    def _run(self, draw: random.Random) -> None:
-        try:
-            while not self._stopped.is_set():
-                self._ask_set(draw)
-        except BaseException as error:
-            self._failure = error
+    def stop(self) -> float:
+        """Waits for what is under way; how long the streams asked. Raises what stopped one."""
+        self._threads.stop()
+        return time.monotonic() - self._began
 
     def _ask_set(self, draw: random.Random) -> None:
         with self._store.report(max_age=self._max_age) as report:
@@ -66,7 +56,7 @@ class Streams:
                 since = self._seen.setdefault(report.sees, time.monotonic())
             between = _queries.ages(report)
             for number in draw.sample(_queries.NUMBERS, len(_queries.NUMBERS)):
-                if self._stopped.is_set():
+                if self._threads.stopped.is_set():
                     return
                 began = time.monotonic()
                 report.sql(_queries.text(number, draw, between), copy=True).fetchall()
@@ -127,7 +117,7 @@ def run(store: Store, settings: Settings, streams: int, max_age: float) -> dict[
         try:
             beside = _measured(mix, settings.seconds)
         finally:
-            asking.stop()
+            asked_for = asking.stop()
         after = store.report_stats()
         mix.start()
         try:
@@ -150,7 +140,7 @@ def run(store: Store, settings: Settings, streams: int, max_age: float) -> dict[
             }
             for number, times in asking.seconds.items()
         },
-        "queries an hour": 3600 * len(asked) / settings.seconds,
+        "queries an hour": 3600 * len(asked) / asked_for,
         "freshness ms": 1e3 * statistics.mean(asking.ages) if asking.ages else None,
         "scans": {name: after[name] - before[name] for name in ("scans", "made", "shared")},
         "a set of 22, seconds": cost,

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from .._report import Report
 from .._store import Store
+from ._background import Background
 from ._mix import Mix, open_store
 from ._settings import Settings
 
@@ -43,35 +44,31 @@ class Figures:
 
     def __init__(self, store: Store, period: float) -> None:
         self._store, self._period = store, period
-        self._stopped = threading.Event()
         self._pool = concurrent.futures.ThreadPoolExecutor(len(QUESTIONS))
-        self._failure: BaseException | None = None
+        self._commits, self._since = store.stats()["commits"], time.monotonic()
         #: What the page shows.
         self.newest = b"{}"
-        self._thread = threading.Thread(target=self._run, name="figures")
+        self._thread = Background([self._refresh], "figures")
         self._thread.start()
 
     def stop(self) -> None:
         """Waits for what is under way. Raises what stopped the thread."""
-        self._stopped.set()
-        self._thread.join()
-        self._pool.shutdown()
-        if self._failure:
-            raise self._failure
-
-    def _run(self) -> None:
-        commits, since = self._store.stats()["commits"], time.monotonic()
         try:
-            while not self._stopped.is_set():
-                found = self._ask()
-                now, commits_now = time.monotonic(), self._store.stats()["commits"]
-                found["per_second"] = (commits_now - commits) / max(now - since, 1e-9)
-                commits, since = commits_now, now
-                self.newest = json.dumps(found).encode()
-                self._stopped.wait(self._period)
-        except BaseException as error:
-            self._failure = error
+            self._thread.stop()
+        finally:
+            self._pool.shutdown()
+
+    def _refresh(self) -> None:
+        try:
+            found = self._ask()
+        except Exception as error:
             self.newest = json.dumps({"failure": str(error)}).encode()
+            raise
+        now, commits = time.monotonic(), self._store.stats()["commits"]
+        found["per_second"] = (commits - self._commits) / max(now - self._since, 1e-9)
+        self._commits, self._since = commits, now
+        self.newest = json.dumps(found).encode()
+        self._thread.stopped.wait(self._period)
 
     def _ask(self) -> dict[str, Any]:
         before, began = self._store.report_stats(), time.monotonic()

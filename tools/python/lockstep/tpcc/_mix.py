@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-import threading
 from typing import Any
 
 from .. import _core
@@ -11,6 +12,7 @@ from .._errors import make_error
 from .._packed import PackedOutcomes, pack
 from .._store import Store
 from .._store import open as open_any
+from ._background import Background
 from ._inputs import Inputs
 from ._settings import Settings
 
@@ -32,9 +34,8 @@ class Mix:
         self._settings = settings
         path, options = settings.object_path(), settings.object_options(0)
         self._object = _core.ProcedureObject(path, store._handle, options)
-        self._threads: list[threading.Thread] = []
-        self._stopped = threading.Event()
-        self._failure: BaseException | None = None
+        self._terminals: Background | None = None
+        self._inputs: list[Inputs] = []
         self._runs = 0
 
     def __enter__(self) -> Mix:
@@ -46,23 +47,17 @@ class Mix:
     def start(self) -> None:
         """Starts the terminals, with new statistics."""
         self._call("tpcc.begin")
-        self._stopped.clear()
         self._runs += 1
-        for number in range(self._settings.under_way):
-            seed = (self._settings.seed * 1000 + self._runs) * 1000 + number
-            thread = threading.Thread(target=self._run, args=(seed,), name=f"terminals {number}")
-            thread.start()
-            self._threads.append(thread)
+        seed = (self._settings.seed * 1000 + self._runs) * 1000
+        numbers = range(self._settings.under_way)
+        self._inputs = [Inputs(self._settings, 0, seed + number) for number in numbers]
+        batches = [functools.partial(self._run_batch, inputs) for inputs in self._inputs]
+        self._terminals = Background(batches, "terminals")
+        self._terminals.start()
 
     def stop(self) -> dict[str, Any]:
         """Stops the terminals; what they have done since start(). Raises what stopped one."""
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
-        if failure := self._failure:
-            self._failure = None
-            raise failure
+        self._end()
         found: dict[str, Any] = json.loads(self._call("tpcc.statistics"))
         return found
 
@@ -73,22 +68,22 @@ class Mix:
 
     def close(self) -> None:
         """Stops the terminals, and frees the object."""
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        with contextlib.suppress(Exception):  # stop() raises it
+            self._end()
         self._object.close()
 
-    def _run(self, seed: int) -> None:
-        inputs = Inputs(self._settings, 0, seed)
+    def _end(self) -> None:
+        terminals, self._terminals = self._terminals, None
         try:
-            while not self._stopped.is_set():
-                local, _ = inputs.next(self._settings.batch)
-                _check(PackedOutcomes(self._object.run("tpcc.run", local)))
-        except BaseException as error:
-            self._failure = error
+            if terminals:
+                terminals.stop()
         finally:
-            inputs.close()
+            while self._inputs:
+                self._inputs.pop().close()
+
+    def _run_batch(self, inputs: Inputs) -> None:
+        local, _ = inputs.next(self._settings.batch)
+        _check(PackedOutcomes(self._object.run("tpcc.run", local)))
 
     def _call(self, procedure: str) -> bytes:
         outcomes = PackedOutcomes(self._object.run(procedure, pack([b""])))
