@@ -358,8 +358,9 @@ if(TARGET sm_api_tests)
         tests/sm/api/public_calls_waits.cc tools/faultfs/passthrough.cc)
 endif()
 
-# What the run script builds under sanitizers.
+# What the run script builds under sanitizers, and for another processor.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
+add_custom_target(engine-tests DEPENDS ${LOCKSTEP_ENGINE_TESTS})
 
 # A new build does not know yet how long a test takes. The longest begin first: at the end a core
 # would wait for them.

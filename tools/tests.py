@@ -190,6 +190,8 @@ PARTS = [
     Part("tests: tsan", None, lambda tests: tests.tests_of("tsan", "-j2", "-L", "tsan")),
     Part("build: coherence", 3, lambda tests: build("coherence")),
     Part("transfers: coherence", 3, transfers),
+    Part("build: arm64", 3, lambda tests: build("arm64")),
+    Part("tests: arm64", 3, lambda _: run("tools/run", "arm64")),
     Part("mutants: by rule", 0, mutants_by_rule),
     Part("build: fuzz", 1, lambda tests: build("fuzz")),
     Part("fuzz: page, log", 1, fuzzers),

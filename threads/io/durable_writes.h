@@ -5,7 +5,7 @@
 //            does for direct files. A durable commit would then be lost with the machine. No call
 //            tells whether the request is honoured. So a list names the file systems that are known
 //            to honour it, and behind a durable write to any other one the queues sync the file.
-// Blocking   durable_writes_need_sync() makes one system call.
+// Blocking   durable_writes_need_sync() makes two system calls.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace lockstep::threads {
 bool honours_durable_writes(uint64_t magic);
 
 // True if durable writes to this open file need a sync behind them: its file system is not known to
-// honour RWF_DSYNC, or cannot be asked. `fd` stays the caller's.
+// honour RWF_DSYNC, or cannot be asked, or no write can ask for it. `fd` stays the caller's.
 bool durable_writes_need_sync(int fd);
 
 }  // namespace lockstep::threads

@@ -12,9 +12,9 @@
 namespace lockstep::threads {
 namespace {
 
-int64_t transfer_once(const IoRequest& request, uint64_t progress) {
+// A durable write asks for it, if no sync follows anyway.
+int64_t transfer_once(const IoRequest& request, uint64_t progress, bool asks) {
     const int fd = request.file.value;
-    const bool write = request.kind == IoKind::write;
     const auto at = static_cast<off_t>(request.offset + progress);
     int64_t moved = 0;
     if (request.kind == IoKind::sync) {
@@ -23,17 +23,19 @@ int64_t transfer_once(const IoRequest& request, uint64_t progress) {
         const iovec rest = io_piece(request, progress);
         const iovec* pieces = progress == 0 ? io_pieces(request) : &rest;
         const int count = progress == 0 ? static_cast<int>(request.iov_count) : 1;
-        moved = write ? pwritev2(fd, pieces, count, at, request.durable ? RWF_DSYNC : 0)
-                      : preadv(fd, pieces, count, at);
+        if (request.kind == IoKind::read) moved = preadv(fd, pieces, count, at);
+        else if (asks) moved = pwritev2(fd, pieces, count, at, RWF_DSYNC);
+        else moved = pwritev(fd, pieces, count, at);
     }
     return moved < 0 ? -errno : moved;
 }
 
 void transfer_all(IoRequest& request) {
+    const SyncsAfterWrite& syncs = reinterpret_cast<PoolQueue*>(request.tag)->syncs_after_write();
+    const bool asks = request.durable && !syncs->load(std::memory_order_relaxed);
     uint64_t progress = 0;
-    while (!io_account(request, progress, transfer_once(request, progress))) {}
-    if (!io_needs_sync(request, reinterpret_cast<PoolQueue*>(request.tag)->syncs_after_write()))
-        return;
+    while (!io_account(request, progress, transfer_once(request, progress, asks))) {}
+    if (asks || !io_needs_sync(request, syncs)) return;
     while (!io_account_sync(request, fdatasync(request.file.value) < 0 ? -errno : 0)) {}
 }
 

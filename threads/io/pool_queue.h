@@ -49,7 +49,7 @@ private:
 
 class PoolQueue final : public IoQueue {
 public:
-    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock, SyncsAfterWrite syncs = nullptr)
+    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock, SyncsAfterWrite syncs)
         : syncs_(std::move(syncs)), pool_(std::move(pool)), clock_(clock) {}
     // Waits for requests in flight, without running their `done`.
     ~PoolQueue() override;

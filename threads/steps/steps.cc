@@ -323,30 +323,6 @@ Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
 
 // --- switches
 
-namespace {
-
-// "Float on": preserves a thread's floating-point modes across the fast switch (mxcsr and x87
-// control word; fpcr).
-class FloatModes {
-public:
-#if defined(__x86_64__)
-    FloatModes() { asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr_), "=m"(x87_)); }
-    ~FloatModes() { asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr_), "m"(x87_)); }
-
-private:
-    uint32_t mxcsr_;
-    uint16_t x87_;
-#elif defined(__aarch64__)
-    FloatModes() { asm volatile("mrs %0, fpcr" : "=r"(fpcr_)); }
-    ~FloatModes() { asm volatile("msr fpcr, %0" : : "r"(fpcr_)); }
-
-private:
-    uint64_t fpcr_;
-#endif
-};
-
-}  // namespace
-
 // Prepares the fast switch to `next` and returns `next`. If another form of switch is needed, makes
 // it and returns null.
 inline Thread* Steps::preempt_for(Thread& self, Thread& next) {
@@ -363,7 +339,7 @@ void Steps::pass_to(Thread& self, Thread& next) {
     worker_local.current = &next;
     if constexpr (kFastSwitch) {
         DCHECK(next.fast_form);
-        if (options_.float_state) [[unlikely]] {
+        if (options_.float_state) [[unlikely]] {  // "float on"
             [[maybe_unused]] FloatModes modes;
             return fast_switch(&self.sp, next.sp, kCtxPoints);
         }

@@ -73,12 +73,18 @@ LOCKSTEP_SWITCHES void arrived(Transfer transfer) {
     if (switches_announced) [[unlikely]]
         tell_arrival(nullptr);
     *static_cast<void**>(transfer.data) = transfer.fctx;
+#ifdef __aarch64__
+    FloatModes::set_default();
+#endif
 }
 
 LOCKSTEP_SWITCHES void switch_announced(void** save, void* to, Stack& to_stack) {
     DCHECK(switches_announced && save != nullptr && to != nullptr);
     void* fake_frames = nullptr;
     tell_switch(&fake_frames, to_stack);
+#ifdef __aarch64__
+    const FloatModes modes;
+#endif
     const Transfer from = jump_fcontext(to, save);
     tell_arrival(fake_frames);
     *static_cast<void**>(from.data) = from.fctx;

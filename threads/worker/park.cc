@@ -44,8 +44,10 @@ void Worker::switch_away(Thread& self) {
 
 void thread_entry(Transfer transfer) {
 // Only if frame descriptions exist. They serve debuggers; the engine has no unwind tables.
-#ifdef __GCC_HAVE_DWARF2_CFI_ASM
+#if defined(__GCC_HAVE_DWARF2_CFI_ASM) && defined(__x86_64__)
     asm volatile(".cfi_undefined rip");  // debuggers stop unwinding here
+#elif defined(__GCC_HAVE_DWARF2_CFI_ASM) && defined(__aarch64__)
+    asm volatile(".cfi_undefined x30");
 #endif
     arrived(transfer);
     Thread* self = current();

@@ -59,6 +59,8 @@ PACKAGES = {
     "dmsetup": r"dmsetup create rig",
     "e2fsprogs": r"\"mkfs\.ext4\"",
     "xfsprogs": r"\"mkfs\.xfs\"",
+    "crossbuild-essential-arm64": r"aarch64-linux-gnu-g\+\+",
+    "qemu-user": r"qemu-aarch64",
     "clang-tidy-16": r"TOOL = \"clang-tidy-16\"",
 }
 DECLARES = re.compile(

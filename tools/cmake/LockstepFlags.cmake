@@ -9,7 +9,7 @@ target_include_directories(lockstep_flags INTERFACE
     ${PROJECT_SOURCE_DIR}/threads/include ${PROJECT_SOURCE_DIR}/txn/include
         ${PROJECT_SOURCE_DIR}/sm/include)
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+if(LOCKSTEP_ARCH)
     target_compile_options(lockstep_flags INTERFACE -march=${LOCKSTEP_ARCH})
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")

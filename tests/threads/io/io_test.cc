@@ -11,6 +11,10 @@ namespace lockstep::threads::io_test {
 
 class IoBackends : public testing::TestWithParam<RigKind> {
 protected:
+    void SetUp() override {
+        if (GetParam() == RigKind::io_uring && !probe_uring())
+            GTEST_SKIP() << "io_uring is refused here";
+    }
     Rig rig{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(All, IoBackends,

@@ -9,11 +9,13 @@
 #include <deque>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/sim_disk.h"
+#include "threads/io/uring_queue.h"
 
 namespace lockstep::threads {
 
@@ -27,6 +29,12 @@ inline const char* rig_name(RigKind kind) {
         case RigKind::sim_polls: return "sim_polls";
     }
     return "";
+}
+
+// The disks of the machine: without the ring where it is refused.
+inline std::vector<RigKind> real_kinds() {
+    if (!probe_uring()) return {RigKind::pool};
+    return {RigKind::io_uring, RigKind::pool};
 }
 
 class Rig {

@@ -1,6 +1,6 @@
 // labels: unit
-// seccomp_test.cc - a filter like a container's refuses io_uring: the automatic disk
-// works through the pool.
+// seccomp_test.cc - a filter like a container's refuses io_uring: the automatic disk works through
+// the pool; or the call of durable writes: a sync follows each of them.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -82,6 +82,23 @@ TEST(Seccomp, RingsThatCannotBeEnteredLeadToThePool) {
     EXPECT_EXIT(under_filter(__NR_io_uring_enter, EPERM, rig.dir), testing::ExitedWithCode(0), "");
     EXPECT_EXIT(under_filter(__NR_io_uring_register, EPERM, rig.dir), testing::ExitedWithCode(0),
                 "");
+}
+
+TEST(Seccomp, WithoutTheCallOfDurableWritesEachIsSynced) {
+    const Rig rig(RigKind::pool);
+    for (const unsigned err : {ENOSYS, EPERM, EOPNOTSUPP}) {
+        const auto writes = [&] {
+            if (!refuse(__NR_pwritev2, err)) end_child(1);
+            MonotonicClock clock;
+            auto disk = make_disk(IoBackend::pool);
+            auto queue = disk->make_queue(0, clock);
+            if (!queue) end_child(2);
+            const int result = write_and_read_back(*disk, **queue, rig.dir + "/f");
+            queue->reset();
+            end_child(disk->syncs_after_write() ? result : 3);
+        };
+        EXPECT_EXIT(writes(), testing::ExitedWithCode(0), "") << "errno " << err;
+    }
 }
 
 }  // namespace lockstep::threads::seccomp_test

@@ -2,8 +2,7 @@
 // ctx_test.cc - where members of a team pass the CPU on, and what the fast switch keeps; CT-2.
 #include "threads/steps/ctx.h"
 
-#include <xmmintrin.h>
-
+#include <cfenv>
 #include <string>
 
 #include "tests/threads/steps/steps_test_util.h"
@@ -67,9 +66,9 @@ TEST(CtxTest, RegistersAndFloatingPointModesSurvive) {
     std::vector<ThreadFn> fns;
     for (unsigned i = 0; i < 8; ++i)
         fns.push_back([&kept, i] {
-            const unsigned mode = i % 2 ? _MM_ROUND_UP : _MM_ROUND_DOWN;
+            const int mode = i % 2 ? FE_UPWARD : FE_DOWNWARD;
             boundary(OpKind::fetch, 1);
-            _MM_SET_ROUNDING_MODE(mode);
+            std::fesetround(mode);
             uint64_t a = i, b = i * 3, c = i * 5, d = i * 7, e = i * 11;
             for (unsigned k = 0; k < 100; ++k) {
                 if (k == 50) boundary(OpKind::update);  // through the scheduler, too
@@ -77,10 +76,10 @@ TEST(CtxTest, RegistersAndFloatingPointModesSurvive) {
                 CTX(btree_leaf);
                 a += i, b += i, c += i, d += i, e += i;
             }
-            if (kFastSwitch && _MM_GET_ROUNDING_MODE() != mode) kept = false;
+            if (kFastSwitch && std::fegetround() != mode) kept = false;
             if (a != 101 * i || b != 103 * i || c != 105 * i || d != 107 * i || e != 111 * i)
                 kept = false;
-            _MM_SET_ROUNDING_MODE(_MM_ROUND_NEAREST);
+            std::fesetround(FE_TONEAREST);
         });
     team.run(std::move(fns));
     EXPECT_TRUE(kept);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "threads/base/hints.h"
 #include "threads/runtime/runtime.h"
 
 namespace lockstep::threads::task_word_test {
@@ -79,7 +80,7 @@ TEST(TaskWord, EndMeetsFollow) {
         std::thread ender([&] {
             shared.meet();
             EXPECT_TRUE(shared.word.begin());
-            for (int spins = round % 64; spins > 0; --spins) asm volatile("pause" ::: "memory");
+            for (int spins = round % 64; spins > 0; --spins) cpu_relax();
             shared.end(round);
         });
         shared.meet();

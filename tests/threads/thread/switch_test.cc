@@ -3,8 +3,8 @@
 #include "threads/thread/switch.h"
 
 #include <gtest/gtest.h>
-#include <xmmintrin.h>
 
+#include <cfenv>
 #include <cstdint>
 #include <cstring>
 
@@ -78,6 +78,34 @@ TEST_F(Switch, PingPongKeepsLocals) {
 
 // Puts known values into the callee-saved registers, calls `fn`, and stores what is in them
 // afterwards.
+#ifdef __aarch64__
+[[gnu::noinline]] void call_with_known_registers(void (*fn)(), uint64_t base, uint64_t out[5]) {
+    register uint64_t* to asm("x0") = out;
+    register void (*call)() asm("x1") = fn;
+    register uint64_t number asm("x2") = base;
+    // The last number is in a floating-point register meanwhile.
+    asm volatile(
+        "stp x29, x0, [sp, #-16]!\n\t"
+        "add x19, x2, #1\n\t"
+        "add x20, x2, #2\n\t"
+        "add x21, x2, #3\n\t"
+        "add x28, x2, #4\n\t"
+        "add x9, x2, #5\n\t"
+        "fmov d8, x9\n\t"
+        "blr x1\n\t"
+        "ldp x29, x0, [sp], #16\n\t"
+        "stp x19, x20, [x0]\n\t"
+        "stp x21, x28, [x0, #16]\n\t"
+        "str d8, [x0, #32]\n\t"
+        : "+r"(to), "+r"(call), "+r"(number)
+        :
+        : "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+          "x17", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0",
+          "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
+          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27",
+          "v28", "v29", "v30", "v31", "cc", "memory");
+}
+#else
 // NOLINTNEXTLINE(readability-non-const-parameter): the assembly writes to `out`.
 [[gnu::noinline]] void call_with_known_registers(void (*fn)(), uint64_t base, uint64_t out[5]) {
     asm volatile(
@@ -105,6 +133,7 @@ TEST_F(Switch, PingPongKeepsLocals) {
           "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
           "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
+#endif
 
 TEST_F(Switch, CalleeSavedRegistersSurvive) {
     begin([](Transfer t) {
@@ -123,15 +152,16 @@ TEST_F(Switch, CalleeSavedRegistersSurvive) {
     EXPECT_EQ(pair->value, 1u);
 }
 
-// SW-1: movaps on a local faults if the stack is off by 8.
+// SW-1: on x86-64, movaps on a local faults if the stack is off by 8.
 TEST_F(Switch, StackAlignment) {
     begin([](Transfer t) {
         arrived(t);
-        alignas(16) float lanes[4] = {1, 2, 3, 4};
-        const __m128 sum = _mm_add_ps(_mm_load_ps(lanes), _mm_set1_ps(1));
-        _mm_store_ps(lanes, sum);
+        using Lanes [[gnu::vector_size(16)]] = float;
+        Lanes lanes = {1, 2, 3, 4};
+        asm volatile("" : "+m"(lanes));
+        lanes += 1;
+        asm volatile("" : "+m"(lanes));
         pair->value = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) % 16;
-        asm volatile("" : : "r"(lanes) : "memory");
         if (lanes[3] != 5) pair->value = 99;
         end_away();
     });
@@ -170,17 +200,17 @@ TEST_F(Switch, WaitingContextShowsWhereItStands) {
 TEST_F(Switch, RoundingModeBelongsToTheContext) {
     begin([](Transfer t) {
         arrived(t);
-        _MM_SET_ROUNDING_MODE(_MM_ROUND_UP);
+        std::fesetround(FE_UPWARD);
         to_home();
-        pair->value = _MM_GET_ROUNDING_MODE();
+        pair->value = static_cast<uint64_t>(std::fegetround());
         end_away();
     });
-    const unsigned before = _MM_GET_ROUNDING_MODE();
+    const int before = std::fegetround();
     to_away();
-    EXPECT_EQ(_MM_GET_ROUNDING_MODE(), before);
+    EXPECT_EQ(std::fegetround(), before);
     to_away();
-    EXPECT_EQ(pair->value, unsigned{_MM_ROUND_UP});
-    EXPECT_EQ(_MM_GET_ROUNDING_MODE(), before);
+    EXPECT_EQ(pair->value, uint64_t{FE_UPWARD});
+    EXPECT_EQ(std::fegetround(), before);
 }
 
 }  // namespace lockstep::threads::switch_test

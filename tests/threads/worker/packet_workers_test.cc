@@ -80,8 +80,9 @@ TEST(PacketWorkers, AWorkerThatTakesPacketsFinishesItsReads) {
     ASSERT_NE(file, nullptr);
     ASSERT_GE(fputs("content", file), 0);
     ASSERT_EQ(fflush(file), 0);
-    for (const IoBackend backend : {IoBackend::io_uring, IoBackend::pool}) {
-        const auto disk = make_disk(backend);  // without io_uring both are the pool
+    // `automatic` is the ring, where it is not refused.
+    for (const IoBackend backend : {IoBackend::automatic, IoBackend::pool}) {
+        const auto disk = make_disk(backend);
         auto runtime = *Runtime::start({.workers = 2, .disk = disk.get()});
         std::atomic<bool> over{false}, holds{false};
         std::atomic<int> taken{0};
