@@ -1,4 +1,4 @@
-"""test_copies - Report.sql(copy=True): what is copied, when, and what happens if that fails."""
+"""test_copies - Report.sql(copy=True) and copy_for(): what is copied, when, and what happens if that fails."""
 
 import struct
 import threading
@@ -100,6 +100,45 @@ def test_each_column_is_read_once(store, tables, copied):
         assert copied == []
         report.sql("select id from orders", copy=True)
         assert copied == [("orders", ("id", "customer", "price"))]
+
+
+def test_what_several_queries_need_is_read_at_once(store, tables, copied):
+    queries = [JOIN, "select id from orders", "select count(*) from customers"]
+    with store.report() as report:
+        copied.clear()
+        report.copy_for(queries)
+        copied[:] = [one for one in copied if one[1]]
+        assert sorted(copied) == [
+            ("customers", ("id", "name")),
+            ("orders", ("id", "customer", "price")),
+        ]
+        copied.clear()
+        asked = [*queries, "select max(price) from orders"]
+        found = [report.sql(query, copy=True).fetchall() for query in asked]
+        report.copy_for(queries)
+        report.copy_for([])
+        with pytest.raises(duckdb.CatalogException, match="nothing"):
+            report.copy_for(["select * from nothing", JOIN])
+        with pytest.raises(duckdb.CatalogException, match="nothing"):
+            report.sql("select * from nothing", copy=True)
+        with pytest.raises(lockstep.BadArgument, match="a list of queries"):
+            report.copy_for(JOIN)
+        assert copied == []
+        assert found == [report.sql(query).fetchall() for query in asked]
+    with pytest.raises(lockstep.StoreClosed, match="report"):
+        report.copy_for(queries)
+
+
+def test_copies_that_failed_are_made_later(store, tables, monkeypatch):
+    with store.report() as report:
+        create = lockstep._copies._create
+        monkeypatch.setattr(
+            lockstep._copies, "_create", lambda *_: (_ for _ in ()).throw(OSError("x"))
+        )
+        with pytest.raises(OSError, match="x"):
+            report.copy_for([JOIN])
+        monkeypatch.setattr(lockstep._copies, "_create", create)
+        assert report.sql(JOIN, copy=True).fetchall() == [("name 9", 540)]
 
 
 def test_who_asks_for_the_schema_begins_no_second_scan(store, tables, copied):

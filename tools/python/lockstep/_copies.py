@@ -19,6 +19,8 @@ class Copies:
         self._report = report
         self._copies = connect()
         self._copied: dict[str, set[str]] = {}
+        #: Queries without parameters whose needs are copied.
+        self._planned: set[str] = set()
         #: Has the tables without rows, and plans queries.
         self._empty = connect()
         all_of_them = self._empty.execute("from duckdb_optimizers()").fetchall()
@@ -36,15 +38,28 @@ class Copies:
         scanned: dict[str, Table],
     ) -> Any:
         """A connection that has what the query needs. `scanned` gets the tables that are read."""
-        for name, columns in self._needs(query, parameters).items():
+        if parameters is not None or query not in self._planned:
+            self._copy(self._needs(query, parameters), scanned)
+        return self._copies.cursor()
+
+    def copy_for(self, queries: Sequence[str], scanned: dict[str, Table]) -> None:
+        """Copies what all of these queries need, with one scan of each table."""
+        needs: dict[str, set[str]] = {}
+        for query in queries:
+            for name, columns in self._needs(query, None).items():
+                needs.setdefault(name, set()).update(columns)
+        self._copy(needs, scanned)
+        self._planned.update(queries)
+
+    def _copy(self, needs: dict[str, set[str]], scanned: dict[str, Table]) -> None:
+        for name, columns in needs.items():
             wanted = self._copied.get(name, set()) | columns
-            if name in self._copied and wanted == self._copied[name]:
+            if wanted == self._copied.get(name):
                 continue
             types = self._report.table(name)._types
             scanned[name] = self._report.table(name, [one for one in types if one in wanted])
             _create(self._copies, name, scanned[name])
             self._copied[name] = wanted
-        return self._copies.cursor()
 
     def _needs(
         self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import decimal
 import functools
@@ -187,17 +188,17 @@ class Report(Kept):
 
         `copy`: the columns that the query needs are first read into tables of DuckDB, in memory,
         and stay there for later queries with `copy` until the report is closed. Use it for joins,
-        because DuckDB then knows how large the tables are, and for many queries in one report.
-        Conditions are not pushed into the scans. Raises what a scan has raised, else duckdb.Error.
+        because DuckDB then knows how large the tables are, and for many queries in one report,
+        best after copy_for(). Conditions are not pushed into the scans. Raises what a scan has
+        raised, else duckdb.Error.
         """
         duckdb = _package("duckdb", "Report.sql()")
         self._handle  # raises if it is closed
         tables: dict[str, Table] = {}
-        try:
+        with self._errors_of(tables):
             if copy:
                 with self._copying:
-                    self._copies = self._copies or Copies(self, duckdb.connect)
-                    connection = self._copies.connection(query, parameters, tables)
+                    connection = self._copies_by(duckdb).connection(query, parameters, tables)
                 return connection.sql(query, params=parameters).materialize()
             polars = _found("polars")
             tables |= {name: self.table(name) for name in self._described()}
@@ -210,6 +211,31 @@ class Report(Kept):
             said = {**named, "connection": connection, "query": query, "parameters": parameters}
             ask = "connection.sql(query, params=parameters).materialize()"
             return eval(ask, said)  # noqa: S307: the text is the line above
+
+    def copy_for(self, queries: Sequence[str]) -> None:
+        """Copies what several queries will need, for sql() with `copy`, with one scan a table.
+
+        Else a query that needs more columns than those before it copies its tables again. A query
+        with parameters cannot be planned without them: leave it out. Raises BadArgument, and as
+        sql() does.
+        """
+        if isinstance(queries, str):
+            raise refused(BadArgument, "copy_for(): takes a list of queries, not a text")
+        duckdb = _package("duckdb", "Report.copy_for()")
+        self._handle  # raises if it is closed
+        tables: dict[str, Table] = {}
+        with self._errors_of(tables), self._copying:
+            self._copies_by(duckdb).copy_for(queries, tables)
+
+    def _copies_by(self, duckdb: Any) -> Copies:
+        self._copies = self._copies or Copies(self, duckdb.connect)
+        return self._copies
+
+    @contextlib.contextmanager
+    def _errors_of(self, tables: dict[str, Table]) -> Iterator[None]:
+        """Raises what a scan of the tables has raised, in place of DuckDB's error about it."""
+        try:
+            yield
         except BaseException as error:
             _core.raise_interrupt()
             if isinstance(error, RuntimeError) and str(error) == "Query interrupted":

@@ -38,6 +38,8 @@ class Streams:
         self._seen: dict[int, float] = {}
         self.seconds: dict[int, list[float]] = {number: [] for number in _queries.NUMBERS}
         self.ages: list[float] = []
+        #: Of the tables, in seconds, for each set.
+        self.copying: list[float] = []
         self._began = time.monotonic()
         draws = [random.Random(f"{seed} {number}") for number in range(count)]
         self._threads = Background(
@@ -55,11 +57,17 @@ class Streams:
             with self._lock:
                 since = self._seen.setdefault(report.sees, time.monotonic())
             between = _queries.ages(report)
-            for number in draw.sample(_queries.NUMBERS, len(_queries.NUMBERS)):
+            order = draw.sample(_queries.NUMBERS, len(_queries.NUMBERS))
+            texts = {number: _queries.text(number, draw, between) for number in order}
+            began = time.monotonic()
+            report.copy_for(list(texts.values()))
+            with self._lock:
+                self.copying.append(time.monotonic() - began)
+            for number, text in texts.items():
                 if self._threads.stopped.is_set():
                     return
                 began = time.monotonic()
-                report.sql(_queries.text(number, draw, between), copy=True).fetchall()
+                report.sql(text, copy=True).fetchall()
                 ended = time.monotonic()
                 with self._lock:
                     self.seconds[number].append(ended - began)
@@ -94,7 +102,9 @@ def cost_of_live_data(store: Store, seed: int) -> dict[str, float]:
             _queries.text(number, random.Random(seed + number), between)
             for number in _queries.NUMBERS
         ]
-        live, copied = 0.0, 0.0
+        began = time.monotonic()
+        report.copy_for(texts)
+        live, copied = time.monotonic() - began, 0.0
         for text in texts:
             began = time.monotonic()
             report.sql(text, copy=True).fetchall()
@@ -141,6 +151,7 @@ def run(store: Store, settings: Settings, streams: int, max_age: float) -> dict[
             for number, times in asking.seconds.items()
         },
         "queries an hour": 3600 * len(asked) / asked_for,
+        "copying a set, ms": 1e3 * statistics.mean(asking.copying) if asking.copying else None,
         "freshness ms": 1e3 * statistics.mean(asking.ages) if asking.ages else None,
         "scans": {name: after[name] - before[name] for name in ("scans", "made", "shared")},
         "a set of 22, seconds": cost,
@@ -175,6 +186,8 @@ def text_of(report: dict[str, Any]) -> str:
         mean = "-" if one["ms"] is None else f"{one['ms']:.1f} ms"
         lines.append(f"{name:<4} {one['count']:>6} times {mean:>12}")
     lines.append(f"{report['queries an hour']:.0f} queries an hour")
+    if report["copying a set, ms"] is not None:
+        lines.append(f"copying the tables of a set: {report['copying a set, ms']:.0f} ms")
     if report["freshness ms"] is not None:
         lines.append(f"freshness: {report['freshness ms']:.0f} ms when an answer arrives")
     cost = report["a set of 22, seconds"]
