@@ -1,4 +1,4 @@
-"""test_copies - Report.sql(copy=True) and copy_for(): what is copied, when, and what happens if that fails."""
+"""test_copies - Report.sql(copy=True), copy_for(): what is copied, when, and if that fails."""
 
 import struct
 import threading
