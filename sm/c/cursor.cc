@@ -185,6 +185,9 @@ int lockstep_cursor_patch(lockstep_cursor* cursor, size_t offset, lockstep_slice
         if (!at.plain)
             return lockstep::fail(lockstep::ErrorCode::unsupported,
                                   "patch through a secondary index");
+        if (at.waits)
+            return lockstep::fail(lockstep::ErrorCode::bad_argument,
+                                  "patch: a record of lockstep_cursor_read() waits");
         c::set(found, TRY(at.plain->patch(offset, c::slice_of(part))));
         return {};
     });

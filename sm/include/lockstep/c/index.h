@@ -152,8 +152,9 @@ int lockstep_cursor_prev(lockstep_cursor* cursor, lockstep_slice* key, lockstep_
 // Steps up to `rows_max` times and copies the records to `memory`, one hand-over for many records
 // in the session form. rows[i] point into `memory`, which is the caller's. *count is their number.
 // It is smaller than `rows_max` at the end of the range, or if the next record does not fit. In
-// that case *needed is its length, and it comes first in the next call; at the end *needed is 0. A
-// cursor does not change its direction while such a record waits (LOCKSTEP_BAD_ARGUMENT).
+// that case *needed is its length, and it comes first in the next call, with the bytes that it has
+// now; at the end *needed is 0. While such a record waits the cursor does not change its direction,
+// and nothing is patched (LOCKSTEP_BAD_ARGUMENT).
 int lockstep_cursor_read(lockstep_cursor* cursor, bool forward, lockstep_record* rows,
                          size_t rows_max, void* memory, size_t memory_bytes, size_t* count,
                          size_t* needed, lockstep_error* error);
