@@ -43,6 +43,11 @@ Result<BTreeCursor::Step> BTreeCursor::stay(Result<Step> made, bool overwritten)
     unlock_kept();
     if (overwritten && positioned_ && (made || made.error().code == ErrorCode::lock_refused))
         TRY(read_again());
+    // Nothing was locked, so the index may have been dropped before: an end is none then.
+    if (made && *made == Step::end && !positioned_ && sees_ == nullptr) {
+        const NeverWaits never(txn_.locks, never_waits());
+        TRY(tree_.env().locks->lock_object(txn_.locks, tree_.lock(), txn::LockMode::IS));
+    }
     return made;
 }
 

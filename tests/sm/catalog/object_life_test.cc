@@ -257,6 +257,21 @@ protected:
                 };
                 std::string text;
                 EXPECT_TRUE(refused(index.get(txn, "k1", text)));
+                EXPECT_TRUE(refused(index.get(txn, "never there", text)));
+                for (const auto& [low, high] : {std::pair("", ""), {"k2", ""}, {"x", "y"}}) {
+                    Cursor up = index.scan(txn, low, high), down = index.scan(txn, low, high);
+                    EXPECT_TRUE(refused(up.next())) << low << " to " << high;
+                    EXPECT_TRUE(refused(down.prev())) << low << " to " << high;
+                    EXPECT_TRUE(refused(up.prev())) << low << " to " << high;
+                }
+                std::byte room[16];
+                Lookup rows[] = {{.key = "never there", .buffer = room}};
+                EXPECT_TRUE(refused(index.get_many(txn, rows)));
+                EXPECT_TRUE(refused(index.update(txn, "never there", "v")));
+                EXPECT_TRUE(refused(index.patch(txn, "never there", 0, "v")));
+                EXPECT_TRUE(refused(index.erase(txn, "never there")));
+                EXPECT_TRUE(refused(index.erase_range(txn, "x", "y")));
+                EXPECT_TRUE(refused(index.count(txn, "x", "y")));
                 EXPECT_TRUE(refused(index.put(txn, "k1", "v")));
                 EXPECT_TRUE(refused(index.insert(txn, "new", "v")));
                 EXPECT_TRUE(refused(index.erase(txn, "k1")));
