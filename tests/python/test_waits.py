@@ -307,6 +307,7 @@ ROWS = {
     "Report.__enter__": (reported(lambda r: r.__enter__()), ENDS),
     "Report.cancel": (reported(lambda r: r.cancel()), ENDS),
     "Report.close": (reported(lambda r: r.close()), ENDS),
+    "Report.copy_for": (reported(lambda r: r.copy_for(["select 1"])), ENDS),
     "Report.frame": (reported(lambda r: r.frame("i")), ENDS),
     "Report.sees": (reported(lambda r: r.sees), ENDS),
     "Report.sql": (reported(lambda r: r.sql("select 1")), ENDS),

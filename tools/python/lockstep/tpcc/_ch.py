@@ -64,14 +64,15 @@ class Streams:
             with self._lock:
                 self.copying.append(time.monotonic() - began)
             for number, text in texts.items():
-                if self._threads.stopped.is_set():
-                    return
                 began = time.monotonic()
                 report.sql(text, copy=True).fetchall()
                 ended = time.monotonic()
                 with self._lock:
                     self.seconds[number].append(ended - began)
                     self.ages.append(ended - since)
+                # A set has an answer, however long its copies have taken.
+                if self._threads.stopped.is_set():
+                    return
 
 
 def wrong_answers(report: Report, seed: int) -> list[int]:
