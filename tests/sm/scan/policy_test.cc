@@ -25,8 +25,9 @@ struct RandomPass {
             loaded.emplace_back(chunks);
         }
         const double fill = rng.chance(0.5) ? 0.1 : 0.6;
+        if (rng.chance(0.3)) numbers = 3;
         for (size_t chunk = 0; chunk < chunks; ++chunk) {
-            used.push_back(rng.below(1000));
+            used.push_back(rng.below(std::min<uint64_t>(numbers, 1000)));
             for (ChunkSet& column : loaded)
                 if (rng.chance(fill)) column.add(chunk);
             if (rng.chance(0.1)) pinned.add(chunk);
@@ -62,11 +63,12 @@ struct RandomPass {
                          .columns = columns,
                          .batch = static_cast<uint32_t>(rng.below(2)),
                          .begin = rng.below(chunks),
-                         .served = rng.below(1'000'000),
-                         .waited = rng.below(2000),
+                         .served = rng.below(numbers),
+                         .waited = rng.below(std::min<uint64_t>(numbers, 2000)),
                          .takes = rng.chance(0.9)});
     }
 
+    uint64_t numbers = 1'000'000;  // few: then some are equal
     std::vector<ChunkSet> loaded;
     ChunkSet pinned;
     std::vector<ChunkSet> needs, there;
