@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "sm/api/operation.h"
 #include "tests/code_of.h"
 #include "tests/sm/store_crash_util.h"
 
@@ -197,6 +198,38 @@ TEST_F(Misuse, OfATransactionOnAnotherThread) {
     ASSERT_OK(owner.join());
     EXPECT_EQ(code_of(owner.join()), ErrorCode::bad_argument);  // joined already
     EXPECT_EQ(code_of(Handle<void>().join()), ErrorCode::bad_argument);
+}
+
+// Before its next call the transaction has to wait for log. That is not for others to do.
+TEST_F(Misuse, OfATransactionOnAnotherThreadWhileTheLogIsScarce) {
+    std::optional<Txn> txn;
+    bool scarce = false, tried = false;
+    const std::string value(100'000, 'w');
+    auto owner = store_->start(
+        [&]() -> Result<void> {
+            txn.emplace(TRY(store_->begin()));
+            for (int n = 0; n < 2000 && sm::TxnAccess::usable(*txn); ++n)
+                TRY(things_->index.put(*txn, "k", value));
+            scarce = true;
+            EXPECT_FALSE(sm::TxnAccess::usable(*txn));
+            while (!tried) yield();
+            EXPECT_FALSE(sm::TxnAccess::usable(*txn));
+            // The oldest writer goes on.
+            EXPECT_TRUE(things_->index.put(*txn, "k", "w"));
+            return txn->abort();
+        },
+        0);
+    on_thread(*store_, [&] {
+        while (!scarce) yield();
+        for (const Call& call : kCalls) {
+            EXPECT_EQ(call.run(*things_, *txn), ErrorCode::wrong_thread) << call.name;
+        }
+        EXPECT_EQ(code_of(txn->savepoint()), ErrorCode::wrong_thread);
+        EXPECT_EQ(code_of(txn->prepare("gid")), ErrorCode::wrong_thread);
+        EXPECT_EQ(code_of(txn->commit()), ErrorCode::wrong_thread);
+        tried = true;
+    });
+    ASSERT_OK(owner.join());
 }
 
 TEST_F(Misuse, OfAnEmptyHandle) {
