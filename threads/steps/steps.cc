@@ -30,11 +30,11 @@ static StepsOptions possible(StepsOptions options) {
     return options;
 }
 
-void Steps::set_options(const StepsOptions& wanted) {
-    const StepsOptions& options = given_ = possible(wanted);
+void Steps::set_options(const StepsOptions& options) {
+    given_ = possible(options);
     work_goal_ = UINT64_MAX;
-    if (options.mode != StepsMode::on || options.window_records == 0) return apply(options);
-    if (!tuner_ || tuner_max_ != options.team_max) tuner_.emplace(tuner_max_ = options.team_max);
+    if (given_.mode != StepsMode::on || given_.window_records == 0) return apply(given_);
+    if (!tuner_ || tuner_max_ != given_.team_max) tuner_.emplace(tuner_max_ = given_.team_max);
     (void)tuner_->disturbed();
     shift(tuner_->setting());
 }

@@ -4,6 +4,7 @@
 // onto records that another transaction has locked.
 #include <map>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <vector>
 
@@ -20,9 +21,10 @@ struct Seen {
     size_t needed = 0;
     bool operator==(const Seen&) const = default;
 };
-void PrintTo(const Seen& seen, std::ostream* out) {
-    *out << "code " << seen.code << ", needed " << seen.needed << ":";
-    for (const auto& [key, value] : seen.records) *out << " " << key << "=" << value.substr(0, 8);
+std::ostream& operator<<(std::ostream& out, const Seen& seen) {
+    out << "code " << seen.code << ", needed " << seen.needed << ":";
+    for (const auto& [key, value] : seen.records) out << " " << key << "=" << value.substr(0, 8);
+    return out;
 }
 
 // What a cursor over [low, high) does.
