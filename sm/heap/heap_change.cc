@@ -66,13 +66,7 @@ Result<HeapFile::Outcome> HeapFile::splice(txn::Transaction& txn, ExclusivePage&
                     0,
                     {bytes_of(head), record.substr(d.at, d.new_bytes),
                      before.substr(d.at, d.old_bytes), content(*page, s).substr(0, skip)}};
-    const uint8_t before_class = class_of(*page);
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, {&part, 1}));
-    if (class_of(*page) <= before_class) [[likely]]
-        return Outcome::done;
-    const PageId id = page->id();
-    page.release();
-    (void)note_class(id, false);  // a hint
     return Outcome::done;
 }
 
@@ -133,9 +127,7 @@ Result<bool> HeapFile::move_home(txn::Transaction& txn, RecordId id, RecordId co
     ChangePart parts[2] = {
         {&home, PageAction::heap_replace, 0, {bytes_of(back), record, content(*home, s)}},
         leave_copy(pages.of(copy.page), copy, id, remove)};
-    pages.remember_classes();
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, parts));
-    offer_richer(pages);
     return true;
 }
 
@@ -168,9 +160,7 @@ Result<bool> HeapFile::move_away(txn::Transaction& txn, RecordId id, RecordId co
     uint32_t count = 2;
     RemovePayload remove;
     if (copy.page != kPageNone) parts[count++] = leave_copy(pages.of(copy.page), copy, id, remove);
-    pages.remember_classes();
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, {parts, count}));
-    offer_richer(pages);
     return true;
 }
 
@@ -208,18 +198,25 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     ChangePart parts[2];
     RemovePayload removes[2];
     const RecordId places[2] = {id, moved};
+    uint8_t classes[2] = {};
     const uint32_t count = moved.page == kPageNone ? 1 : 2;
     for (uint32_t i = 0; i < count; ++i) {
         ExclusivePage& page = pages.of(places[i].page);
         if (i == 1 && !copy_at(*page, moved.slot, id))
             return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value);
         const Slot& s = slot(*page, places[i].slot.value);
+        classes[i] = class_of(*page);
         removes[i] = {places[i].slot.value, kToGhost, s.state};
         parts[i] = {&page, PageAction::heap_remove, 0, {bytes_of(removes[i]), content(*page, s)}};
     }
-    pages.remember_classes();
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_erase, id_, {parts, count}));
-    offer_richer(pages);
+    bool richer[2] = {};
+    for (uint32_t i = 0; i < count; ++i)
+        richer[i] = class_of(*pages.of(places[i].page)) > classes[i];
+    for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
+    // The map only holds hints: if noting fails now, the next worker that fills the page notes it.
+    for (uint32_t i = 0; i < count; ++i)
+        if (richer[i]) (void)note_class(places[i].page, false);
     return true;
 }
 

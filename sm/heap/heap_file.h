@@ -34,7 +34,6 @@ struct Slot;
 }
 class Crew;
 class HeapPageCopy;
-struct LatchedPages;
 
 inline constexpr size_t kHeapRecordBytesMax = 8000;
 
@@ -66,9 +65,6 @@ public:
 
     // The slot as its page has it, with the page latched; for versions.
     Result<void> see_record(RecordId id, FunctionRef<void(const RecordState& state)> see);
-
-    // Releases the pages of a change, and offers those in which it has made room.
-    void offer_richer(LatchedPages& pages);
 
     // On the calling thread, or on the crew's.
     Result<StructureReport> verify(Crew* crew = nullptr);

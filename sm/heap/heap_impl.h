@@ -89,7 +89,6 @@ inline uint32_t free_now(const Page& page) { return heap::data(page).free_bytes;
 struct LatchedPages {
     PageId ids[3];
     ExclusivePage pages[3];
-    uint8_t classes[3] = {};  // before the change
     uint32_t count = 0;
 
     void want(PageId id) {
@@ -107,16 +106,6 @@ struct LatchedPages {
             pages[i] = TRY(pool.fix_exclusive(ids[i]));
         }
         return {};
-    }
-    void remember_classes() {
-        for (uint32_t i = 0; i < count; ++i) classes[i] = heap::class_of(*pages[i]);
-    }
-    // Whether the change has made room in the page.
-    bool richer(uint32_t i) const { return heap::class_of(*pages[i]) > classes[i]; }
-    bool any_richer() const {
-        for (uint32_t i = 0; i < count; ++i)
-            if (richer(i)) return true;
-        return false;
     }
     ExclusivePage& of(PageId id) {
         for (uint32_t i = 0; i < count; ++i)

@@ -265,18 +265,6 @@ bool HeapFile::unlocked(txn::Transaction& txn, txn::LockName name) {
     return {};
 }
 
-// The map only holds hints: if noting fails now, the next worker that fills the page notes it.
-void HeapFile::offer_richer(LatchedPages& pages) {
-    PageId richer[3];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < pages.count; ++i) {
-        if (pages.richer(i)) richer[count++] = pages.ids[i];
-        pages.pages[i].release();
-    }
-    DCHECK(threads::current()->latch_depth == 0);
-    for (uint32_t i = 0; i < count; ++i) (void)note_class(richer[i], false);
-}
-
 // True: the class has grown.
 Result<bool> HeapFile::set_class(PageId map_id, uint16_t index, PageId id, uint8_t now) {
     DCHECK(now < kClasses && map_id != id);
@@ -305,7 +293,7 @@ Result<void> HeapFile::note_class(PageId id, bool offer) {
     }
     const Result<bool> grown = set_class(map_id, index, id, now);
     // Without a map entry, for example while the log is full, the page still has its room.
-    if (now != 0 && (offer || grown.value_or(true))) {
+    if (now != 0 && (offer || (grown.has_value() && *grown))) {
         Hints& hints = *hints_;
         hints.latch.lock();
         if (!hints.is_insert_page(id)) hints.offer(id, now);

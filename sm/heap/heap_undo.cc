@@ -5,10 +5,8 @@
 //            where the forward change left them.
 // Invariants HF-6 (heap_impl.h) After its undo a slot has the state and the bytes it had before;
 //                 only capacity and place on the page may differ.
-//            Room that a rollback makes is offered to inserts like that of an erased record.
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
 #include "sm/change/log_kinds.h"
-#include "sm/core/cleanup.h"
 #include "sm/heap/heap_impl.h"
 
 namespace lockstep::sm {
@@ -78,12 +76,8 @@ Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView
         parts[i].page = &pages.of(views[i].page);
         TRY(invert(views[i], heads[i], parts[i]));
     }
-    const ObjectId object{record.header->object};
-    pages.remember_classes();
-    TRY(change_pages(env, &txn, ChangeRole::compensation, kind, object, {parts, count},
-                     Lsn{record.header->prev}));
-    if (env.objects != nullptr && pages.any_richer())
-        if (HeapFile* const heap = env.objects->heap_by_id(object)) heap->offer_richer(pages);
+    TRY(change_pages(env, &txn, ChangeRole::compensation, kind, ObjectId{record.header->object},
+                     {parts, count}, Lsn{record.header->prev}));
     return {};
 }
 
