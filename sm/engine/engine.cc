@@ -464,9 +464,11 @@ const char* Engine::log_durability() const {
 
 void Engine::say_durability() const {
     if (!options.sync || options.read_only || !disk->syncs_after_write()) return;
-    report(2,
-           "the file system is not known to honour durable writes (RWF_DSYNC): each write of the "
-           "log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs commits faster");
+    report(
+        2,
+        "durable writes (RWF_DSYNC) are refused, or the file system is not known to honour them: "
+        "each write of the log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs "
+        "commits faster");
 }
 
 void Engine::say_memory() const {

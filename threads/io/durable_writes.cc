@@ -27,9 +27,9 @@ constexpr uint64_t kHonouring[] = {
     RAMFS_MAGIC,
 };
 
-// An emulator or a sandbox may refuse the system call with which a write asks for it. If it does
-// not, the file that is none is what it refuses.
-bool can_ask() { return pwritev2(-1, nullptr, 0, 0, RWF_DSYNC) == 0 || errno == EBADF; }
+// An emulator or a sandbox may refuse the system call with which a write asks for durability. Where
+// it does not, the missing file is the error.
+bool can_ask() { return pwritev2(-1, nullptr, 0, 0, RWF_DSYNC) < 0 && errno == EBADF; }
 
 }  // namespace
 

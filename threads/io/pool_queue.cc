@@ -12,7 +12,7 @@
 namespace lockstep::threads {
 namespace {
 
-// A durable write asks for it, if no sync follows anyway.
+// `asks`: the write itself asks to be durable.
 int64_t transfer_once(const IoRequest& request, uint64_t progress, bool asks) {
     const int fd = request.file.value;
     const auto at = static_cast<off_t>(request.offset + progress);
@@ -32,6 +32,7 @@ int64_t transfer_once(const IoRequest& request, uint64_t progress, bool asks) {
 
 void transfer_all(IoRequest& request) {
     const SyncsAfterWrite& syncs = reinterpret_cast<PoolQueue*>(request.tag)->syncs_after_write();
+    // Where a sync follows anyway, the request may be refused (durable_writes.h).
     const bool asks = request.durable && !syncs->load(std::memory_order_relaxed);
     uint64_t progress = 0;
     while (!io_account(request, progress, transfer_once(request, progress, asks))) {}

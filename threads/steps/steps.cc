@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "threads/base/check.h"
+#include "threads/thread/float_modes.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {

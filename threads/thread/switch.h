@@ -2,10 +2,10 @@
 //
 // Concepts   A suspended context is one pointer, its saved stack pointer. Boost.Context keeps the
 //            callee-saved registers there, on x86-64 mxcsr and the x87 control word too. On ARM,
-//            switch_context() keeps the floating-point modes. The leaving side passes
-//            the address of the variable that receives its pointer. The arriving side writes the
-//            pointer to that address. Besides this file, only fast_switch.cc and the debugger
-//            script (tools/gdb) know the layout of a saved context.
+//            switch_context() keeps the floating-point modes. The leaving side passes the address
+//            of the variable that receives its pointer. The arriving side writes the pointer to
+//            that address. Besides this file, only fast_switch.cc and the debugger script
+//            (tools/gdb) know the layout of a saved context.
 //            A program may be built with a sanitizer and the library without. So the library looks
 //            at load time whether the sanitizer's functions are there, and then tells it of each
 //            switch. Else ASan takes the frames of a user thread for wild memory, and gives up its

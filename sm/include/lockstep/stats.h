@@ -84,7 +84,7 @@ struct StoreStats {
     uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;
     std::string io_backend;  // "io_uring", "pool", "simulated"
     // How a write of the log becomes durable. "write": the write itself (RWF_DSYNC). "fdatasync": a
-    // sync behind each write, because the file system is not known to honour RWF_DSYNC. "none":
+    // sync behind each write, because RWF_DSYNC is refused or not known to be honoured. "none":
     // not at all, as Options::sync is off.
     std::string log_durability;
 };
