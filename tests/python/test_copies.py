@@ -129,8 +129,16 @@ def test_what_several_queries_need_is_read_at_once(store, tables, copied):
         report.copy_for(queries)
 
 
+def test_what_was_copied_for_is_not_planned_again(store, tables, monkeypatch):
+    with store.report() as report:
+        report.copy_for([JOIN])
+        monkeypatch.setattr(lockstep._copies.Copies, "_needs", None)
+        assert report.sql(JOIN, copy=True).fetchall() == [("name 9", 540)]
+
+
 def test_copies_that_failed_are_made_later(store, tables, monkeypatch):
     with store.report() as report:
+        report.sql("select 1", copy=True)  # makes the empty tables
         create = lockstep._copies._create
         monkeypatch.setattr(
             lockstep._copies, "_create", lambda *_: (_ for _ in ()).throw(OSError("x"))
